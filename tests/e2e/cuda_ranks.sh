@@ -43,6 +43,8 @@ expect_text "sums of two ranks on one device by NCCL" some "ranks share a GPU an
 export CONVOY_EMU_OWN_DEVICES=1
 expect "sums of two ranks" 0 mpirun -n 2 "$check" device
 expect_text "sums of two ranks" some "2 ranks sum by: nccl"
+# Gradients are summed where NCCL allocated and registered memory, in any type, or else fail here.
+export CONVOY_EMU_REGISTERED=1
 train nccl 2 "${frozen[@]}"
 expect_text "by the devices" 0 "gradients are summed through host memory"
 same "2 x 2 through the host and by the devices" staged nccl
@@ -55,6 +57,13 @@ near "1 x 4 and 2 x 1 accumulated twice" one accumulated 1e-5
 train wide 2 "${frozen[@]}" comm.grad_dtype=bf16
 near "sums in bf16" one wide 0.02
 far "sums in bf16 are rounded" one wide 1e-6
+
+expect "gradients elsewhere" 78 run 2 train "$SCRATCH/small.yaml" run.dir="$SCRATCH/elsewhere" \
+    "${frozen[@]}" comm.zero_copy=false
+expect_text "gradients elsewhere" some "not in registered memory"
+unset CONVOY_EMU_REGISTERED
+train elsewhere 2 "${frozen[@]}" comm.zero_copy=false
+same "2 x 2 in NCCL's memory and in the backend's" nccl elsewhere
 
 # The norm is that of the sum over the ranks.
 train clip_nccl 2 "${clip[@]}"

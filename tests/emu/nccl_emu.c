@@ -4,7 +4,8 @@
  * All emulated devices of a host are one and the same (ranks then sum through the host), unless
  * CONVOY_EMU_OWN_DEVICES is set: then each process has its own, and ranks sum by this. The work
  * blocks its device until all peers are in it, as NCCL's kernels do; ranks that enqueue in
- * different orders get wrong sums, and ranks that do not enqueue hang. */
+ * different orders get wrong sums, and ranks that do not enqueue hang. CONVOY_EMU_REGISTERED: sums
+ * of buckets outside memory of its own fail. */
 #include "base/mem.h"
 #include "emu.h"
 #include "kernels/float_math.h"
@@ -18,7 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { CHUNK_BYTES = 1 << 20 };
+enum { CHUNK_BYTES = 1 << 20, BLOCKS = 4 };
 
 typedef struct Shared { /* one piece of memory for all ranks; a chunk for each of them behind it */
     _Atomic int arrived, generation;
@@ -31,6 +32,11 @@ struct DeviceTransport {
     Shared *shared;
     size_t bytes;
     bool aborted;
+    struct Block {
+        char *data;
+        size_t bytes;
+    } blocks[BLOCKS]; /* of alloc() */
+    int block_count;
 };
 
 typedef struct Operation {
@@ -190,10 +196,34 @@ static Status enqueue(const Operation *o, void *stream)
     return fail(ERR_PEER, "%s: the emulated device takes no work", o->name);
 }
 
+static Status alloc(DeviceTransport *c, size_t bytes, void **out)
+{
+    *out = NULL;
+    ASSERT(c->block_count < BLOCKS);
+    if (cudaMalloc(out, bytes) != cudaSuccess) return fail(ERR_MEMORY, "no memory for sums");
+    c->blocks[c->block_count++] = (struct Block){ *out, bytes };
+    cudaMemset(*out, 0, bytes);
+    cudaDeviceSynchronize();
+    return OK;
+}
+
+/* Gradients, where a test wants them to lie in memory of alloc() alone. */
+static bool may_sum(const DeviceTransport *c, const char *data, size_t bytes, const char *name)
+{
+    if (!getenv("CONVOY_EMU_REGISTERED") || strncmp(name, "bucket", 6) != 0) return true;
+    for (int i = 0; i < c->block_count; i++) {
+        const struct Block *b = &c->blocks[i];
+        if (data >= b->data && data + bytes <= b->data + b->bytes) return true;
+    }
+    return false;
+}
+
 static Status allreduce(DeviceTransport *c, void *data, size_t count, DType type, void *stream,
                         const char *name)
 {
     ASSERT(emu_is_device_memory(data, count * dtype_bytes(type)));
+    if (!may_sum(c, data, count * dtype_bytes(type), name))
+        return fail(ERR_ENV, "%s: not in registered memory", name);
     const Operation o = {
         .transport = c, .data = data, .count = count, .type = type, .name = name
     };
@@ -213,6 +243,7 @@ static void stop(DeviceTransport *c)
 
 static void destroy(DeviceTransport *c)
 {
+    for (int i = 0; c && i < c->block_count; i++) cudaFree(c->blocks[i].data);
     if (c && c->shared) munmap(c->shared, c->bytes);
     mem_free(c);
 }
@@ -224,6 +255,7 @@ static const DeviceTransportVTable vtable = {
     .make_id = make_id,
     .connect = connect_transport,
     .split = split,
+    .alloc = alloc,
     .allreduce = allreduce,
     .error = no_error,
     .abort = stop,

@@ -170,6 +170,23 @@ TEST(groups_have_a_transport_of_their_own)
     comm_destroy(c);
 }
 
+TEST(memory_for_sums_is_the_transports)
+{
+    Comm *c = make_self();
+    DeviceComm *d = NULL;
+    Stream stream = { 0 };
+    void *x = NULL;
+    REQUIRE(c != NULL);
+    REQUIRE_OK(device_transport_create_comm(&d, c, &played_device, DEVICE_COMM_NCCL, 0,
+                                            &played_transport));
+    CHECK_OK(device_comm_alloc(d, 64, &x));
+    REQUIRE(x != NULL);
+    CHECK_OK(device_comm_allreduce(d, x, 2, DTYPE_F32, &stream, "bucket 0"));
+    device_comm_destroy(d);
+    CHECK_STR(played_calls, "open 1000 0;id;connect;alloc 64;allreduce bucket 0;destroy;");
+    comm_destroy(c);
+}
+
 TEST(a_transport_that_fails_leaves_nothing_behind)
 {
     Comm *c = make_self();

@@ -6,6 +6,11 @@
  * wait for a peer have an end, here (settle()) and in the watchdog of device_comm.c, and what makes
  * ncclCommAbort safe.
  *
+ * MEMORY. In a recorded step NCCL registers by itself what it sums, in an ordinary one only what
+ * was registered before. Registered memory may be cut into other pieces, which begin their sums at
+ * other ranks: where a run is resumed its first steps are ordinary, so their bits could differ.
+ * Hence memory for sums is registered from the start.
+ *
  * VERSIONS. ncclConfig_t carries its own size, so a library older or newer than the header
  * understands it; fields that an older one does not know are left at their defaults here. */
 #include "trainer/comm/device_transport.h"
@@ -22,7 +27,7 @@
 #include "base/process/library.h"
 #include "trainer/comm/peer_watchdog.h"
 
-enum { OLDEST_VERSION = NCCL_VERSION(2, 18, 0), NAP_US = 20, SPINS = 200 };
+enum { OLDEST_VERSION = NCCL_VERSION(2, 19, 0), NAP_US = 20, SPINS = 200, BLOCKS = 4 };
 
 /* Types of the library's functions, from its header. */
 typedef struct NcclFunctions {
@@ -37,7 +42,15 @@ typedef struct NcclFunctions {
     __typeof__(ncclGetErrorString) *error_string;
     __typeof__(ncclGetLastError) *last_error;
     __typeof__(ncclAllReduce) *allreduce;
+    __typeof__(ncclMemAlloc) *mem_alloc;
+    __typeof__(ncclMemFree) *mem_free;
+    __typeof__(ncclCommRegister) *comm_register;
+    __typeof__(ncclCommDeregister) *comm_deregister;
 } NcclFunctions;
+
+typedef struct NcclBlock { /* memory for sums */
+    void *data, *handle;   /* handle: of its registration */
+} NcclBlock;
 
 typedef struct NcclTransport { /* a DeviceTransport * is a NcclTransport * */
     NcclFunctions f;
@@ -46,6 +59,8 @@ typedef struct NcclTransport { /* a DeviceTransport * is a NcclTransport * */
     /* NULL: not connected, or aborted; atomic for abort() beside other calls */
     _Atomic(ncclComm_t) nccl;
     _Atomic bool failed;
+    NcclBlock blocks[BLOCKS];
+    int block_count;
 } NcclTransport;
 _Static_assert(sizeof(ncclUniqueId) == sizeof(DeviceTransportId), "an id must fit");
 
@@ -89,6 +104,10 @@ static Status open_library(NcclFunctions *f, void **library)
         { "ncclGetErrorString", &f->error_string, false },
         { "ncclGetLastError", &f->last_error, false },
         { "ncclAllReduce", &f->allreduce, false },
+        { "ncclMemAlloc", &f->mem_alloc, false },
+        { "ncclMemFree", &f->mem_free, false },
+        { "ncclCommRegister", &f->comm_register, false },
+        { "ncclCommDeregister", &f->comm_deregister, false },
     };
     const LibrarySpec spec = { .title = "NCCL",
                                .file_names = names,
@@ -193,16 +212,29 @@ static void nccl_abort(DeviceTransport *c)
     if (comm) n->f.abort(comm);
 }
 
+/* Their registrations go first, where there still is what they were made with. */
+static void release_blocks(NcclTransport *n, bool registered)
+{
+    for (int i = 0; i < n->block_count; i++) {
+        const NcclBlock *b = &n->blocks[i];
+        if (!registered && b->data) n->f.mem_free(b->data);
+        else if (registered && b->handle && n->nccl && !n->failed)
+            n->f.comm_deregister(n->nccl, b->handle);
+    }
+}
+
 static void nccl_destroy(DeviceTransport *c)
 {
     NcclTransport *n = self(c);
     if (!n) return;
+    release_blocks(n, true);
     if (n->nccl && !n->failed &&
         settle(n, n->f.finalize(n->nccl), "ncclCommFinalize", NULL) == OK) {
         n->f.destroy(n->nccl);
         n->nccl = NULL;
     }
     nccl_abort(c);
+    release_blocks(n, false);
     mem_free(n);
 }
 
@@ -265,6 +297,29 @@ static Status nccl_split(DeviceTransport *c, int ranks, DeviceTransport **out)
     return settle(group, ncclSuccess, "ncclCommSplit", NULL);
 }
 
+static Status nccl_alloc(DeviceTransport *c, size_t bytes, void **out)
+{
+    NcclTransport *n = self(c);
+    *out = NULL;
+    TRY(usable(n, "memory for sums"));
+    ASSERT(n->block_count < BLOCKS);
+    NcclBlock *b = &n->blocks[n->block_count++];
+    ncclResult_t result = n->f.mem_alloc(&b->data, bytes);
+    if (result != ncclSuccess)
+        return fail(ERR_MEMORY,
+                    "NCCL: ncclMemAlloc: %s: %.1f MB for sums (comm.zero_copy: false "
+                    "does without)",
+                    n->f.error_string(result), (double)bytes / 1e6);
+    cudaError_t error = cudaMemset(b->data, 0, bytes);
+    if (error == cudaSuccess) error = cudaDeviceSynchronize();
+    if (error != cudaSuccess)
+        return fail(ERR_ENV, "memory for sums: %s", cudaGetErrorString(error));
+    TRY(settle(n, n->f.comm_register(n->nccl, b->data, bytes, &b->handle), "ncclCommRegister",
+               "memory for sums"));
+    *out = b->data;
+    return OK;
+}
+
 /* ---- operations ---- */
 
 static Status nccl_type(DType type, ncclDataType_t *out)
@@ -309,6 +364,7 @@ static const DeviceTransportVTable nccl_vtable = {
     .make_id = nccl_make_id,
     .connect = nccl_connect,
     .split = nccl_split,
+    .alloc = nccl_alloc,
     .allreduce = nccl_allreduce,
     .error = nccl_error,
     .abort = nccl_abort,

@@ -372,6 +372,15 @@ Status device_comm_group(DeviceComm *d, int ranks)
     return comm_agree(d->comm, status);
 }
 
+Status device_comm_alloc(DeviceComm *d, size_t bytes, void **out)
+{
+    ASSERT(d->transport == DEVICE_COMM_NCCL);
+    pthread_mutex_lock(&d->calls);
+    Status status = d->v->alloc(d->nccl, bytes, out);
+    pthread_mutex_unlock(&d->calls);
+    return status;
+}
+
 Status device_comm_allreduce_group(DeviceComm *d, void *data, size_t count, DType type, bool group,
                                    Stream *stream, const char *name)
 {

@@ -65,6 +65,11 @@ DeviceCommTransport device_comm_transport(const DeviceComm *d);
 /* Collective and agreed, once, with NCCL: from here on sums may go over groups of so many ranks in
  * a row; ranks divides the world. */
 Status device_comm_group(DeviceComm *d, int ranks);
+/* With NCCL: zero-filled device memory for sums, NCCL's own and registered with it, so that sums in
+ * it need no copies, recorded or not alike. d owns it until it is destroyed; a few such blocks are
+ * all there may be. All ranks must sum in such memory, at the same offset, or none. NCCL may take
+ * more than bytes. Local. */
+Status device_comm_alloc(DeviceComm *d, size_t bytes, void **out);
 /* data[i] = sum over ranks, in place. type: DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64; 16-bit
  * sums are rounded to that type at every hop. name: for the watchdog ("bucket 3"); outlives d.
  * count 0 is fine. */

@@ -29,6 +29,8 @@ typedef struct DeviceTransportVTable {
     Status (*connect)(DeviceTransport *c, const DeviceTransportId *id);
     /* all ranks, once connected: another one among this rank's group, `ranks` in a row */
     Status (*split)(DeviceTransport *c, int ranks, DeviceTransport **out);
+    /* Once connected, and not in a capture: see device_comm_alloc(). */
+    Status (*alloc)(DeviceTransport *c, size_t bytes, void **out);
     Status (*allreduce)(DeviceTransport *c, void *data, size_t count, DType type, void *stream,
                         const char *name);
     /* ERR_PEER if something went wrong since, on another thread of the library */

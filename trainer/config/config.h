@@ -120,6 +120,7 @@ typedef struct Config {
         double bucket_mb, first_bucket_mb, timeout_s;
         int64_t max_ctas /*0 = NCCL's own choice*/;
         GradDtype grad_dtype;
+        bool zero_copy;
     } comm;
     struct {
         double every_epochs /*0 = never but at the end*/;

@@ -354,6 +354,9 @@ const ConfigKey config_keys[] = {
     {ENUM(comm, grad_dtype, "auto", grad_dtype_names), KEY_MATH,
      "GPU: number format in which gradients are summed over ranks. auto: bf16 where the "
      "computation is 16-bit and NCCL sums at most 16 ranks, else fp32"},
+    {BOOL(comm, zero_copy, "true"), KEY_RUNTIME,
+     "GPU: gradients are summed in memory that NCCL has allocated and registered, so that it need "
+     "not copy them; it may take more than they need"},
 
     {DOUBLE(watchdog, start_s, "3600", 0, 1e7), KEY_RUNTIME,
      "A rank that needs more seconds to its first step, the start of MPI included, ends the run "

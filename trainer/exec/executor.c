@@ -210,11 +210,18 @@ static Status program_bind(Program *p)
     return OK;
 }
 
+void executor_borrow_grads(Executor *x, void *memory)
+{
+    ASSERT(memory && !x->slabs[SLAB_PARAM]);
+    x->slabs[SLAB_GRAD] = memory;
+    x->borrows_grads = true;
+}
+
 static Status alloc_slabs(Executor *x)
 {
     Backend *b = x->backend;
     for (int s = 0; s < SLAB_COUNT; s++) {
-        if (s == SLAB_EXTERNAL || x->slab_bytes[s] == 0) continue;
+        if (s == SLAB_EXTERNAL || x->slab_bytes[s] == 0 || x->slabs[s]) continue;
         Status status = b->v->alloc(b, x->slab_bytes[s], &x->slabs[s]);
         if (status != OK) return fail_note(status, "memory plan (see convoy inspect memory)");
     }
@@ -326,6 +333,7 @@ void executor_destroy(Executor *x)
     }
     for (int i = 0; i < x->program_count; i++) program_destroy(x->programs[i]);
     for (int s = 0; s < SLAB_COUNT; s++) {
+        if (s == SLAB_GRAD && x->borrows_grads) continue;
         if (x->slabs[s]) v->free(x->backend, x->slabs[s]);
     }
     for (int l = 0; l < PLAN_LANE_COUNT; l++) {

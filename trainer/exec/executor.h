@@ -45,6 +45,9 @@ void executor_destroy(Executor *x);                             /* NULL ok; dest
 Status executor_add(Executor *x, Graph *g, bool accumulate, Program **out);
 /* Bytes that commit will allocate; valid once all programs are added. */
 void executor_memory(const Executor *x, ExecutorMemory *out);
+/* Where the GRAD slab lies, before commit: zero-filled memory of the backend's device, as large as
+ * executor_memory() says. Borrowed until x is destroyed. */
+void executor_borrow_grads(Executor *x, void *memory);
 /* Allocates the slabs and binds all programs. */
 Status executor_commit(Executor *x);
 /* How the last micro-batch of a step runs in p (o->step: TIMELINE_STEP, or one of two passes over

@@ -35,6 +35,7 @@ struct Executor {
     int param_count;
     size_t slab_bytes[SLAB_COUNT], workspace_bytes[PLAN_LANE_COUNT], naive_bytes;
     void *slabs[SLAB_COUNT], *workspaces[PLAN_LANE_COUNT];
+    bool borrows_grads;
     Record *records[EXECUTOR_RECORDS_MAX];
     int record_count;
     double (*results)[STATS_COUNT]; /* executor_alloc_host() */

@@ -161,11 +161,25 @@ Status session_add_programs(Session *s)
 
 /* ---- life ---- */
 
+/* What is summed: the gradients themselves, or where they travel in 16 bits copies of them. */
+static Status place_grads(Session *s)
+{
+    ExecutorMemory m;
+    void *memory = NULL;
+    if (!s->first || !session_sums_registered(s) || session_allreduce_dtype(s) != DTYPE_F32)
+        return OK;
+    executor_memory(s->executor, &m);
+    TRY(device_comm_alloc(s->device_comm, m.grads, &memory));
+    executor_borrow_grads(s->executor, memory);
+    return OK;
+}
+
 static Status commit_local(Session *s)
 {
     const Config *c = s->config;
     const DeviceVTable *d = s->backend->v->device;
     Executor *x = s->executor;
+    TRY(place_grads(s));
     TRY(executor_commit(x));
     TRY(executor_init_states(x, (uint64_t)c->train.seed));
     if (s->first && s->class_weights)
@@ -209,8 +223,8 @@ static Status join_groups(Session *s)
 
 Status session_commit(Session *s)
 {
-    TRY(comm_agree(s->comm, commit_local(s)));
     TRY(join_devices(s));
+    TRY(comm_agree(s->comm, commit_local(s)));
     TRY(join_groups(s));
     return session_broadcast(s);
 }
@@ -282,6 +296,12 @@ size_t session_allreduce_bytes(const Session *s, size_t gradient_bytes)
     return session_allreduce_dtype(s) == DTYPE_F32
                ? 0
                : gradient_bytes / sizeof(float) * dtype_bytes(DTYPE_BF16);
+}
+
+bool session_sums_registered(const Session *s)
+{
+    return s->config->comm.zero_copy && s->device_comm &&
+           device_comm_transport(s->device_comm) == DEVICE_COMM_NCCL;
 }
 
 size_t session_image_bytes(const Session *s, DataRole role)

@@ -64,12 +64,15 @@ void session_set_stage(Session *s, int stage);
 /* The same programs for micro-batches of another size, prepared and planned but not bound: for
  * their sizes. */
 Status session_try_batch(const Session *s, int64_t batch, Executor **out);
-/* Allocates the slabs, fills parameters by their init rules on rank 0 and broadcasts them. */
+/* Joins the ranks' devices, allocates the slabs, fills parameters by their init rules on rank 0 and
+ * broadcasts them. */
 Status session_commit(Session *s);
 /* In which type gradients are summed over ranks, and the memory that takes beside the gradients (of
  * so many bytes). */
 DType session_allreduce_dtype(const Session *s);
 size_t session_allreduce_bytes(const Session *s, size_t gradient_bytes);
+/* Whether what is summed lies in memory of device_comm_alloc(). */
+bool session_sums_registered(const Session *s);
 /* Parameters and buffers of rank 0 to all ranks. */
 Status session_broadcast(Session *s);
 /* Memory of the backend from rank 0 to all ranks; collective, agreed. */

@@ -215,6 +215,14 @@ static Status create_reducer(Stepper *s)
     return s->sharpness ? create_first_reducer(s) : OK;
 }
 
+static Status alloc_sums(Stepper *s, size_t bytes)
+{
+    const Session *session = s->session;
+    if (session_sums_registered(session))
+        return device_comm_alloc(session->device_comm, bytes, &s->sum.grads);
+    return session->backend->v->alloc(session->backend, bytes, &s->sum.grads);
+}
+
 static Status fill(Stepper *s)
 {
     Session *session = s->session;
@@ -241,7 +249,7 @@ static Status fill(Stepper *s)
         snprintf(s->buckets.names[k], NAME_BYTES, "bucket %d", k);
     s->sum.type = session_allreduce_dtype(session);
     size_t sum_bytes = session_allreduce_bytes(session, executor_slab_bytes(x, SLAB_GRAD));
-    if (sum_bytes > 0) TRY(session->backend->v->alloc(session->backend, sum_bytes, &s->sum.grads));
+    if (sum_bytes > 0) TRY(alloc_sums(s, sum_bytes));
     const Graph *g = program_graph(last);
     for (int i = 0; i < graph_node_count(g); i++)
         s->drops = s->drops || graph_node(g, i)->kind == OP_DROP;
@@ -278,7 +286,8 @@ void stepper_destroy(Stepper *s)
     sharpness_destroy(s->sharpness);
     optimizer_destroy(s->optimizer);
     averages_destroy(s->averages);
-    if (s->sum.grads) s->session->backend->v->free(s->session->backend, s->sum.grads);
+    if (s->sum.grads && !session_sums_registered(s->session))
+        s->session->backend->v->free(s->session->backend, s->sum.grads);
     mem_free(s->buckets.names);
     backend_release_op(&s->average.op);
     mem_free(s->buckets.list);
