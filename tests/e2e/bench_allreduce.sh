@@ -29,6 +29,41 @@ expect "an odd size" 64 run 1 bench allreduce --max-bytes 26
 expect "sizes that cross" 64 run 1 bench allreduce --min-bytes 1M --max-bytes 1K
 expect_error "one rank has no bus" 64 "at least two ranks" 1 bench allreduce \
     --max-bytes 1K --min-busbw 1
+
+# The sums of a step of a network. 32 images of 64 a second: half a second of computation, in which
+# all buckets but the last are begun.
+value() { awk -v name="$1" '$1 == name { print $2 }' "$out"; }
+like=(bench allreduce --like resnet20 --steps 3 --warmup 1 data.image_size=32 model.classes=10
+    comm.bucket_mb=0.3)
+fabrics=configs/fabrics/p4d.24xlarge-efa.json,configs/fabrics/big-basin.json
+expect "like" 0 run "$ranks" "${like[@]}" --rate 64 --predict "$fabrics"
+expect_text "like" 1 "gradients 269722"
+expect_text "like" 1 "buckets 4"
+expect_text "like" 1 "compute_ms 500.000"
+# nodes, ranks, buckets, sums, exposed, step, images/s, efficiency: of 1, 2, ... 64 nodes, twice
+rows=$(grep -cE '^ +[0-9]+ +[0-9]+ +4( +[0-9.]+){5}$' "$out")
+[[ $rows == 14 ]] || broken_run "like: $rows rows of predictions"
+awk -v n="$ranks" '
+    { v[$1] = $2 }
+    function far(a, b, slack) { return a - b > slack || b - a > slack }
+    END {
+        bad = v["step_ms"] < 500 || far(v["exposed_ms"], v["step_ms"] - 500, 0.01)
+        bad = bad || far(v["efficiency"], 500 / v["step_ms"], 0.001)
+        bad = bad || far(v["images_per_s"], n * 32000 / v["step_ms"], 0.1)
+        exit bad || (n > 1 && v["overlap"] < 0.5)
+    }' "$out" || broken_run "like: the figures do not follow from each other, or nothing overlaps"
+expect "like, no time to hide in" 0 run "$ranks" "${like[@]}" --rate 1e9
+(($(value step_ms | cut -d. -f1) < 500)) || broken_run "like: computes though it may not"
+# text: 32 samples of 512 tokens
+expect "like text" 0 run 1 bench allreduce --like roberta-base --rate 163840 --steps 1 --warmup 0
+expect_text "like text" 1 "gradients 124697433"
+expect_text "like text" 1 "compute_ms 100.000"
+expect_text "like text" 1 "tokens_per_s"
+expect_error "an unknown network" 64 "unknown network resnet5 (did you mean" 1 bench allreduce \
+    --like resnet5 --rate 1
+expect_error "no rate" 64 "--like needs --rate" 1 bench allreduce --like resnet20
+expect_error "no number" 64 "--rate fast is no number" 1 bench allreduce --like resnet20 --rate fast
+expect_error "no fabric" 65 "nowhere.json" 1 "${like[@]}" --rate 1e9 --predict nowhere.json
 ((ranks == 1)) && exit "$failed"
 expect "health" 0 run 2 bench allreduce --max-bytes 64K --steps 3 --min-busbw 0.000001
 expect_error "no health" 69 "less than --min-busbw 1e+06" 2 bench allreduce --max-bytes 64K \

@@ -17,4 +17,16 @@ export CONVOY_EMU_OWN_DEVICES=1
 expect "own" 0 mpirun -n 2 "$CONVOY" bench allreduce "${sizes[@]}" --min-busbw 0.0000001
 expect_text "own" 1 "# 2 ranks, summed by NCCL"
 expect_text "own" 1 "# Out of bounds values : 0 OK"
+
+# Buckets of a network, in memory that NCCL has registered, in fp32 and as bf16.
+export CONVOY_EMU_REGISTERED=1
+like=(bench allreduce --like resnet20 --rate 1000 --steps 2 --warmup 1 data.image_size=32
+    model.classes=10 comm.bucket_mb=0.3 device.backend=cuda)
+expect "like, fp32" 0 mpirun -n 2 "$CONVOY" "${like[@]}" train.precision=fp32
+expect_text "like, fp32" 1 "summed_by nccl"
+expect_text "like, fp32" 1 "summed_mb 1.079"
+expect "like, bf16" 0 mpirun -n 2 "$CONVOY" "${like[@]}" train.precision=bf16
+expect_text "like, bf16" 1 "summed_mb 0.539"
+expect "like, elsewhere" 78 mpirun -n 2 "$CONVOY" "${like[@]}" train.precision=bf16 \
+    comm.zero_copy=false
 exit "$failed"

@@ -275,6 +275,33 @@ TEST(gradients_of_a_network_are_all_there)
     config_destroy(c);
 }
 
+TEST(networks_of_others_are_numbers_of_parameters)
+{
+    Config *c = NULL;
+    StepModel m;
+    StepBucket b = { 0 };
+    double elements = 0, ready = 0;
+    int buckets = 0;
+    REQUIRE_OK(config_load(&c, NULL, NULL, 0));
+    REQUIRE_OK(step_model_create_like(&m, c, "roberta-large"));
+    CHECK_INT(m.tokens, 512);
+    while (step_model_next_bucket(&m, &b)) {
+        CHECK(b.elements * 4 <= 200 * 1048576.0 && b.ready > 1.0 / 3 && b.ready >= ready);
+        elements += b.elements;
+        ready = b.ready;
+        buckets++;
+    }
+    CHECK_NEAR(elements, 355412057, 0);
+    CHECK_NEAR(b.elements, 52000768, 0); /* the embedding, which is last, alone */
+    CHECK_NEAR(ready, 1, 0);
+    CHECK_INT(b.gradients, m.count);
+    CHECK_INT(buckets, 7); /* 24 layers of 50 MB, four in each, the head in the first */
+    step_model_destroy(&m);
+    CHECK_STATUS(step_model_create_like(&m, c, "robberta"), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "unknown network robberta");
+    config_destroy(c);
+}
+
 /* AWS, 2019: 160 V100 of p3.16xlarge, 256 images each: 98,000 images/s, "90 to 100 %". So 612 to
  * 681 alone. */
 TEST(model_agrees_with_160_gpus_of_aws)

@@ -16,7 +16,7 @@
 #include "data/data.h"
 #include "trainer/files/weights.h"
 
-#define ARGS_OPTION_MAX     16
+#define ARGS_OPTION_MAX     24
 #define ARGS_POSITIONAL_MAX 4
 #define ARGS_SET_MAX        64
 

@@ -17,12 +17,17 @@ typedef struct BenchOptions {
     int64_t min_bytes, max_bytes; /* allreduce; max_bytes 0: comm.bucket_mb */
     /* allreduce: GB/s of the largest size, below which the check failed; 0: none */
     double min_busbw;
+    /* allreduce: a network whose buckets are summed as in training, NULL: sums by size; samples or
+     * tokens a second of one rank that computes alone; fabrics to predict for, NULL: none */
+    const char *like, *predict;
+    double rate;
 } BenchOptions;
 
 Status bench_decode(Comm *comm, const Config *c, const BenchOptions *o);
 Status bench_loader(Comm *comm, const Config *c, const BenchOptions *o);
 Status bench_step(Comm *comm, const Config *c, const BenchOptions *o);
 Status bench_allreduce(Comm *comm, const Config *c, const BenchOptions *o);
+Status bench_like(Comm *comm, const Config *c, const BenchOptions *o);
 
 /* c with synthetic images where data.train is not set; shares c's strings. */
 Config bench_config(const Config *c);

@@ -30,8 +30,9 @@ static const char help[] =
     "usage: convoy bench WHAT [CONFIG|RUN] [--steps N] [--warmup N] [--nodes] [--eval] [--images "
     "N] "
     "[--replay FILE] [--dump FILE] [--input NAME] [--crc] [--first N] [--min-bytes N] [--max-bytes "
-    "N] [--min-busbw GBPS] [[--set] key=value]...\n\nMeasures one part by itself; under mpirun on "
-    "all ranks. Without data.train synthetic images stand in. WHAT is\n\n  decode      images/s "
+    "N] [--min-busbw GBPS] [--like NAME] [--rate N] [--predict FILES] [[--set] key=value]...\n\n"
+    "Measures one part by itself; under mpirun on all ranks. Without data.train synthetic images "
+    "stand in. WHAT is\n\n  decode      images/s "
     "that one thread makes of files in memory: JPEG bytes to the view that the network sees\n  "
     "loader      images/s of the training input alone, files to batches: files that the page cache "
     "has forgotten (cold),\n              files in the page cache (cached), generated images "
@@ -55,7 +56,15 @@ static const char help[] =
     " loader: the global step to start at (default 0)\n  --min-bytes N       allreduce: the "
     "smallest size (default 8); sizes double. K, M or G may follow\n  --max-bytes N       "
     "allreduce: the largest size (default comm.bucket_mb)\n  --min-busbw GBPS    allreduce: exit "
-    "code 69 if the largest size's bus bandwidth is below this, in GB/s\n  --set key=value     "
+    "code 69 if the largest size's bus bandwidth is below this, in GB/s\n  --like NAME         "
+    "allreduce: sums the buckets of a step of this network instead, one of ours or roberta-base, "
+    "roberta-large,\n                      while a modelled backward makes them (nothing "
+    "computes): "
+    "milliseconds that show,\n                      efficiency, images/s or tokens/s\n  --rate N   "
+    "         --like: images/s or tokens/s of one rank that computes alone\n  --predict FILES     "
+    "--like: the same by a model, on 1 to 64 nodes of fabrics (configs/fabrics/*.json,\n           "
+    " "
+    "          separated by commas)\n  --set key=value     "
     "overrides a key of CONFIG; --set may be left out (convoy inspect config lists them)\n";
 
 static Status count_option(const Args *args, const char *name, int64_t fallback, int64_t *out)
@@ -90,11 +99,11 @@ static Status size_option(const Args *args, const char *name, int64_t fallback, 
                 name, text);
 }
 
-static Status busbw_option(const Args *args, double *out)
+static Status rate_option(const Args *args, const char *name, const char *unit, double *out)
 {
-    const char *text = args_value(args, "--min-busbw");
+    const char *text = args_value(args, name);
     if (!text || (str_to_double(text, out) && *out > 0)) return OK;
-    return fail(ERR_USAGE, "convoy bench: --min-busbw %s is no number of GB/s above 0", text);
+    return fail(ERR_USAGE, "convoy bench: %s %s is no number of %s above 0", name, text, unit);
 }
 
 static const BenchRow *find_bench(const char *name)
@@ -112,16 +121,23 @@ static Status bench(Comm *comm, Config *c, const Args *args)
                        .replay = args_value(args, "--replay"),
                        .dump = args_value(args, "--dump"),
                        .input = args_value(args, "--input"),
-                       .crc = args_value(args, "--crc") != NULL };
+                       .crc = args_value(args, "--crc") != NULL,
+                       .like = args_value(args, "--like"),
+                       .predict = args_value(args, "--predict") };
     TRY(count_option(args, "--steps", STEPS_DEFAULT, &o.steps));
     TRY(count_option(args, "--warmup", 3, &o.warmup));
     TRY(count_option(args, "--images", IMAGES_DEFAULT, &o.images));
     TRY(count_option(args, "--first", 0, &o.first));
     TRY(size_option(args, "--min-bytes", 8, &o.min_bytes));
     TRY(size_option(args, "--max-bytes", 0, &o.max_bytes));
-    TRY(busbw_option(args, &o.min_busbw));
+    TRY(rate_option(args, "--min-busbw", "GB/s", &o.min_busbw));
+    TRY(rate_option(args, "--rate", "images or tokens/s", &o.rate));
     if (!o.replay != !o.dump)
         return fail(ERR_USAGE, "convoy bench: --replay and --dump go together");
+    if (!o.like != !(o.rate > 0) || (o.predict && !o.like) || (o.min_busbw > 0 && o.like))
+        return fail(ERR_USAGE,
+                    "convoy bench: --like needs --rate, --rate and --predict need --like, "
+                    "and --min-busbw does without");
     if (o.images < 1) return fail(ERR_USAGE, "convoy bench: --images must be at least 1");
     if (o.steps < 1) return fail(ERR_USAGE, "convoy bench: --steps must be at least 1");
     return find_bench(args->positional[0])->run(comm, c, &o);

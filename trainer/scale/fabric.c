@@ -7,6 +7,9 @@
 #include "base/mem.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+#define PATH_BYTES 4096
 
 static Status read_number(const JsonValue *object, const char *path, const char *key, double *out)
 {
@@ -72,6 +75,23 @@ Status fabric_read(Fabric *out, const char *path)
     arena_destroy(arena);
     mem_free(bytes);
     return status;
+}
+
+Status fabric_read_each(const char *files, const char *option,
+                        void (*use)(void *cookie, const Fabric *f), void *cookie)
+{
+    char path[PATH_BYTES];
+    for (const char *p = files; *p;) {
+        size_t n = strcspn(p, ",");
+        Fabric f;
+        if (n == 0 || n >= sizeof path)
+            return fail(ERR_USAGE, "%s %s: not a list of files", option, files);
+        snprintf(path, sizeof path, "%.*s", (int)n, p);
+        TRY(fabric_read(&f, path));
+        use(cookie, &f);
+        p += n + (p[n] == ',');
+    }
+    return OK;
 }
 
 double fabric_allreduce_s(const Fabric *f, double bytes, int64_t ranks)

@@ -20,6 +20,10 @@ typedef struct Fabric {
 /* ERR_DATA naming the file and what is missing or out of range; every value must have its source in
  * the file. */
 Status fabric_read(Fabric *out, const char *path);
+/* Reads the files of a comma-separated list, one after the other, for use. ERR_USAGE naming option
+ * where it is no list. */
+Status fabric_read_each(const char *files, const char *option,
+                        void (*use)(void *cookie, const Fabric *f), void *cookie);
 /* Seconds of a ring all-reduce of so many bytes: 2 (n-1)/n of them at the bandwidth of the slowest
  * link, and 2 (n-1) hops, of which 2 (nodes-1) are between nodes. 0 for one rank. */
 double fabric_allreduce_s(const Fabric *f, double bytes, int64_t ranks);

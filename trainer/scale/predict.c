@@ -14,7 +14,6 @@
 
 #define RANKS_MAX        256
 #define SUM_16_BIT_RANKS 16 /* as session.c: where comm.grad_dtype is auto */
-#define PATH_BYTES       4096
 
 typedef struct Base { /* one rank by itself */
     double images_per_s;
@@ -54,12 +53,10 @@ static Status measure_base(Base *out, const Series *s)
     return OK;
 }
 
-/* As training would sum: 16 bits where the GPU computes in them and the ranks are few, or where
- * asked for. */
-static double element_bytes(const Config *c, const Base *base, int64_t ranks)
+double predict_element_bytes(const Config *c, bool on_cpu, int64_t ranks)
 {
     bool computes_16 = c->train.precision != PRECISION_FP32 && c->train.precision != PRECISION_TF32;
-    const bool cpu = base->cpu || c->device.backend == BACKEND_CPU;
+    const bool cpu = on_cpu || c->device.backend == BACKEND_CPU;
     if (cpu || c->comm.grad_dtype == GRAD_DTYPE_FP32) return 4;
     if (c->comm.grad_dtype == GRAD_DTYPE_BF16) return 2;
     return computes_16 && ranks <= SUM_16_BIT_RANKS ? 2 : 4;
@@ -82,12 +79,20 @@ static void add_record(StrBuf *out, const Fabric *f, int64_t ranks, const StepTi
     str_add(out, "\n");
 }
 
+typedef struct Prediction {
+    StrBuf text;
+    const Series *s;
+    StepModel model;
+    Base base;
+} Prediction;
+
 /* Weak: each rank computes as it does alone. Strong: it has its share of the batch, at the same
  * rate. */
-static void predict_fabric(StrBuf *out, const Series *s, const StepModel *m, const Fabric *f,
-                           const Base *base)
+static void predict_fabric(void *cookie, const Fabric *f)
 {
-    const Config *c = s->config;
+    Prediction *p = cookie;
+    const Base *base = &p->base;
+    const Config *c = p->s->config;
     log_info("prediction, no measurement: %s on %s, %.4g images/s on one rank", c->model.name,
              f->name, base->images_per_s);
     log_info("%6s %8s %10s %10s %12s %8s", "ranks", "buckets", "sums ms", "step ms", "images/s",
@@ -95,31 +100,14 @@ static void predict_fabric(StrBuf *out, const Series *s, const StepModel *m, con
     for (int64_t ranks = 1; ranks <= RANKS_MAX; ranks *= 2) {
         double batch = c->scale.mode == SCALE_STRONG ? (double)c->train.global_batch / (double)ranks
                                                      : base->batch;
-        StepTime t = step_model_predict(m, f, batch / base->images_per_s, ranks,
-                                        element_bytes(c, base, ranks));
+        StepTime t = step_model_predict(&p->model, f, batch / base->images_per_s, ranks,
+                                        predict_element_bytes(c, base->cpu, ranks));
         double images_per_s = batch * (double)ranks / t.step_s;
         double epoch_s = base->images > 0 ? base->images / images_per_s : (double)NAN;
         log_info("%6lld %8d %10.3f %10.3f %12.1f %8.1f", (long long)ranks, t.buckets,
                  1e3 * t.allreduce_s, 1e3 * t.step_s, images_per_s, 100 * t.efficiency);
-        add_record(out, f, ranks, &t, images_per_s, epoch_s);
+        add_record(&p->text, f, ranks, &t, images_per_s, epoch_s);
     }
-}
-
-static Status predict_list(StrBuf *out, const Series *s, const StepModel *m, const char *fabrics,
-                           const Base *base)
-{
-    char path[PATH_BYTES];
-    for (const char *p = fabrics; *p;) {
-        size_t n = strcspn(p, ",");
-        Fabric f;
-        if (n == 0 || n >= sizeof path)
-            return fail(ERR_USAGE, "--predict %s: not a list of files", fabrics);
-        snprintf(path, sizeof path, "%.*s", (int)n, p);
-        TRY(fabric_read(&f, path));
-        predict_fabric(out, s, m, &f, base);
-        p += n + (p[n] == ',');
-    }
-    return OK;
 }
 
 static Status write_predictions(const Series *s, const StrBuf *text)
@@ -135,20 +123,18 @@ static Status write_predictions(const Series *s, const StrBuf *text)
 
 Status predict_print(const Series *s, const char *fabrics, double images_per_s)
 {
-    Base base;
-    StepModel m;
-    StrBuf text = { 0 };
-    TRY(measure_base(&base, s));
+    Prediction p = { .s = s };
+    TRY(measure_base(&p.base, s));
     if (images_per_s > 0)
-        base = (Base){ .images_per_s = images_per_s,
-                       .batch = (double)s->config->train.batch_per_rank };
-    if (!(base.images_per_s > 0))
+        p.base = (Base){ .images_per_s = images_per_s,
+                         .batch = (double)s->config->train.batch_per_rank };
+    if (!(p.base.images_per_s > 0))
         return fail(ERR_DATA, "%s: no finished point with one rank, and no --rate, to predict from",
                     s->dir);
-    TRY(step_model_create(&m, s->config));
-    Status status = predict_list(&text, s, &m, fabrics, &base);
-    if (status == OK) status = write_predictions(s, &text);
-    step_model_destroy(&m);
-    str_free(&text);
+    TRY(step_model_create(&p.model, s->config));
+    Status status = fabric_read_each(fabrics, "--predict", predict_fabric, &p);
+    if (status == OK) status = write_predictions(s, &p.text);
+    step_model_destroy(&p.model);
+    str_free(&p.text);
     return status;
 }

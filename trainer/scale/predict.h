@@ -9,4 +9,7 @@
  * itself, computing only; 0 takes it from the finished points with one rank (ERR_DATA if there is
  * none). */
 Status predict_print(const Series *s, const char *fabrics, double images_per_s);
+/* Bytes of a gradient where training would sum it: 2 where a GPU computes in 16 bits and the ranks
+ * are few, or where asked for; else 4. */
+double predict_element_bytes(const Config *c, bool on_cpu, int64_t ranks);
 #endif

@@ -6,19 +6,32 @@
 #include "trainer/config/progressive.h"
 #include "trainer/train/reducer.h"
 #include <math.h>
+#include <string.h>
 
 #define CLASSES_DEFAULT 1000
+#define FORWARD_SHARE   (1.0 / 3) /* backward computes twice as much */
 
-static Status build(Graph **out, const Config *c)
+/* Parameters of masked language models as Hugging Face counts them (RobertaForMaskedLM, whose
+ * output shares the matrix of the embedding): 124,697,433 and 355,412,057. */
+typedef struct TextRow {
+    const char *name;
+    int layers;
+    double head, layer, embedding;
+    int64_t tokens;
+} TextRow;
+static const TextRow texts[] = {
+    { "roberta-base", 12, 642393, 7087872, 39000576, 512 },
+    { "roberta-large", 24, 1101913, 12596224, 52000768, 512 },
+};
+
+static Status build(Graph **out, const Config *c, const ModelDef *def)
 {
-    const ModelDef *def = model_find(c->model.name);
     const int64_t size = progressive_image_size(c, progressive_stage_count(c) - 1);
     ModelOptions o = { .stem = (Stem)c->model.stem,
                        .blurpool = (BlurPool)c->model.blurpool,
                        .width = 1,
                        .stochastic_depth = c->model.stochastic_depth,
                        .dropout = c->model.dropout };
-    ASSERT(def);
     o.graph = (GraphOptions){ .batch = 1,
                               .channels = c->model.in_channels,
                               .height = size,
@@ -57,16 +70,51 @@ static Status list_gradients(StepModel *m, const Graph *g)
     return OK;
 }
 
-Status step_model_create(StepModel *out, const Config *c)
+static Status list_text(StepModel *m, const TextRow *t)
 {
+    const int count = t->layers + 2;
+    m->gradients = mem_calloc((size_t)count, sizeof *m->gradients);
+    if (!m->gradients) return ERR_MEMORY;
+    m->tokens = t->tokens;
+    m->count = count;
+    m->gradients[0] = (Gradient){ t->head, FORWARD_SHARE };
+    for (int i = 1; i <= t->layers; i++)
+        m->gradients[i] =
+            (Gradient){ t->layer, FORWARD_SHARE + (1 - FORWARD_SHARE) * i / t->layers };
+    m->gradients[count - 1] = (Gradient){ t->embedding, 1 };
+    return OK;
+}
+
+static Status list_network(StepModel *m, const Config *c, const char *network)
+{
+    const ModelDef *def = model_find(network);
     Graph *g = NULL;
+    char near[MODEL_SUGGESTION_BYTES];
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strcmp(texts[i].name, network) == 0) return list_text(m, &texts[i]);
+    if (!def) {
+        model_suggest(network, near, sizeof near);
+        return fail(ERR_USAGE, "unknown network %s%s; others are roberta-base and roberta-large",
+                    network, near);
+    }
+    TRY(build(&g, c, def));
+    Status status = list_gradients(m, g);
+    graph_destroy(g);
+    return status;
+}
+
+Status step_model_create_like(StepModel *out, const Config *c, const char *network)
+{
     *out =
         (StepModel){ .bucket_mb = c->comm.bucket_mb, .first_bucket_mb = c->comm.first_bucket_mb };
-    TRY(build(&g, c));
-    Status status = list_gradients(out, g);
-    graph_destroy(g);
+    Status status = list_network(out, c, network);
     if (status != OK) step_model_destroy(out);
     return status;
+}
+
+Status step_model_create(StepModel *out, const Config *c)
+{
+    return step_model_create_like(out, c, c->model.name);
 }
 
 void step_model_destroy(StepModel *m)
@@ -75,27 +123,36 @@ void step_model_destroy(StepModel *m)
     *m = (StepModel){ 0 };
 }
 
+bool step_model_next_bucket(const StepModel *m, StepBucket *b)
+{
+    double total = 0;
+    size_t cap, first_cap;
+    int i = b->gradients;
+    if (i == m->count) return false;
+    for (int k = 0; k < m->count; k++) total += m->gradients[k].elements * sizeof(float);
+    reducer_caps((size_t)total, m->bucket_mb, m->first_bucket_mb, &cap, &first_cap);
+    const double most = (double)(i == 0 ? first_cap : cap) / sizeof(float);
+    b->elements = 0;
+    do b->elements += m->gradients[i++].elements;
+    while (i < m->count && b->elements + m->gradients[i].elements <= most);
+    b->ready = m->gradients[i - 1].ready;
+    b->gradients = i;
+    return true;
+}
+
 StepTime step_model_predict(const StepModel *m, const Fabric *f, double compute_s, int64_t ranks,
                             double element_bytes)
 {
     StepTime t = { .compute_s = compute_s };
-    double total = 0, bytes = 0, end_s = 0;
-    size_t cap, first_cap;
-    for (int i = 0; i < m->count; i++) total += m->gradients[i].elements * sizeof(float);
-    reducer_caps((size_t)total, m->bucket_mb, m->first_bucket_mb, &cap, &first_cap);
-    for (int i = 0; i < m->count; i++) {
-        double size = m->gradients[i].elements * sizeof(float);
-        bool last = i + 1 == m->count;
-        bytes += size;
-        double next = last ? 0 : m->gradients[i + 1].elements * sizeof(float);
-        if (!last && bytes + next <= (double)(t.buckets == 0 ? first_cap : cap)) continue;
-        double sum_s = fabric_allreduce_s(f, bytes / sizeof(float) * element_bytes, ranks);
-        if (last && m->statistics > 0)
+    StepBucket b = { 0 };
+    double end_s = 0;
+    while (step_model_next_bucket(m, &b)) {
+        double sum_s = fabric_allreduce_s(f, b.elements * element_bytes, ranks);
+        if (b.gradients == m->count && m->statistics > 0)
             sum_s += fabric_allreduce_s(f, m->statistics * sizeof(float), ranks);
-        end_s = fmax(end_s, m->gradients[i].ready * compute_s) + sum_s;
+        end_s = fmax(end_s, b.ready * compute_s) + sum_s;
         t.allreduce_s += sum_s;
         t.buckets++;
-        bytes = 0;
     }
     t.step_s = fmax(compute_s, end_s);
     t.efficiency = compute_s / t.step_s;

@@ -8,11 +8,14 @@
  * prefer for small buckets), and the input.
  *
  * When a gradient is there is told by the operations' FLOPs, forward and backward together taking
- * the whole time. */
+ * the whole time. Of networks that are not ours only the numbers of parameters are known: there a
+ * third of the time is forward, all layers take the same, and their gradients come one layer at a
+ * time, from the last to the first; then those of the embedding. */
 #ifndef CONVOY_TRAINER_SCALE_STEP_MODEL_H
 #define CONVOY_TRAINER_SCALE_STEP_MODEL_H
 #include "trainer/config/config.h"
 #include "trainer/scale/fabric.h"
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct Gradient {
@@ -26,11 +29,23 @@ typedef struct StepModel {
     /* elements of running statistics, summed behind the last bucket */
     double statistics;
     double bucket_mb, first_bucket_mb; /* MiB of fp32 gradients, as comm.* */
+    int64_t tokens;                    /* of a sample of text; 0: samples are images */
 } StepModel;
 
 /* The network, images and buckets of a config. ERR_USAGE. */
 Status step_model_create(StepModel *out, const Config *c);
+/* The same of another network: one of ours by its name, or roberta-base, roberta-large. ERR_USAGE
+ * where there is none of that name. */
+Status step_model_create_like(StepModel *out, const Config *c, const char *network);
 void step_model_destroy(StepModel *m);
+
+/* A bucket as training makes them (reducer_caps()); zeroed before the first. */
+typedef struct StepBucket {
+    double elements, ready;
+    int gradients; /* in it and all before it */
+} StepBucket;
+/* Goes on to the next one; false where there is none. */
+bool step_model_next_bucket(const StepModel *m, StepBucket *b);
 
 typedef struct StepTime {
     double step_s, compute_s, allreduce_s; /* allreduce_s: of all all-reduces, hidden or not */
