@@ -115,6 +115,8 @@ typedef struct DeviceVTable {
     size_t (*param_copy_bytes)(const Backend *b, size_t slab_bytes);
     Status (*params_attach)(Backend *b, void *slab, size_t slab_bytes);
     Status (*params_changed)(Backend *b, Stream *s);
+    /* Names for profilers what this thread enqueues until range(NULL). */
+    void (*range)(const char *name);
     size_t (*memory_bytes)(const Backend *b); /* of the device, 0 if unknown */
     void *(*stream_handle)(const Stream *s);  /* cudaStream_t, for the communication library */
     int (*device_index)(const Backend *b);

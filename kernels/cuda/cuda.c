@@ -2,6 +2,12 @@
 #include "kernels/cuda/cuda.h"
 #include "base/mem.h"
 #include <string.h>
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#else /* NVIDIA's wheels of CUDA 12 may lack it: profilers hear no names */
+#define nvtxRangePushA(name) 0
+#define nvtxRangePop()       0
+#endif
 
 /* Driver, device, library and build that do not fit each other: the user's to mend, not a bug. */
 static bool is_environment(cudaError_t e)
@@ -62,4 +68,10 @@ size_t cuda_take_workspace(OpInstance *op, size_t bytes)
 void *cuda_workspace(const OpInstance *op, size_t at)
 {
     return op->workspace ? (char *)op->workspace + at : NULL;
+}
+
+void cuda_range(const char *name)
+{
+    (void)(name ? nvtxRangePushA("convoy") : nvtxRangePop());
+    (void)(name ? nvtxRangePushA(name) : nvtxRangePop());
 }

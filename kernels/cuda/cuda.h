@@ -128,6 +128,9 @@ void *cuda_workspace(const OpInstance *op, size_t at);
  * ERR_INTERNAL for the rest. Forgets the error, so that it is not reported again by an innocent
  * call; errors after which the device is lost stay with CUDA. */
 Status cuda_status(cudaError_t e, const char *what);
+/* DeviceVTable.range, by NVTX: a range inside one called "convoy", which a profiler can be told to
+ * look at alone. */
+void cuda_range(const char *name);
 #define CUDA_STATUS(call) cuda_status((call), #call)
 #define TRY_CUDA(call)                                                                             \
     do {                                                                                           \

@@ -322,6 +322,7 @@ const DeviceVTable cuda_device_vtable = {
     .param_copy_bytes = param_copy_bytes,
     .params_attach = params_attach,
     .params_changed = params_changed,
+    .range = cuda_range,
     .memory_bytes = memory_bytes,
     .stream_handle = stream_handle,
     .device_index = device_index,

@@ -62,9 +62,21 @@ expect_error "half a description" 65 "$SCRATCH/bad.json" 1 inspect memory "${set
     --gpu "$SCRATCH/bad.json"
 
 settings bench
-expect "bench" 0 run 1 bench step "${sets[@]}" --steps 2 --warmup 3 --nodes
+CONVOY_EMU_RANGES=$SCRATCH/ranges expect "bench" 0 run 1 bench step "${sets[@]}" --steps 2 \
+    --warmup 3 --layers "$SCRATCH/layers.csv"
 expect_text "bench" 1 "TFLOP/s"
 for word in images_per_s conv2d_bwd_weights batchnorm_bwd update; do
     expect_text "bench" some "$word"
 done
+# The file of layers has the table's sums, and a profiler hears each layer's name.
+awk -F, 'FNR == NR { ms[$2] += $4; next }
+    $1 in ms && NF == 5 { seen++; off += $2 - ms[$1] > 0.01 || ms[$1] - $2 > 0.01 }
+    END { exit !(seen > 5 && off == 0) }' "$SCRATCH/layers.csv" FS=' ' "$out" ||
+    broken "bench: --layers does not add up to the table"
+awk -F, 'NR > 1 && $1 !~ /^step$/ { print "convoy/" $1 }' "$SCRATCH/layers.csv" |
+    sort -u > "$SCRATCH/named"
+[[ -s $SCRATCH/named ]] || broken "bench: no layers in --layers"
+[[ -z $(comm -23 "$SCRATCH/named" <(sort -u "$SCRATCH/ranges")) ]] ||
+    broken "bench: layers that no profiler hears of"
+grep -q '^convoy/.*/' "$SCRATCH/ranges" && broken "bench: ranges that are not closed"
 exit "$failed"

@@ -6,6 +6,7 @@
 typedef struct BenchOptions {
     int64_t steps, warmup;
     bool nodes;
+    const char *layers; /* step with nodes: file for a row of CSV an item; NULL: none */
     bool eval;          /* decode: the view of evaluation; step: inference */
     int64_t images;     /* decode: at most so many */
     const char *replay; /* decode: file of views to make, and */

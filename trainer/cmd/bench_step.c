@@ -1,7 +1,9 @@
 /* bench_step.c - training steps by themselves: how fast, and where the time goes. */
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "trainer/cmd/bench.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
@@ -106,8 +108,20 @@ static void add_item(const Session *s, const Stepper *stepper, const TimelineIte
                   : 0.0));
 }
 
+/* A row of --layers; k: of all steps. */
+static void add_layer(const Program *p, const TimelineItem *item, OpKind kind, const KindTimes *k,
+                      double steps, StrBuf *layers)
+{
+    const bool node = item->kind == TIMELINE_NODE;
+    const char *by = node ? program_implementation(p, item->index) : NULL;
+    str_printf(layers, "%s,%s,%s,%.6f,%.0f,%.0f\n",
+               node ? graph_node(program_graph(p), item->index)->name : "step", op_name(kind),
+               by ? by : "own", k->seconds * 1e3 / steps, k->bytes, k->flops);
+}
+
 static void add_run(const Session *s, const Stepper *stepper, const BenchOptions *o,
-                    TimelineRun run, const double *item_seconds, KindTimes kinds[OP_COUNT])
+                    TimelineRun run, const double *item_seconds, KindTimes kinds[OP_COUNT],
+                    StrBuf *layers)
 {
     const Program *p = stepper_last_program(stepper);
     const Timeline *t = program_timeline(p, run);
@@ -115,20 +129,31 @@ static void add_run(const Session *s, const Stepper *stepper, const BenchOptions
     for (int64_t i = o->warmup; i < o->warmup + o->steps; i++)
         sharp += sharpness_in_step(s->config, i);
     const double steps = (double)(run == TIMELINE_STEP ? o->steps - sharp : sharp);
-    for (int i = 0; t && i < t->count; i++)
+    for (int i = 0; t && i < t->count; i++) {
+        KindTimes one[OP_COUNT] = { { 0 } };
         add_item(s, stepper, &t->items[i], item_seconds[program_step_items(p, run) + i],
-                 steps / (double)o->steps, kinds);
+                 steps / (double)o->steps, one);
+        for (int k = 0; k < OP_COUNT; k++) {
+            if (one[k].seconds <= 0) continue;
+            kinds[k].seconds += one[k].seconds;
+            kinds[k].flops += one[k].flops;
+            kinds[k].bytes += one[k].bytes;
+            add_layer(p, &t->items[i], (OpKind)k, &one[k], (double)o->steps, layers);
+        }
+    }
 }
 
-static void print_kinds(const Session *s, const Stepper *stepper, const BenchOptions *o,
-                        const double *item_seconds)
+static Status print_kinds(const Session *s, const Stepper *stepper, const BenchOptions *o,
+                          const double *item_seconds)
 {
     const bool device = s->backend->v->device != NULL;
     const double steps = (double)o->steps, rate = device ? 1e-12 : 1e-9;
     KindTimes kinds[OP_COUNT] = { { 0 } };
     double total = 0;
+    StrBuf layers = { 0 };
+    str_add(&layers, "layer,operation,by,ms,bytes,flops\n");
     for (int run = TIMELINE_STEP; run < TIMELINE_RUN_COUNT; run++)
-        add_run(s, stepper, o, (TimelineRun)run, item_seconds, kinds);
+        add_run(s, stepper, o, (TimelineRun)run, item_seconds, kinds, &layers);
     for (int k = 0; k < OP_COUNT; k++) total += kinds[k].seconds;
     log_info("%-24s %10s %7s %10s %10s", "operation", "ms/step", "share",
              device ? "TFLOP/s" : "GFLOP/s", "GB/s");
@@ -140,6 +165,11 @@ static void print_kinds(const Session *s, const Stepper *stepper, const BenchOpt
                  kinds[k].bytes * steps / kinds[k].seconds * 1e-9);
     }
     log_info("%-24s %10.3f", "sum", total * 1e3 / steps);
+    Status status = layers.failed ? ERR_MEMORY : OK;
+    if (status == OK && o->layers && s->comm->rank == 0)
+        status = fs_write_atomic(o->layers, layers.text, layers.length);
+    str_free(&layers);
+    return comm_agree(s->comm, status);
 }
 
 /* What the columns of rates could reach here at best. */
@@ -178,7 +208,7 @@ static Status measure_steps(Session *s, const BenchOptions *o, Stepper *stepper,
     TRY(run_steps(s->comm, stepper, o, t, s->backend->v->device ? NULL : t->item_seconds));
     print_times(s, o, t);
     if (o->nodes && s->backend->v->device) TRY(run_timed(s, stepper, o, t));
-    if (o->nodes) print_kinds(s, stepper, o, t->item_seconds);
+    if (o->nodes) TRY(print_kinds(s, stepper, o, t->item_seconds));
     return o->nodes && !s->backend->v->device ? print_peaks(s) : OK;
 }
 

@@ -3,6 +3,7 @@
  *
  * Results are lines of "name value", made to be read by people and by scripts. Without data.train
  * synthetic images stand in. */
+#include "base/log.h"
 #include "base/str.h"
 #include "trainer/cmd/bench.h"
 #include "trainer/cmd/cmd.h"
@@ -27,10 +28,10 @@ static const BenchRow benches[] = {
 };
 
 static const char help[] =
-    "usage: convoy bench WHAT [CONFIG|RUN] [--steps N] [--warmup N] [--nodes] [--eval] [--images "
-    "N] "
-    "[--replay FILE] [--dump FILE] [--input NAME] [--crc] [--first N] [--min-bytes N] [--max-bytes "
-    "N] [--min-busbw GBPS] [--like NAME] [--rate N] [--predict FILES] [[--set] key=value]...\n\n"
+    "usage: convoy bench WHAT [CONFIG|RUN] [--steps N] [--warmup N] [--nodes] [--layers FILE] "
+    "[--verbose] [--eval] [--images N] [--replay FILE] [--dump FILE] [--input NAME] [--crc] "
+    "[--first N] [--min-bytes N] [--max-bytes N] [--min-busbw GBPS] [--like NAME] [--rate N] "
+    "[--predict FILES] [[--set] key=value]...\n\n"
     "Measures one part by itself; under mpirun on all ranks. Without data.train synthetic images "
     "stand in. WHAT is\n\n  decode      images/s "
     "that one thread makes of files in memory: JPEG bytes to the view that the network sees\n  "
@@ -49,7 +50,9 @@ static const char help[] =
     "and the\n                      path of the image\n  --dump FILE         decode: where the "
     "pixels of --replay go, size x size x 3 bytes a view\n  --nodes             step: also where "
     "the time goes, by kind of operation, and\n                      on the CPU the rates that "
-    "products and memory reach at best\n  --input NAME        loader: only cold, cached or "
+    "products and memory reach at best\n  --layers FILE       step: the same by layer, as CSV\n  "
+    "--verbose           also what is tried and timed while cuDNN's plans are chosen\n  --input "
+    "NAME        loader: only cold, cached or "
     "synthetic, or the page cache as it is (now)\n  --crc               loader: one checksum of "
     "pixels and labels for each global step instead; the same for any threads,\n                   "
     "   ranks and micro-batches of one global batch, wherever the run starts\n  --first N          "
@@ -116,7 +119,8 @@ static const BenchRow *find_bench(const char *name)
 
 static Status bench(Comm *comm, Config *c, const Args *args)
 {
-    BenchOptions o = { .nodes = args_value(args, "--nodes") != NULL,
+    BenchOptions o = { .nodes = args_value(args, "--nodes") || args_value(args, "--layers"),
+                       .layers = args_value(args, "--layers"),
                        .eval = args_value(args, "--eval") != NULL,
                        .replay = args_value(args, "--replay"),
                        .dump = args_value(args, "--dump"),
@@ -140,6 +144,7 @@ static Status bench(Comm *comm, Config *c, const Args *args)
                     "and --min-busbw does without");
     if (o.images < 1) return fail(ERR_USAGE, "convoy bench: --images must be at least 1");
     if (o.steps < 1) return fail(ERR_USAGE, "convoy bench: --steps must be at least 1");
+    if (args_value(args, "--verbose")) TRY(log_open(NULL, comm->rank, LOG_DEBUG));
     return find_bench(args->positional[0])->run(comm, c, &o);
 }
 

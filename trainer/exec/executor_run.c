@@ -163,8 +163,12 @@ static Status time_item(Executor *x, Program *p, const Timeline *t, int index, S
 {
     const DeviceVTable *d = device_of(x);
     double start = clock_s();
+    const TimelineItem *item = &t->items[index];
     if (d) TRY(d->event_record(x->backend, x->timers[2 * index], lane));
-    TRY(run_item(x, p, &t->items[index], lane, o));
+    if (d) d->range(item->kind == TIMELINE_NODE ? graph_node(p->graph, item->index)->name : "step");
+    const Status status = run_item(x, p, item, lane, o);
+    if (d) d->range(NULL);
+    TRY(status);
     x->timed_items = index + 1;
     if (d) return d->event_record(x->backend, x->timers[2 * index + 1], lane);
     double end = clock_s();
