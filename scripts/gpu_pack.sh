@@ -7,6 +7,8 @@
 # Each binary holds all kernels. They are packed together by xz with a window wider than all of
 # them, so that the kernels are in it once.
 #
+# Plans of cuDNN that scripts/gpu_learn.py put into configs/gpus travel with the tree.
+#
 # There `scripts/gpu_check.sh` unpacks the libraries at the places they have here, except over files
 # that are there already; the C library is not among them, so that machine's must be as new as this
 # one's. The GPU's own libraries (driver, cuDNN, cuBLASLt, NCCL) are not packed either.
