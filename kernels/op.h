@@ -21,8 +21,8 @@
 #include "kernels/op_norm.h"
 #include "kernels/op_update.h"
 
-#define OP_MAX_INPUTS  8
-#define OP_MAX_OUTPUTS 4
+#define OP_MAX_INPUTS  11
+#define OP_MAX_OUTPUTS 7
 
 /* An op by what is in its slots. */
 typedef struct OpSlots {

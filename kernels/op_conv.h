@@ -32,20 +32,32 @@ enum { CONV_STATS_OUT_Y, CONV_STATS_OUT_SUMS, CONV_STATS_OUT_Z /*optional*/ };
 
 /* OP_CONV2D_BWD_DATA_NORM: the gradient of x, where x = relu(bn(...)), carried on through the
  * relu. g = the gradient of the convolution's input; dz = g where bn(x) > 0, else 0; dgamma, dbeta
- * of bn at dz. coefficients [3,C]: a, b, c of OP_BN_BWD_APPLY. */
+ * of bn at dz. coefficients [3,C]: a, b, c of OP_BN_BWD_APPLY.
+ * At the end of a residual block g is also that of another reader of the block, dy2, and dz = g
+ * where bn(x) + residual > 0; the two come together. With vectors of its own the residual is yet to
+ * be normalised by them, and there are the results of that norm too, at the same dz. Those of the
+ * two norms lie alike: behind x and dz, behind residual and coefficients. */
 enum {
     CONV_BWD_DATA_NORM_IN_DY,
     CONV_BWD_DATA_NORM_IN_W,
     CONV_BWD_DATA_NORM_IN_X,
     CONV_BWD_DATA_NORM_IN_GAMMA,
     CONV_BWD_DATA_NORM_IN_BETA,
-    CONV_BWD_DATA_NORM_IN_SAVED
+    CONV_BWD_DATA_NORM_IN_SAVED,
+    CONV_BWD_DATA_NORM_IN_DY2 /*optional*/,
+    CONV_BWD_DATA_NORM_IN_RESIDUAL /*optional*/,
+    CONV_BWD_DATA_NORM_IN_RESIDUAL_GAMMA /*optional, as the next two*/,
+    CONV_BWD_DATA_NORM_IN_RESIDUAL_BETA,
+    CONV_BWD_DATA_NORM_IN_RESIDUAL_SAVED
 };
 enum {
     CONV_BWD_DATA_NORM_OUT_DZ,
     CONV_BWD_DATA_NORM_OUT_DGAMMA,
     CONV_BWD_DATA_NORM_OUT_DBETA,
-    CONV_BWD_DATA_NORM_OUT_COEFFICIENTS
+    CONV_BWD_DATA_NORM_OUT_COEFFICIENTS,
+    CONV_BWD_DATA_NORM_OUT_RESIDUAL_DGAMMA /*optional, as the next two*/,
+    CONV_BWD_DATA_NORM_OUT_RESIDUAL_DBETA,
+    CONV_BWD_DATA_NORM_OUT_RESIDUAL_COEFFICIENTS
 };
 
 /* OP_CONV2D_BWD_WEIGHTS_NORM: the gradient of w, where x is yet to be normalised: of relu(scale x +

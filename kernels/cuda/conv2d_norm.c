@@ -126,53 +126,94 @@ static Status run_stats(OpInstance *op, Stream *stream)
 
 /* ---- gradient of x ---- */
 
+/* Slots of a norm at the end of the convolution: of its vectors, and of what dz does to them. */
+static const struct NormSlots {
+    ConvOperand mean; /* the first of its operands */
+    int gamma, saved, dgamma, coefficients;
+} norms[] = {
+    { CONV_OP_MEAN, CONV_BWD_DATA_NORM_IN_GAMMA, CONV_BWD_DATA_NORM_IN_SAVED,
+      CONV_BWD_DATA_NORM_OUT_DGAMMA, CONV_BWD_DATA_NORM_OUT_COEFFICIENTS },
+    { CONV_OP_RESIDUAL_MEAN, CONV_BWD_DATA_NORM_IN_RESIDUAL_GAMMA,
+      CONV_BWD_DATA_NORM_IN_RESIDUAL_SAVED, CONV_BWD_DATA_NORM_OUT_RESIDUAL_DGAMMA,
+      CONV_BWD_DATA_NORM_OUT_RESIDUAL_COEFFICIENTS },
+};
+
+static ConvPrologue end_of(const OpInstance *op)
+{
+    if (op->in[CONV_BWD_DATA_NORM_IN_RESIDUAL].desc.rank == 0) return CONV_PLAIN;
+    return op->in[CONV_BWD_DATA_NORM_IN_RESIDUAL_GAMMA].desc.rank == 0 ? CONV_RESIDUAL : CONV_DUAL;
+}
+
+static int norms_of(const OpInstance *op)
+{
+    return end_of(op) == CONV_DUAL ? 2 : 1;
+}
+
 static Status prepare_bwd_data(OpInstance *op)
 {
+    const CudaBackend *b = cuda_backend(op);
     OpTensor *in = op->in, *out = op->out;
-    for (int i = CONV_BWD_DATA_NORM_IN_GAMMA; i <= CONV_BWD_DATA_NORM_IN_SAVED; i++)
-        decide_vectors(op, &in[i], DTYPE_F32);
-    for (int i = CONV_BWD_DATA_NORM_OUT_DGAMMA; i <= CONV_BWD_DATA_NORM_OUT_COEFFICIENTS; i++)
-        decide_vectors(op, &out[i], DTYPE_F32);
-    cuda_decide_activation(cuda_backend(op), &out[CONV_BWD_DATA_NORM_OUT_DZ]);
-    TRY(prepare(op, CONV_NORM_BWD_DATA, CONV_PLAIN, &in[CONV_BWD_DATA_NORM_IN_X],
+    for (int k = 0; k < norms_of(op); k++) {
+        for (int i = norms[k].gamma; i <= norms[k].saved; i++)
+            decide_vectors(op, &in[i], DTYPE_F32);
+        for (int i = norms[k].dgamma; i <= norms[k].coefficients; i++)
+            decide_vectors(op, &out[i], DTYPE_F32);
+    }
+    cuda_decide_activation(b, &out[CONV_BWD_DATA_NORM_OUT_DZ]);
+    if (end_of(op) != CONV_PLAIN) {
+        cuda_decide_activation(b, &in[CONV_BWD_DATA_NORM_IN_DY2]);
+        cuda_decide_activation(b, &in[CONV_BWD_DATA_NORM_IN_RESIDUAL]);
+    }
+    TRY(prepare(op, CONV_NORM_BWD_DATA, end_of(op), &in[CONV_BWD_DATA_NORM_IN_X],
                 &in[CONV_BWD_DATA_NORM_IN_W], &in[CONV_BWD_DATA_NORM_IN_DY]));
     NormState *s = op->state;
-    const size_t align = cuda_backend(op)->base.v->alignment,
-                 vectors = 2 * (size_t)s->channels * sizeof(float);
+    const size_t align = b->base.v->alignment,
+                 vectors = 2 * (size_t)(norms_of(op) * s->channels) * sizeof(float);
     if (op->accumulate) s->plan_at += (vectors + align - 1) / align * align;
     op->workspace_bytes = s->plan_at + conv_norm_plan_workspace(s->plan);
     return OK;
 }
 
-/* dgamma (index 0) or dbeta (1) of this run alone. */
-static void *own_gradient(const OpInstance *op, int index)
+/* dgamma (index 0) or dbeta (1) of this run alone, of norm k. */
+static void *own_gradient(const OpInstance *op, int k, int index)
 {
     const NormState *s = op->state;
-    if (!op->accumulate) return op->out[CONV_BWD_DATA_NORM_OUT_DGAMMA + index].data;
+    if (!op->accumulate) return op->out[norms[k].dgamma + index].data;
     /* cuDNN's sums overwrite: run_bwd_data() adds them to what is there */
-    return cuda_workspace(op, s->vectors_at + (size_t)(index * s->channels) * sizeof(float));
+    const int64_t at = (2 * k + index) * s->channels;
+    return cuda_workspace(op, s->vectors_at + (size_t)at * sizeof(float));
+}
+
+static void list_norm(const OpInstance *op, int k, void **operands)
+{
+    const NormState *s = op->state;
+    const OpTensor *vectors = &op->in[norms[k].gamma], *saved = &op->in[norms[k].saved],
+                   *coefficients = &op->out[norms[k].coefficients];
+    void **of = &operands[norms[k].mean - CONV_OP_MEAN];
+    of[CONV_OP_MEAN] = vector(saved, s->channels, 0);
+    of[CONV_OP_INV_STD] = vector(saved, s->channels, 1);
+    of[CONV_OP_GAMMA] = vectors[0].data;
+    of[CONV_OP_BETA] = vectors[1].data;
+    of[CONV_OP_DGAMMA] = own_gradient(op, k, 0);
+    of[CONV_OP_DBETA] = own_gradient(op, k, 1);
+    of[CONV_OP_BY_DZ] = vector(coefficients, s->channels, 0);
+    of[CONV_OP_BY_X] = vector(coefficients, s->channels, 1);
+    of[CONV_OP_CONSTANT] = vector(coefficients, s->channels, 2);
 }
 
 static Status bind_bwd_data(OpInstance *op)
 {
     const NormState *s = op->state;
-    const OpTensor *in = op->in, *out = op->out, *saved = &in[CONV_BWD_DATA_NORM_IN_SAVED],
-                   *coefficients = &out[CONV_BWD_DATA_NORM_OUT_COEFFICIENTS];
-    void *const operands[CONV_OPERAND_COUNT] = {
+    const OpTensor *in = op->in;
+    void *operands[CONV_OPERAND_COUNT] = {
         [CONV_OP_X] = in[CONV_BWD_DATA_NORM_IN_X].data,
         [CONV_OP_W] = weights_for(op, &in[CONV_BWD_DATA_NORM_IN_W]),
         [CONV_OP_Y] = in[CONV_BWD_DATA_NORM_IN_DY].data,
-        [CONV_OP_Z] = out[CONV_BWD_DATA_NORM_OUT_DZ].data,
-        [CONV_OP_MEAN] = vector(saved, s->channels, 0),
-        [CONV_OP_INV_STD] = vector(saved, s->channels, 1),
-        [CONV_OP_GAMMA] = in[CONV_BWD_DATA_NORM_IN_GAMMA].data,
-        [CONV_OP_BETA] = in[CONV_BWD_DATA_NORM_IN_BETA].data,
-        [CONV_OP_DGAMMA] = own_gradient(op, 0),
-        [CONV_OP_DBETA] = own_gradient(op, 1),
-        [CONV_OP_BY_DZ] = vector(coefficients, s->channels, 0),
-        [CONV_OP_BY_X] = vector(coefficients, s->channels, 1),
-        [CONV_OP_CONSTANT] = vector(coefficients, s->channels, 2),
+        [CONV_OP_DY2] = in[CONV_BWD_DATA_NORM_IN_DY2].data,
+        [CONV_OP_RESIDUAL] = in[CONV_BWD_DATA_NORM_IN_RESIDUAL].data,
+        [CONV_OP_Z] = op->out[CONV_BWD_DATA_NORM_OUT_DZ].data,
     };
+    for (int k = 0; k < norms_of(op); k++) list_norm(op, k, operands);
     return conv_norm_plan_bind(s->plan, operands, cuda_workspace(op, s->plan_at));
 }
 
@@ -181,9 +222,9 @@ static Status run_bwd_data(OpInstance *op, Stream *stream)
     const NormState *s = op->state;
     TRY(convert_weights(op, &op->in[CONV_BWD_DATA_NORM_IN_W], stream));
     TRY(conv_norm_plan_run(s->plan, stream->stream));
-    for (int i = 0; op->accumulate && i < 2; i++)
-        TRY_CUDA(cuda_launch_cast_add(own_gradient(op, i), DTYPE_F32,
-                                      op->out[CONV_BWD_DATA_NORM_OUT_DGAMMA + i].data, s->channels,
+    for (int i = 0; op->accumulate && i < 2 * norms_of(op); i++)
+        TRY_CUDA(cuda_launch_cast_add(own_gradient(op, i / 2, i % 2), DTYPE_F32,
+                                      op->out[norms[i / 2].dgamma + i % 2].data, s->channels,
                                       stream->stream));
     return OK;
 }

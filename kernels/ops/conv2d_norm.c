@@ -36,6 +36,37 @@ static Status infer_stats(const OpSlots *s)
 
 /* ---- gradient of x ---- */
 
+/* From gamma on the vectors of a norm, from dgamma on the results at its dz. */
+static Status infer_norm_gradient(const OpSlots *s, int gamma, int dgamma, int64_t c)
+{
+    TRY(infer_need_dims(s, gamma, 1, &c));
+    TRY(infer_need_dims(s, gamma + 1, 1, &c));
+    TRY(infer_need_dims(s, gamma + 2, 2, (int64_t[]){ 2, c }));
+    TRY(infer_output(s, dgamma, DTYPE_F32, 1, &c));
+    TRY(infer_output(s, dgamma + 1, DTYPE_F32, 1, &c));
+    return infer_output(s, dgamma + 2, DTYPE_F32, 2, (int64_t[]){ 3, c });
+}
+
+static Status infer_residual_gradient(const OpSlots *s, const TensorDesc *x)
+{
+    const int dy2 = CONV_BWD_DATA_NORM_IN_DY2, residual = CONV_BWD_DATA_NORM_IN_RESIDUAL,
+              gamma = CONV_BWD_DATA_NORM_IN_RESIDUAL_GAMMA,
+              dgamma = CONV_BWD_DATA_NORM_OUT_RESIDUAL_DGAMMA;
+    bool results = false;
+    for (int i = dgamma; i < OP_MAX_OUTPUTS; i++)
+        results = results || s->wanted[i] || s->out[i].rank;
+    if (!s->in[dy2] != !s->in[residual] || (s->in[gamma] && !s->in[residual]) ||
+        results != (s->in[gamma] != NULL))
+        return fail(ERR_INTERNAL,
+                    "%s: a residual comes with a second dy, and only a residual with vectors of "
+                    "its own gives results of its norm",
+                    op_name(s->kind));
+    if (!s->in[residual]) return OK;
+    TRY(infer_need_like(s, dy2, x));
+    TRY(infer_need_like(s, residual, x));
+    return s->in[gamma] ? infer_norm_gradient(s, gamma, dgamma, x->dims[1]) : OK;
+}
+
 static Status infer_bwd_data(const OpSlots *s)
 {
     const TensorDesc *conv[] = { [CONV_BWD_DATA_IN_DY] = s->in[CONV_BWD_DATA_NORM_IN_DY],
@@ -45,12 +76,8 @@ static Status infer_bwd_data(const OpSlots *s)
     const int64_t c = x->dims[1];
     TRY(infer_output_like(s, CONV_BWD_DATA_NORM_OUT_DZ, x));
     TRY(op_infer(OP_CONV2D_BWD_DATA, s->attr, conv, s->wanted, &s->out[CONV_BWD_DATA_NORM_OUT_DZ]));
-    TRY(infer_need_dims(s, CONV_BWD_DATA_NORM_IN_GAMMA, 1, &c));
-    TRY(infer_need_dims(s, CONV_BWD_DATA_NORM_IN_BETA, 1, &c));
-    TRY(need_vectors(s, CONV_BWD_DATA_NORM_IN_SAVED, c));
-    for (int i = CONV_BWD_DATA_NORM_OUT_DGAMMA; i <= CONV_BWD_DATA_NORM_OUT_DBETA; i++)
-        TRY(infer_output(s, i, DTYPE_F32, 1, &c));
-    return infer_output(s, CONV_BWD_DATA_NORM_OUT_COEFFICIENTS, DTYPE_F32, 2, (int64_t[]){ 3, c });
+    TRY(infer_norm_gradient(s, CONV_BWD_DATA_NORM_IN_GAMMA, CONV_BWD_DATA_NORM_OUT_DGAMMA, c));
+    return infer_residual_gradient(s, x);
 }
 
 /* ---- gradient of w ---- */
@@ -75,8 +102,9 @@ static double flops_stats(const void *attr, const TensorDesc *const *in, const T
 
 static double flops_bwd_data(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
 {
+    const double norms = in[CONV_BWD_DATA_NORM_IN_RESIDUAL_GAMMA] ? 2 : 1;
     return op_flops(OP_CONV2D_BWD_DATA, attr, in, out) +
-           6.0 * (double)tensor_elements(in[CONV_BWD_DATA_NORM_IN_X]);
+           6.0 * norms * (double)tensor_elements(in[CONV_BWD_DATA_NORM_IN_X]);
 }
 
 static double flops_bwd_weights(const void *attr, const TensorDesc *const *in,
@@ -102,8 +130,10 @@ const OpDef op_row_conv2d_stats = {
 
 const OpDef op_row_conv2d_bwd_data_norm = {
     .attr_bytes = sizeof(Conv2dAttr),
-    .in_names = { "dy", "w", "x", "gamma", "beta", "saved" },
-    .out_names = { "dz", "dgamma", "dbeta", "coefficients" },
+    .in_names = { "dy", "w", "x", "gamma", "beta", "saved", "dy2?", "residual?", "residual_gamma?",
+                  "residual_beta?", "residual_saved?" },
+    .out_names = { "dz", "dgamma", "dbeta", "coefficients", "residual_dgamma?", "residual_dbeta?",
+                   "residual_coefficients?" },
     .infer = infer_bwd_data,
     .flops = flops_bwd_data,
     .print = print,

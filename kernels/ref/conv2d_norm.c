@@ -4,6 +4,7 @@
  * which is what is convolved, or g, the gradient of the convolution's input. With n = N*H*W, xh =
  * (x - mean) istd:
  *   dz = g where gamma xh + beta > 0      dbeta = sum dz      dgamma = sum dz xh
+ * (at the end of a block with the residual in that sum, itself normalised or not)
  *   a = gamma istd      b = -gamma istd^2 dgamma / n      c = -a dbeta / n - b mean
  * so that a dz + b x + c is the dx of batchnorm.c. */
 #include "base/mem.h"
@@ -78,39 +79,79 @@ static Status run_stats(OpInstance *op, Stream *stream)
 
 /* ---- gradient of x ---- */
 
-static void finish_channel(const OpInstance *op, int64_t c)
+/* A norm whose gradient at dz is asked for. */
+typedef struct NormEnd {
+    const double *x, *gamma, *beta, *saved; /* [N,C,H,W], [C], [C], [2,C] */
+    double *dgamma, *dbeta, *coefficients;
+} NormEnd;
+
+/* Of the slots that begin so. */
+static NormEnd norm_at(const OpInstance *op, int x, int gamma, int dgamma)
 {
-    const int64_t *d = ref_in_dims(op, CONV_BWD_DATA_NORM_IN_X);
-    const double *x = ref_in(op, CONV_BWD_DATA_NORM_IN_X),
-                 *saved = ref_in(op, CONV_BWD_DATA_NORM_IN_SAVED);
-    const double gamma = ref_in(op, CONV_BWD_DATA_NORM_IN_GAMMA)[c],
-                 beta = ref_in(op, CONV_BWD_DATA_NORM_IN_BETA)[c];
-    const double mean = saved[c], istd = saved[d[1] + c], n = (double)(d[0] * d[2] * d[3]);
-    double *dz = ref_out(op, CONV_BWD_DATA_NORM_OUT_DZ),
-           *out = ref_out(op, CONV_BWD_DATA_NORM_OUT_COEFFICIENTS);
-    double dgamma = 0, dbeta = 0;
-    for (int64_t i = 0; i < tensor_elements(&op->in[CONV_BWD_DATA_NORM_IN_X].desc); i++) {
+    return (NormEnd){ ref_in(op, x),          ref_in(op, gamma),   ref_in(op, gamma + 1),
+                      ref_in(op, gamma + 2),  ref_out(op, dgamma), ref_out(op, dgamma + 1),
+                      ref_out(op, dgamma + 2) };
+}
+
+static double normalised(const NormEnd *e, int64_t channels, int64_t c, int64_t i)
+{
+    return (e->x[i] - e->saved[c]) * e->saved[channels + c];
+}
+
+/* What the ReLU had. */
+static double relu_input(const NormEnd *e, int64_t channels, int64_t c, int64_t i)
+{
+    return e->gamma[c] * normalised(e, channels, c, i) + e->beta[c];
+}
+
+static void finish_channel(const OpInstance *op, const NormEnd *e, int64_t c)
+{
+    const OpTensor *x = &op->in[CONV_BWD_DATA_NORM_IN_X];
+    const int64_t *d = x->desc.dims;
+    const double istd = e->saved[d[1] + c], n = (double)(d[0] * d[2] * d[3]);
+    const double *dz = ref_out(op, CONV_BWD_DATA_NORM_OUT_DZ);
+    double dgamma = 0, dbeta = 0, *out = e->coefficients;
+    for (int64_t i = 0; i < tensor_elements(&x->desc); i++) {
         if (channel_of(d, i) != c) continue;
-        double xh = (x[i] - mean) * istd;
-        if (gamma * xh + beta <= 0) dz[i] = 0;
         dbeta += dz[i];
-        dgamma += dz[i] * xh;
+        dgamma += dz[i] * normalised(e, d[1], c, i);
     }
-    out[c] = gamma * istd;
-    out[d[1] + c] = -gamma * istd * istd * dgamma / n;
-    out[2 * d[1] + c] = -out[c] * dbeta / n - out[d[1] + c] * mean;
-    ref_store_gradient(op, &ref_out(op, CONV_BWD_DATA_NORM_OUT_DGAMMA)[c], dgamma);
-    ref_store_gradient(op, &ref_out(op, CONV_BWD_DATA_NORM_OUT_DBETA)[c], dbeta);
+    out[c] = e->gamma[c] * istd;
+    out[d[1] + c] = -e->gamma[c] * istd * istd * dgamma / n;
+    out[2 * d[1] + c] = -out[c] * dbeta / n - out[d[1] + c] * e->saved[c];
+    ref_store_gradient(op, &e->dgamma[c], dgamma);
+    ref_store_gradient(op, &e->dbeta[c], dbeta);
 }
 
 static Status run_bwd_data(OpInstance *op, Stream *stream)
 {
+    const OpTensor *x = &op->in[CONV_BWD_DATA_NORM_IN_X];
+    const int64_t *d = x->desc.dims;
+    const double *dy2 = optional_in(op, CONV_BWD_DATA_NORM_IN_DY2),
+                 *residual = optional_in(op, CONV_BWD_DATA_NORM_IN_RESIDUAL);
+    const bool dual = ref_has_in(op, CONV_BWD_DATA_NORM_IN_RESIDUAL_GAMMA);
+    const NormEnd norm = norm_at(op, CONV_BWD_DATA_NORM_IN_X, CONV_BWD_DATA_NORM_IN_GAMMA,
+                                 CONV_BWD_DATA_NORM_OUT_DGAMMA);
+    const NormEnd other =
+        norm_at(op, CONV_BWD_DATA_NORM_IN_RESIDUAL, CONV_BWD_DATA_NORM_IN_RESIDUAL_GAMMA,
+                CONV_BWD_DATA_NORM_OUT_RESIDUAL_DGAMMA);
     OpInstance conv = { .kind = OP_CONV2D_BWD_DATA, .backend = op->backend, .attr = op->attr };
     conv.in[CONV_BWD_DATA_IN_DY] = op->in[CONV_BWD_DATA_NORM_IN_DY];
     conv.in[CONV_BWD_DATA_IN_W] = op->in[CONV_BWD_DATA_NORM_IN_W];
     conv.out[CONV_BWD_DATA_OUT_DX] = op->out[CONV_BWD_DATA_NORM_OUT_DZ];
     TRY(ref_conv2d_bwd_data.run(&conv, stream));
-    for (int64_t c = 0; c < ref_in_dims(op, CONV_BWD_DATA_NORM_IN_X)[1]; c++) finish_channel(op, c);
+    double *dz = ref_out(op, CONV_BWD_DATA_NORM_OUT_DZ);
+    for (int64_t i = 0; i < tensor_elements(&x->desc); i++) {
+        const int64_t c = channel_of(d, i);
+        double z = relu_input(&norm, d[1], c, i);
+        if (residual) z += dual ? relu_input(&other, d[1], c, i) : residual[i];
+        if (dy2) dz[i] += dy2[i];
+        if (z <= 0) dz[i] = 0;
+    }
+    for (int64_t c = 0; c < d[1]; c++) {
+        finish_channel(op, &norm, c);
+        if (dual) finish_channel(op, &other, c);
+    }
     return OK;
 }
 

@@ -12,6 +12,10 @@
  *   gradient    the data gradient of a convolution of relu(bn(x)) goes through the ReLU and sums
  *               what the gradient of the norm needs; what is left is BN_BWD_APPLY (one pass instead
  *               of two)
+ *   residual    the same at the end of a block, y = relu(bn(x) + residual): the data gradient that
+ *   gradient    comes last adds the other share of dy, and its dz is the residual's gradient too
+ *   shortcut    the same where the residual is a batch norm that nobody else reads: the sums are
+ *   gradient    those of both norms
  *
  * The backend is asked for each by itself, in this order; the second and third build on the first.
  * Forward does not decide for backward: the gradient works with the statistics of either way. A
@@ -293,60 +297,173 @@ static void fuse_block_end(const Fuser *f, const GraphNode *apply)
 
 /* ---- gradient ---- */
 
-static bool is_inner_gradient(const GraphNode *bn)
+/* A norm's gradient that a data gradient takes over, but for its last pass. */
+typedef struct GradientEnd {
+    GraphNode *data, *bn;
+    /* at the end of a block: the other share of dy, and what bn(x) was added to, or what that was
+     * before it was normalised itself */
+    TensorId dy2, residual;
+    GraphNode *shortcut; /* the gradient of that norm; NULL */
+} GradientEnd;
+
+static bool is_plain_gradient(const GraphNode *bn, ActKind act)
 {
     const BatchNormAttr *attr = bn->attr;
     return bn->kind == OP_BATCHNORM_BWD && attr->mode == BN_TRAIN && attr->ranks == 0 &&
-           attr->act == ACT_RELU && bn->in[BN_BWD_IN_DY2] == TENSOR_NONE &&
-           bn->in[BN_BWD_IN_Y] == TENSOR_NONE && bn->out[BN_BWD_OUT_DRESIDUAL] == TENSOR_NONE;
+           attr->act == act;
 }
 
-static Fusion gradient_fusion(const Graph *g, const GraphNode *data, const GraphNode *bn)
+/* Of y = relu(bn(x)), with one share of dy. */
+static bool find_inner_gradient(const Fuser *f, GradientEnd *e)
 {
-    Fusion f = { .name = "gradient", .before_count = 2, .after_count = 2 };
-    const TensorDesc coefficients = vectors(3, g->tensors[bn->in[BN_BWD_IN_X]].desc.dims[1]);
-    f.before[0] = f.after[0] = graph_edit_shape_of(g, data);
-    f.before[1] = graph_edit_shape_of(g, bn);
-    OpShape *fused = &f.after[0], *apply = &f.after[1];
-    fused->kind = OP_CONV2D_BWD_DATA_NORM;
-    fused->in[CONV_BWD_DATA_NORM_IN_X] = f.before[1].in[BN_BWD_IN_X];
-    fused->in[CONV_BWD_DATA_NORM_IN_GAMMA] = f.before[1].in[BN_BWD_IN_GAMMA];
-    fused->in[CONV_BWD_DATA_NORM_IN_BETA] = f.before[1].in[BN_BWD_IN_BETA];
-    fused->in[CONV_BWD_DATA_NORM_IN_SAVED] = f.before[1].in[BN_BWD_IN_SAVED];
-    fused->out[CONV_BWD_DATA_NORM_OUT_DGAMMA] = f.before[1].out[BN_BWD_OUT_DGAMMA];
-    fused->out[CONV_BWD_DATA_NORM_OUT_DBETA] = f.before[1].out[BN_BWD_OUT_DBETA];
-    fused->out[CONV_BWD_DATA_NORM_OUT_COEFFICIENTS] = coefficients;
-    *apply = (OpShape){ .kind = OP_BN_BWD_APPLY };
-    apply->in[BN_BWD_APPLY_IN_DZ] = apply->in[BN_BWD_APPLY_IN_X] = f.before[1].in[BN_BWD_IN_X];
-    apply->in[BN_BWD_APPLY_IN_COEFFICIENTS] = coefficients;
-    apply->out[BN_BWD_APPLY_OUT_DX] = f.before[1].out[BN_BWD_OUT_DX];
+    const GraphNode *bn = e->bn;
+    const TensorId dy = bn->in[BN_BWD_IN_DY];
+    e->data = producer_of(f, dy);
+    return is_plain_gradient(bn, ACT_RELU) && bn->in[BN_BWD_IN_DY2] == TENSOR_NONE &&
+           bn->in[BN_BWD_IN_Y] == TENSOR_NONE && bn->out[BN_BWD_OUT_DRESIDUAL] == TENSOR_NONE &&
+           e->data && e->data->kind == OP_CONV2D_BWD_DATA && is_read_once(f, dy);
+}
+
+static bool is_read_backward(const Fuser *f, TensorId id)
+{
+    int reader = next_reader(f, id, -1);
+    while (reader >= 0 && f->g->nodes[reader].phase != PHASE_BACKWARD)
+        reader = next_reader(f, id, reader);
+    return reader >= 0;
+}
+
+/* The residual that forward added before its ReLU gave y, if that is in memory. */
+static TensorId residual_of(const Fuser *f, TensorId y)
+{
+    const GraphNode *n = producer_of(f, y);
+    if (!n) return TENSOR_NONE;
+    if (n->kind == OP_BATCHNORM) return n->in[BN_IN_RESIDUAL];
+    if (n->kind == OP_BN_APPLY) return n->in[BN_APPLY_IN_RESIDUAL];
+    const bool plain =
+        n->kind == OP_CONV2D_STATS && n->in[CONV_STATS_IN_RESIDUAL_AFFINE] == TENSOR_NONE;
+    return plain ? n->in[CONV_STATS_IN_RESIDUAL] : TENSOR_NONE;
+}
+
+/* The gradient of a norm without activation that alone reads dresidual. */
+static GraphNode *shortcut_gradient(const Fuser *f, TensorId dresidual)
+{
+    const int reader = next_reader(f, dresidual, -1);
+    GraphNode *n = reader < 0 ? NULL : &f->g->nodes[reader];
+    const bool norm = n && is_plain_gradient(n, ACT_NONE) && n->in[BN_BWD_IN_DY] == dresidual &&
+                      n->in[BN_BWD_IN_DY2] == TENSOR_NONE &&
+                      n->out[BN_BWD_OUT_DRESIDUAL] == TENSOR_NONE;
+    return norm && is_read_once(f, dresidual) ? n : NULL;
+}
+
+/* Of y = relu(bn(x) + residual), with two shares of dy, of which the later one is a data gradient:
+ * the other has to be there when that runs. A residual that would be kept for this alone is not
+ * taken; of one that a norm made it is the norm's x. */
+static bool find_end_gradient(const Fuser *f, GradientEnd *e)
+{
+    const GraphNode *bn = e->bn;
+    const TensorId dresidual = bn->out[BN_BWD_OUT_DRESIDUAL], y = bn->in[BN_BWD_IN_Y];
+    TensorId dy = bn->in[BN_BWD_IN_DY];
+    e->dy2 = bn->in[BN_BWD_IN_DY2];
+    if (!is_plain_gradient(bn, ACT_RELU) || e->dy2 == TENSOR_NONE || y == TENSOR_NONE ||
+        dresidual == TENSOR_NONE)
+        return false;
+    if (f->g->tensors[dy].producer < f->g->tensors[e->dy2].producer) {
+        dy = e->dy2;
+        e->dy2 = bn->in[BN_BWD_IN_DY];
+    }
+    e->data = producer_of(f, dy);
+    e->shortcut = shortcut_gradient(f, dresidual);
+    e->residual = e->shortcut ? e->shortcut->in[BN_BWD_IN_X] : residual_of(f, y);
+    return e->residual != TENSOR_NONE && is_read_backward(f, e->residual) && e->data &&
+           e->data->kind == OP_CONV2D_BWD_DATA && is_read_once(f, dy);
+}
+
+/* Gives the slots from gamma and from dgamma on those of bn. */
+static void move_norm(GraphNode *n, const GraphNode *bn, int gamma, int dgamma)
+{
+    for (int i = 0; i < 3; i++) n->in[gamma + i] = bn->in[BN_BWD_IN_GAMMA + i];
+    for (int i = 0; i < 2; i++) n->out[dgamma + i] = bn->out[BN_BWD_OUT_DGAMMA + i];
+}
+
+/* Coefficients are yet to be given. */
+static GraphNode fused_gradient(const GradientEnd *e)
+{
+    GraphNode n = *e->data;
+    n.kind = OP_CONV2D_BWD_DATA_NORM;
+    n.in[CONV_BWD_DATA_NORM_IN_X] = e->bn->in[BN_BWD_IN_X];
+    move_norm(&n, e->bn, CONV_BWD_DATA_NORM_IN_GAMMA, CONV_BWD_DATA_NORM_OUT_DGAMMA);
+    if (e->residual == TENSOR_NONE) return n;
+    n.in[CONV_BWD_DATA_NORM_IN_DY2] = e->dy2;
+    n.in[CONV_BWD_DATA_NORM_IN_RESIDUAL] = e->residual;
+    n.out[CONV_BWD_DATA_NORM_OUT_DZ] = e->bn->out[BN_BWD_OUT_DRESIDUAL];
+    if (e->shortcut)
+        move_norm(&n, e->shortcut, CONV_BWD_DATA_NORM_IN_RESIDUAL_GAMMA,
+                  CONV_BWD_DATA_NORM_OUT_RESIDUAL_DGAMMA);
+    return n;
+}
+
+/* What is left of bn. */
+static GraphNode last_pass(const GraphNode *bn, TensorId dz, TensorId coefficients)
+{
+    GraphNode n = graph_edit_empty_node(OP_BN_BWD_APPLY, bn, NULL);
+    n.in[BN_BWD_APPLY_IN_DZ] = dz;
+    n.in[BN_BWD_APPLY_IN_X] = bn->in[BN_BWD_IN_X];
+    n.in[BN_BWD_APPLY_IN_COEFFICIENTS] = coefficients;
+    n.out[BN_BWD_APPLY_OUT_DX] = bn->out[BN_BWD_OUT_DX];
+    return n;
+}
+
+static void add_last_pass(const Graph *g, const GraphNode *bn, TensorId dz, OpShape *coefficients,
+                          int slot, Fusion *f)
+{
+    const GraphNode last = last_pass(bn, dz, TENSOR_NONE);
+    OpShape *shape = &f->after[f->after_count++];
+    f->before[f->before_count++] = graph_edit_shape_of(g, bn);
+    *shape = graph_edit_shape_of(g, &last);
+    shape->in[BN_BWD_APPLY_IN_COEFFICIENTS] = coefficients->out[slot] =
+        vectors(3, g->tensors[bn->in[BN_BWD_IN_X]].desc.dims[1]);
+}
+
+static Fusion gradient_fusion(const Graph *g, const GradientEnd *e, const GraphNode *fused)
+{
+    const TensorId dz = fused->out[CONV_BWD_DATA_NORM_OUT_DZ];
+    Fusion f = { .name = e->shortcut                  ? "shortcut gradient"
+                         : e->residual == TENSOR_NONE ? "gradient"
+                                                      : "residual gradient",
+                 .before_count = 1,
+                 .after_count = 1 };
+    f.before[0] = graph_edit_shape_of(g, e->data);
+    f.after[0] = graph_edit_shape_of(g, fused);
+    add_last_pass(g, e->bn, dz, &f.after[0], CONV_BWD_DATA_NORM_OUT_COEFFICIENTS, &f);
+    if (e->shortcut)
+        add_last_pass(g, e->shortcut, dz, &f.after[0], CONV_BWD_DATA_NORM_OUT_RESIDUAL_COEFFICIENTS,
+                      &f);
     return f;
+}
+
+/* bn becomes its last pass, by coefficients that fused gives at slot. */
+static void replace_norm(Graph *g, GraphNode *fused, int slot, GraphNode *bn)
+{
+    const int64_t channels = g->tensors[bn->in[BN_BWD_IN_X]].desc.dims[1];
+    fused->out[slot] = add_vectors(g, fused->name, 3, channels);
+    *bn = last_pass(bn, fused->out[CONV_BWD_DATA_NORM_OUT_DZ], fused->out[slot]);
 }
 
 static void fuse_gradient(const Fuser *f, GraphNode *bn)
 {
     Graph *g = f->g;
-    const TensorId dz = bn->in[BN_BWD_IN_DY], x = bn->in[BN_BWD_IN_X];
-    if (!is_inner_gradient(bn)) return;
-    GraphNode *data = producer_of(f, dz);
-    if (!data || data->kind != OP_CONV2D_BWD_DATA || !is_read_once(f, dz)) return;
-    const Fusion fusion = gradient_fusion(g, data, bn);
+    GradientEnd e = { .bn = bn, .dy2 = TENSOR_NONE, .residual = TENSOR_NONE };
+    if (bn->kind != OP_BATCHNORM_BWD || (!find_inner_gradient(f, &e) && !find_end_gradient(f, &e)))
+        return;
+    GraphNode fused = fused_gradient(&e);
+    const Fusion fusion = gradient_fusion(g, &e, &fused);
     if (!takes(f, &fusion)) return;
-    const TensorId coefficients = add_vectors(g, data->name, 3, g->tensors[x].desc.dims[1]);
-    GraphNode apply = graph_edit_empty_node(OP_BN_BWD_APPLY, bn, NULL);
-    data->kind = OP_CONV2D_BWD_DATA_NORM;
-    data->in[CONV_BWD_DATA_NORM_IN_X] = x;
-    data->in[CONV_BWD_DATA_NORM_IN_GAMMA] = bn->in[BN_BWD_IN_GAMMA];
-    data->in[CONV_BWD_DATA_NORM_IN_BETA] = bn->in[BN_BWD_IN_BETA];
-    data->in[CONV_BWD_DATA_NORM_IN_SAVED] = bn->in[BN_BWD_IN_SAVED];
-    data->out[CONV_BWD_DATA_NORM_OUT_DGAMMA] = bn->out[BN_BWD_OUT_DGAMMA];
-    data->out[CONV_BWD_DATA_NORM_OUT_DBETA] = bn->out[BN_BWD_OUT_DBETA];
-    data->out[CONV_BWD_DATA_NORM_OUT_COEFFICIENTS] = coefficients;
-    apply.in[BN_BWD_APPLY_IN_DZ] = dz;
-    apply.in[BN_BWD_APPLY_IN_X] = x;
-    apply.in[BN_BWD_APPLY_IN_COEFFICIENTS] = coefficients;
-    apply.out[BN_BWD_APPLY_OUT_DX] = bn->out[BN_BWD_OUT_DX];
-    *bn = apply;
+    replace_norm(g, &fused, CONV_BWD_DATA_NORM_OUT_COEFFICIENTS, bn);
+    if (e.shortcut)
+        replace_norm(g, &fused, CONV_BWD_DATA_NORM_OUT_RESIDUAL_COEFFICIENTS, e.shortcut);
+    *e.data = fused;
+    /* The block before asks which of its shares is the later one. */
+    g->tensors[fused.out[CONV_BWD_DATA_NORM_OUT_DZ]].producer = (int)(e.data - g->nodes);
 }
 
 /* ---- all of them ---- */

@@ -9,8 +9,8 @@
 
 enum { N, C, H, W, K, R, STRIDE, PROLOGUE };
 
-/* prologue: 0 none, 1 affine, 2 residual, 3 residual with an affine of its own; for the forward
- * convolution alone */
+/* prologue of the forward convolution: 0 none, 1 affine, 2 residual, 3 residual with an affine of
+ * its own; of the gradient of x the same, with norms, of the ReLU's input: 0 is 1 there */
 static const ParamDef params[] = { { "n", 2 },      { "c", 8 },        { "h", 4 },
                                    { "w", 4 },      { "k", 8 },        { "r", 1 },
                                    { "stride", 1 }, { "prologue", 0 }, { NULL, 0 } };
@@ -72,7 +72,15 @@ static void build_conv(const int64_t *p, Problem *out)
         out->in[CONV_BWD_DATA_NORM_IN_X] = x;
         out->in[CONV_BWD_DATA_NORM_IN_GAMMA] = out->in[CONV_BWD_DATA_NORM_IN_BETA] = vector;
         out->in[CONV_BWD_DATA_NORM_IN_SAVED] = vectors;
-        for (int i = 0; i <= CONV_BWD_DATA_NORM_OUT_COEFFICIENTS; i++) out->wanted[i] = true;
+        if (p[PROLOGUE] > 1)
+            out->in[CONV_BWD_DATA_NORM_IN_DY2] = out->in[CONV_BWD_DATA_NORM_IN_RESIDUAL] = x;
+        if (p[PROLOGUE] > 2) {
+            out->in[CONV_BWD_DATA_NORM_IN_RESIDUAL_GAMMA] =
+                out->in[CONV_BWD_DATA_NORM_IN_RESIDUAL_BETA] = vector;
+            out->in[CONV_BWD_DATA_NORM_IN_RESIDUAL_SAVED] = vectors;
+        }
+        for (int i = 0; i <= CONV_BWD_DATA_NORM_OUT_RESIDUAL_COEFFICIENTS; i++)
+            out->wanted[i] = i <= CONV_BWD_DATA_NORM_OUT_COEFFICIENTS || p[PROLOGUE] > 2;
     } else {
         out->exact = true;
         out->terms = y.dims[0] * y.dims[2] * y.dims[3];
@@ -130,9 +138,33 @@ static void fill_saved(const Host *x, Host *saved)
     }
 }
 
+/* What bn(x), of 0.3 to 2.2, is added to: each of the two decides here or there, and their sum is
+ * nowhere near 0. */
+static void fill_end(Host *in, Rng *rng)
+{
+    Host *residual = &in[CONV_BWD_DATA_NORM_IN_RESIDUAL],
+         *gamma = &in[CONV_BWD_DATA_NORM_IN_RESIDUAL_GAMMA],
+         *beta = &in[CONV_BWD_DATA_NORM_IN_RESIDUAL_BETA];
+    fill_normal(&in[CONV_BWD_DATA_NORM_IN_DY2], rng, 0.1, 1);
+    fill_clusters(residual, rng, 0);
+    if (gamma->desc.rank == 0) {
+        for (int64_t i = 0; i < tensor_elements(&residual->desc); i++) {
+            const double sign = draw_chance(rng, 2) ? -1 : 1, u = rng_uniform(rng);
+            residual->v[i] = fill_float(sign * (draw_chance(rng, 2) ? 0.2 * u : 3 + u));
+        }
+        return;
+    }
+    fill_affine(gamma, beta, rng);
+    fill_saved(residual, &in[CONV_BWD_DATA_NORM_IN_RESIDUAL_SAVED]);
+    for (int64_t c = 0; c < gamma->desc.dims[0]; c++) {
+        const double by = draw_chance(rng, 2) ? 0.1 : 10;
+        gamma->v[c] = fill_float(by * gamma->v[c]);
+        beta->v[c] = fill_float(by * beta->v[c]);
+    }
+}
+
 static void fill_data(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
 {
-    (void)p;
     (void)problem;
     (void)mode;
     fill_normal(&in[CONV_BWD_DATA_NORM_IN_DY], rng, 0.1, 1);
@@ -140,6 +172,7 @@ static void fill_data(const int64_t *p, const Problem *problem, Mode mode, Rng *
     fill_clusters(&in[CONV_BWD_DATA_NORM_IN_X], rng, 0);
     fill_affine(&in[CONV_BWD_DATA_NORM_IN_GAMMA], &in[CONV_BWD_DATA_NORM_IN_BETA], rng);
     fill_saved(&in[CONV_BWD_DATA_NORM_IN_X], &in[CONV_BWD_DATA_NORM_IN_SAVED]);
+    if (p[PROLOGUE] > 1) fill_end(in, rng);
 }
 
 const Family family_conv2d_stats = { OP_CONV2D_STATS,

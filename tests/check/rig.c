@@ -28,7 +28,9 @@ bool op_out_is_gradient(OpKind kind, int slot)
     if (kind == OP_BATCHNORM_BWD || kind == OP_BN_BWD_SUMS)
         return slot == BN_BWD_OUT_DGAMMA || slot == BN_BWD_OUT_DBETA;
     if (kind == OP_CONV2D_BWD_DATA_NORM)
-        return slot == CONV_BWD_DATA_NORM_OUT_DGAMMA || slot == CONV_BWD_DATA_NORM_OUT_DBETA;
+        return slot == CONV_BWD_DATA_NORM_OUT_DGAMMA || slot == CONV_BWD_DATA_NORM_OUT_DBETA ||
+               slot == CONV_BWD_DATA_NORM_OUT_RESIDUAL_DGAMMA ||
+               slot == CONV_BWD_DATA_NORM_OUT_RESIDUAL_DBETA;
     return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_CONV2D_BWD_WEIGHTS_NORM ||
            kind == OP_LINEAR_BWD_WEIGHTS;
 }

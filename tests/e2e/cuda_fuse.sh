@@ -11,7 +11,8 @@ train apart 1 "${fp16[@]}" device.fuse=none
 train fused 1 "${all[@]}"
 expect_text "fused" 1 "fused (device.fuse): "
 expect_text "fused" 1 "statistics 6 of 6 shapes"
-expect_text "fused" 1 "gradient 3 of 3 shapes"
+expect_text "fused" 1 "; gradient 3 of 3 shapes"
+expect_text "fused" 1 "residual gradient 3 of 5 shapes, 2 without an engine"
 expect_text "fused" 1 "without an engine"
 follows "fused" fused apart 0.02
 far "fused is another computation" fused apart 1e-6

@@ -103,10 +103,21 @@ static void run_stats(const Work *w)
     mem_free(filter);
 }
 
-static void finish_channel(const Work *w, const float *x, int64_t c)
+/* From its mean on the vectors of a norm: x's, or the residual's own. */
+static float *const *vectors_of(const Work *w, ConvOperand mean)
+{
+    return (float *const *)&w->data[mean - CONV_OP_MEAN];
+}
+
+static float normalised(float *const *f32, float x, int64_t c)
+{
+    return (x - f32[CONV_OP_MEAN][c]) * f32[CONV_OP_INV_STD][c] * f32[CONV_OP_GAMMA][c] +
+           f32[CONV_OP_BETA][c];
+}
+
+static void finish_channel(const Work *w, float *const *f32, const float *x, int64_t c)
 {
     const ConvShape *s = &w->shape;
-    float *const *f32 = (float *const *)w->data;
     const double mean = (double)f32[CONV_OP_MEAN][c], inv_std = (double)f32[CONV_OP_INV_STD][c],
                  gamma = (double)f32[CONV_OP_GAMMA][c], n = (double)(s->n * s->h * s->w);
     double dgamma = 0, dbeta = 0;
@@ -125,23 +136,32 @@ static void finish_channel(const Work *w, const float *x, int64_t c)
 static void run_bwd_data(const Work *w)
 {
     const ConvShape *s = &w->shape;
-    const float *mean = w->data[CONV_OP_MEAN], *inv_std = w->data[CONV_OP_INV_STD],
-                *gamma = w->data[CONV_OP_GAMMA], *beta = w->data[CONV_OP_BETA];
+    const bool dual = w->prologue == CONV_DUAL;
+    float *const *norm = vectors_of(w, CONV_OP_MEAN), *const *other =
+                                                          vectors_of(w, CONV_OP_RESIDUAL_MEAN);
     float *x = read_operand(w, CONV_OP_X), *filter = read_operand(w, CONV_OP_W),
-          *dy = read_operand(w, CONV_OP_Y);
+          *dy = read_operand(w, CONV_OP_Y), *dy2 = read_operand(w, CONV_OP_DY2),
+          *residual = read_operand(w, CONV_OP_RESIDUAL);
     const int64_t count = elements_of(s, CONV_OP_X);
     memset(w->sums, 0, (size_t)count * sizeof *w->sums);
     conv_loops_sum(s, CONV_BWD_DATA, w->sums, filter, dy);
     for (int64_t i = 0; i < count; i++) {
         const int64_t c = i % s->c;
-        const float v = (x[i] - mean[c]) * inv_std[c] * gamma[c] + beta[c];
-        w->sums[i] = v <= 0 ? 0 : rounded(s->io, w->sums[i]);
+        float g = rounded(s->io, w->sums[i]), v = normalised(norm, x[i], c);
+        if (dy2) g = rounded(s->io, g + dy2[i]);
+        if (residual) v += dual ? normalised(other, residual[i], c) : residual[i];
+        w->sums[i] = v <= 0 ? 0 : g;
     }
-    for (int64_t c = 0; c < s->c; c++) finish_channel(w, x, c);
+    for (int64_t c = 0; c < s->c; c++) {
+        finish_channel(w, norm, x, c);
+        if (dual) finish_channel(w, other, residual, c);
+    }
     write_operand(w, CONV_OP_Z, w->sums);
     mem_free(x);
     mem_free(filter);
     mem_free(dy);
+    mem_free(dy2);
+    mem_free(residual);
 }
 
 static void run_bwd_weights(const Work *w)
@@ -166,11 +186,14 @@ static void run_work(const void *cookie)
 
 /* ---- plans ---- */
 
-/* As the library on Hopper: fp16 alone, no groups, a residual only before a 1x1 convolution. */
-static bool has_engine(ConvPrologue prologue, const ConvShape *s)
+/* As the library on Hopper: fp16 alone, no groups, a residual only before a 1x1 convolution, or
+ * behind a gradient without a stride. */
+static bool has_engine(ConvNormPass pass, ConvPrologue prologue, const ConvShape *s)
 {
-    const bool one = s->r == 1 && s->s == 1 && s->attr.stride_h == 1 && s->attr.stride_w == 1;
-    return s->io == DTYPE_F16 && s->attr.groups == 1 && (prologue < CONV_RESIDUAL || one);
+    const bool no_stride = s->attr.stride_h == 1 && s->attr.stride_w == 1,
+               one = s->r == 1 && s->s == 1;
+    return s->io == DTYPE_F16 && s->attr.groups == 1 &&
+           (prologue < CONV_RESIDUAL || (no_stride && (one || pass == CONV_NORM_BWD_DATA)));
 }
 
 Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pass,
@@ -182,7 +205,7 @@ Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pa
                                                                    CONV_OP_W };
     *out = NULL;
     const size_t workspace = (size_t)elements_of(shape, results[pass]) * sizeof(float);
-    if (!has_engine(prologue, shape) || workspace > b->workspace_limit)
+    if (!has_engine(pass, prologue, shape) || workspace > b->workspace_limit)
         return fail(ERR_ENV,
                     "conv %s: the plain loops take fp16 without groups, within the workspace limit",
                     conv_norm_shape_pass_name(pass, prologue));

@@ -15,7 +15,7 @@
  * In fp16 networks are prepared without and with all fusions (device.fuse). Where there is no
  * engine for a fused convolution, its parts stay apart; but on sm_90 only what is known to have
  * none may: statistics behind the 7x7 window of the stem, ends of blocks before another window than
- * 1x1, and convolutions in groups.
+ * 1x1, their gradients behind a stride, and convolutions in groups.
  *
  * Convolutions with one filter for each channel, which our own kernels can do too, are cuDNN's here
  * (device.depthwise).
@@ -78,7 +78,10 @@ static bool may_be_refused(const CudaBackend *b, const Fusion *f)
     const OpShape *conv = &f->after[0];
     if (b->compute != DTYPE_F16 || b->options.fuse != FUSE_ALL || b->compute_capability < 90)
         return true;
-    if (((const Conv2dAttr *)conv->attr)->groups > 1) return true;
+    const Conv2dAttr *attr = conv->attr;
+    if (attr->groups > 1) return true;
+    if (conv->kind == OP_CONV2D_BWD_DATA_NORM)
+        return conv->in[CONV_BWD_DATA_NORM_IN_RESIDUAL].rank && attr->stride_h > 1;
     if (conv->kind != OP_CONV2D_STATS) return false;
     const int64_t kernel_size = conv->in[CONV_STATS_IN_W].dims[2];
     return conv->in[CONV_STATS_IN_RESIDUAL].rank ? kernel_size > 1 : kernel_size > 3;

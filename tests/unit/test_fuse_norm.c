@@ -71,9 +71,10 @@ TEST(every_norm_of_a_residual_network_is_taken_apart)
     CHECK_INT(graph_count_kind(g, OP_BN_APPLY), 2);
     /* two inside each of 16 blocks */
     CHECK_INT(graph_count_kind(g, OP_CONV2D_BWD_WEIGHTS_NORM), 32);
-    CHECK_INT(graph_count_kind(g, OP_CONV2D_BWD_DATA_NORM), 32);
-    CHECK_INT(graph_count_kind(g, OP_BN_BWD_APPLY), 32);
-    CHECK_INT(graph_count_kind(g, OP_BATCHNORM_BWD), 21);
+    /* those and the ends of all blocks but the last, four with the norm of a shortcut */
+    CHECK_INT(graph_count_kind(g, OP_CONV2D_BWD_DATA_NORM), 32 + 15);
+    CHECK_INT(graph_count_kind(g, OP_BN_BWD_APPLY), 32 + 15 + 4);
+    CHECK_INT(graph_count_kind(g, OP_BATCHNORM_BWD), 2);
     graph_destroy(g);
 }
 
@@ -84,7 +85,7 @@ TEST(a_fusion_that_is_refused_leaves_its_nodes)
     Graph *g = fused("resnet50", &none);
     CHECK_INT(graph_count_kind(g, OP_BATCHNORM), 53);
     CHECK_INT(graph_count_kind(g, OP_BATCHNORM_BWD), 53);
-    CHECK_INT(none.asked, 53 + 32);
+    CHECK_INT(none.asked, 53 + 32 + 15);
     graph_destroy(g);
     g = fused("resnet50", &statistics);
     check_training(g);
@@ -92,13 +93,42 @@ TEST(a_fusion_that_is_refused_leaves_its_nodes)
     CHECK_INT(graph_count_kind(g, OP_CONV2D_BWD_WEIGHTS_NORM), 0);
     CHECK_INT(statistics.asked,
               /* 15 ends of blocks, four of them first asked with a shortcut */
-              53 + 32 + 15 + 4 + 32);
+              53 + 32 + 15 + 4 + 32 + 15);
     graph_destroy(g);
     g = fused("resnet50", &gradient);
     check_training(g);
     CHECK_INT(graph_count_kind(g, OP_BATCHNORM), 53);
     CHECK_INT(graph_count_kind(g, OP_BN_BWD_APPLY), 32);
     graph_destroy(g);
+}
+
+/* Of each network: ends of blocks whose residual the next convolution's own gradient has too. */
+TEST(residuals_are_not_kept_for_their_gradients_alone)
+{
+    static const struct {
+        const char *model, *forward[2]; /* as it is, or writing the residuals of norms no more */
+        int ends;
+    } cases[] = { { "resnet50", { NULL, NULL }, 11 },
+                  { "resnet50", { "statistics", "block end" }, 11 },
+                  { "resnet18", { NULL, NULL }, 4 },
+                  { "resnet20", { NULL, NULL }, 6 } };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        Taker t = { .names = { "residual gradient", cases[c].forward[0], cases[c].forward[1] } };
+        Graph *g = fused(cases[c].model, &t);
+        check_training(g);
+        CHECK_INT(graph_count_kind(g, OP_CONV2D_BWD_DATA_NORM), cases[c].ends);
+        for (int i = 0; i < graph_node_count(g); i++) {
+            const GraphNode *n = graph_node(g, i);
+            if (n->kind != OP_CONV2D_BWD_DATA_NORM) continue;
+            const TensorId kept = n->in[CONV_BWD_DATA_NORM_IN_RESIDUAL];
+            bool weights = false;
+            for (int k = 0; k < graph_node_count(g); k++)
+                weights = weights || (graph_node(g, k)->kind == OP_CONV2D_BWD_WEIGHTS &&
+                                      graph_node(g, k)->in[CONV_BWD_WEIGHTS_IN_X] == kept);
+            CHECK(weights);
+        }
+        graph_destroy(g);
+    }
 }
 
 static bool same_tensor(const Graph *g, TensorId id, const TensorDesc *told)
@@ -128,7 +158,11 @@ TEST(a_backend_is_told_what_the_graph_will_have)
     } cases[] = { { { "statistics" }, 53 },
                   { { "statistics", "prologue" }, 32 },
                   { { "statistics", "block end" }, 15 },
-                  { { "gradient" }, 32 } };
+                  { { "gradient" }, 32 },
+                  { { "residual gradient" }, 11 },
+                  { { "shortcut gradient" }, 4 },
+                  /* the block before takes what the one behind it leaves */
+                  { { "statistics", "block end", "residual gradient", "shortcut gradient" }, 4 } };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         Taker taker = { .kept = kept };
         memcpy(taker.names, cases[c].names, sizeof taker.names);

@@ -431,3 +431,39 @@ TEST(attributes_are_printed)
     op_def(OP_POOL2D)->print(&pool, text, sizeof text);
     CHECK_STR(text, "max 3x3/2x2 pad 1x1");
 }
+
+/* A residual and the second share of dy come together; the residual's vectors and what dz does to
+ * its norm, all or none of them. */
+TEST(gradients_at_block_ends_are_whole_or_refused)
+{
+    const Conv2dAttr attr = { 1, 1, 0, 0, 0, 0, 1 };
+    const TensorDesc dy = f32x4(2, 8, 6, 6), w = f32x4(8, 4, 1, 1), x = f32x4(2, 4, 6, 6),
+                     other = f32x4(2, 4, 6, 5), vector = f32x1(4), saved = f32x2(2, 4);
+    const struct {
+        const TensorDesc *dy2, *residual, *gamma, *saved;
+        bool results;
+        Status status;
+    } rows[] = { { NULL, NULL, NULL, NULL, false, OK },
+                 { &x, &x, NULL, NULL, false, OK },
+                 { &x, &x, &vector, &saved, true, OK },
+                 { &x, NULL, NULL, NULL, false, ERR_INTERNAL },
+                 { NULL, &x, NULL, NULL, false, ERR_INTERNAL },
+                 { NULL, NULL, &vector, &saved, true, ERR_INTERNAL },
+                 { &x, &x, NULL, NULL, true, ERR_INTERNAL },
+                 { &x, &x, &vector, &saved, false, ERR_INTERNAL },
+                 { &x, &x, &vector, NULL, true, ERR_INTERNAL },
+                 { &other, &x, NULL, NULL, false, ERR_INTERNAL },
+                 { &x, &other, NULL, NULL, false, ERR_INTERNAL } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const bool results = rows[i].results;
+        Case c = { .attr = &attr,
+                   .in = { &dy, &w, &x, &vector, &vector, &saved, rows[i].dy2, rows[i].residual,
+                           rows[i].gamma, rows[i].gamma, rows[i].saved },
+                   .wanted = { true, true, true, true, results, results, results } };
+        CHECK_STATUS(infer(OP_CONV2D_BWD_DATA_NORM, &c), rows[i].status);
+        if (rows[i].status != OK) continue;
+        check_shape(&c.out[CONV_BWD_DATA_NORM_OUT_DZ], "f32[2,4,6,6]");
+        check_shape(&c.out[CONV_BWD_DATA_NORM_OUT_COEFFICIENTS], "f32[3,4]");
+        CHECK_INT(c.out[CONV_BWD_DATA_NORM_OUT_RESIDUAL_COEFFICIENTS].rank, results ? 2 : 0);
+    }
+}

@@ -111,21 +111,24 @@ static void write_stats(Writer *w)
                      "statistics operation");
 }
 
-/* The ReLU's input is formed again from x and what was saved. */
-static void write_bwd_data(Writer *w)
+/* From its mean on the operands of a norm: x's, or the residual's own. */
+static Part normalise(Writer *w, Part x, ConvOperand mean)
 {
-    const Part *of = w->operands;
+    const Part *of = &w->operands[mean - CONV_OP_MEAN];
+    x = pointwise(w, CUDNN_POINTWISE_SUB, x, of[CONV_OP_MEAN], NULL);
+    x = pointwise(w, CUDNN_POINTWISE_MUL, x, of[CONV_OP_INV_STD], NULL);
+    return scale_and_shift(w, x, of[CONV_OP_GAMMA], of[CONV_OP_BETA]);
+}
+
+/* What dz does to the norm of x whose operands begin there. */
+static void write_norm_gradient(Writer *w, Part x, ConvOperand mean)
+{
+    const Part dz = w->operands[CONV_OP_Z], *of = &w->operands[mean - CONV_OP_MEAN];
     const cudnnDataType_t math = CUDNN_DATA_FLOAT;
-    const Part g = cudnn_write_between(&w->graph, w->operation->shape.io);
-    convolve(w, CONV_BWD_DATA, g, of[CONV_OP_W], of[CONV_OP_Y]);
-    Part z = pointwise(w, CUDNN_POINTWISE_SUB, of[CONV_OP_X], of[CONV_OP_MEAN], NULL);
-    z = pointwise(w, CUDNN_POINTWISE_MUL, z, of[CONV_OP_INV_STD], NULL);
-    z = scale_and_shift(w, z, of[CONV_OP_GAMMA], of[CONV_OP_BETA]);
-    cudnn_write_pointwise_bwd(&w->graph, CUDNN_POINTWISE_RELU_BWD, g, z, of[CONV_OP_Z]);
     const CudnnAttribute norm[] = {
         { CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &math },
-        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, of[CONV_OP_X]),
-        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC, of[CONV_OP_Z]),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC, x),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC, dz),
         CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, of[CONV_OP_MEAN]),
         CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, of[CONV_OP_INV_STD]),
         CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, of[CONV_OP_GAMMA]),
@@ -137,6 +140,25 @@ static void write_bwd_data(Writer *w)
     };
     cudnn_write_step(&w->graph, CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR, norm, 11,
                      "gradient of batch norm");
+}
+
+/* The ReLU's input is formed again from x, the residual and what was saved. */
+static void write_bwd_data(Writer *w)
+{
+    const Part *of = w->operands;
+    const ConvPrologue end = w->operation->prologue;
+    const DType io = w->operation->shape.io;
+    Part g = cudnn_write_between(&w->graph, io), residual = of[CONV_OP_RESIDUAL];
+    convolve(w, CONV_BWD_DATA, g, of[CONV_OP_W], of[CONV_OP_Y]);
+    if (end != CONV_PLAIN)
+        g = pointwise(w, CUDNN_POINTWISE_ADD, g, of[CONV_OP_DY2],
+                      cudnn_write_between(&w->graph, io));
+    Part z = normalise(w, of[CONV_OP_X], CONV_OP_MEAN);
+    if (end == CONV_DUAL) residual = normalise(w, residual, CONV_OP_RESIDUAL_MEAN);
+    if (end != CONV_PLAIN) z = pointwise(w, CUDNN_POINTWISE_ADD, z, residual, NULL);
+    cudnn_write_pointwise_bwd(&w->graph, CUDNN_POINTWISE_RELU_BWD, g, z, of[CONV_OP_Z]);
+    write_norm_gradient(w, of[CONV_OP_X], CONV_OP_MEAN);
+    if (end == CONV_DUAL) write_norm_gradient(w, of[CONV_OP_RESIDUAL], CONV_OP_RESIDUAL_MEAN);
 }
 
 static void write_bwd_weights(Writer *w)

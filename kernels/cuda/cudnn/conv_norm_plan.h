@@ -9,7 +9,9 @@
  *   CONV_NORM_STATS        y = conv(z, w); sums of y and of its square. Any prologue.
  *   CONV_NORM_BWD_DATA     dz = gradient of z where bn(x) > 0, else 0; dgamma, dbeta at dz; by_dz,
  *                          by_x, constant: the gradient of x is by_dz dz + by_x x + constant.
- *                          CONV_PLAIN.
+ *                          CONV_PLAIN; or at the end of a block, where dz = (gradient of z + dy2)
+ *                          where bn(x) + residual > 0 (CONV_RESIDUAL), or bn(x) + bn(residual)
+ *                          (CONV_DUAL, with the results of that norm too).
  *   CONV_NORM_BWD_WEIGHTS  dw for z = relu(x scale + shift). CONV_AFFINE. */
 #ifndef CONVOY_KERNELS_CUDA_CUDNN_CONV_NORM_PLAN_H
 #define CONVOY_KERNELS_CUDA_CUDNN_CONV_NORM_PLAN_H

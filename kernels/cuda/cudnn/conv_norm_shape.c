@@ -6,7 +6,7 @@
 /* clang-format off */
 static const struct PassRow {
     const char *name;
-    ConvOperand operands[16];
+    ConvOperand operands[CONV_OPERAND_COUNT];
 } passes[CONV_NORM_PASS_COUNT][CONV_PROLOGUE_COUNT] = {
     [CONV_NORM_STATS] = {
         [CONV_PLAIN] = { "stats",
@@ -27,6 +27,17 @@ static const struct PassRow {
             { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_Z, CONV_OP_MEAN, CONV_OP_INV_STD,
               CONV_OP_GAMMA, CONV_OP_BETA, CONV_OP_DGAMMA, CONV_OP_DBETA, CONV_OP_BY_DZ,
               CONV_OP_BY_X, CONV_OP_CONSTANT, END } },
+        [CONV_RESIDUAL] = { "bwd_data to norm of residual",
+            { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_Z, CONV_OP_MEAN, CONV_OP_INV_STD,
+              CONV_OP_GAMMA, CONV_OP_BETA, CONV_OP_DGAMMA, CONV_OP_DBETA, CONV_OP_BY_DZ,
+              CONV_OP_BY_X, CONV_OP_CONSTANT, CONV_OP_DY2, CONV_OP_RESIDUAL, END } },
+        [CONV_DUAL] = { "bwd_data to norm of dual",
+            { CONV_OP_X, CONV_OP_W, CONV_OP_Y, CONV_OP_Z, CONV_OP_MEAN, CONV_OP_INV_STD,
+              CONV_OP_GAMMA, CONV_OP_BETA, CONV_OP_DGAMMA, CONV_OP_DBETA, CONV_OP_BY_DZ,
+              CONV_OP_BY_X, CONV_OP_CONSTANT, CONV_OP_DY2, CONV_OP_RESIDUAL,
+              CONV_OP_RESIDUAL_MEAN, CONV_OP_RESIDUAL_INV_STD, CONV_OP_RESIDUAL_GAMMA,
+              CONV_OP_RESIDUAL_BETA, CONV_OP_RESIDUAL_DGAMMA, CONV_OP_RESIDUAL_DBETA,
+              CONV_OP_RESIDUAL_BY_DZ, CONV_OP_RESIDUAL_BY_X, CONV_OP_RESIDUAL_CONSTANT, END } },
     },
     [CONV_NORM_BWD_WEIGHTS] = {
         [CONV_AFFINE] = { "bwd_weights of affine",
@@ -58,7 +69,8 @@ void conv_norm_shape_dims(const ConvShape *s, ConvOperand operand, int64_t dims[
                   w[4] = { s->k, s->c / s->attr.groups, s->r, s->s },
                   y[4] = { s->n, s->k, s->p, s->q }, of_x[4] = { 1, s->c, 1, 1 },
                   of_y[4] = { 1, s->k, 1, 1 };
-    const bool image = operand == CONV_OP_X || operand == CONV_OP_RESIDUAL || operand == CONV_OP_Z;
+    const bool image = operand == CONV_OP_X || operand == CONV_OP_RESIDUAL ||
+                       operand == CONV_OP_Z || operand == CONV_OP_DY2;
     const int64_t *from = image                                                 ? x
                           : operand == CONV_OP_W                                ? w
                           : operand == CONV_OP_Y                                ? y
@@ -81,6 +93,15 @@ DType conv_norm_shape_type(const ConvShape *s, ConvOperand operand)
     case CONV_OP_BY_DZ:
     case CONV_OP_BY_X:
     case CONV_OP_CONSTANT:
+    case CONV_OP_RESIDUAL_MEAN:
+    case CONV_OP_RESIDUAL_INV_STD:
+    case CONV_OP_RESIDUAL_GAMMA:
+    case CONV_OP_RESIDUAL_BETA:
+    case CONV_OP_RESIDUAL_DGAMMA:
+    case CONV_OP_RESIDUAL_DBETA:
+    case CONV_OP_RESIDUAL_BY_DZ:
+    case CONV_OP_RESIDUAL_BY_X:
+    case CONV_OP_RESIDUAL_CONSTANT:
         return DTYPE_F32;
     case CONV_OP_X:
     case CONV_OP_W:
@@ -91,6 +112,7 @@ DType conv_norm_shape_type(const ConvShape *s, ConvOperand operand)
     case CONV_OP_RESIDUAL:
     case CONV_OP_RESIDUAL_SCALE:
     case CONV_OP_RESIDUAL_SHIFT:
+    case CONV_OP_DY2:
     case CONV_OPERAND_COUNT:
         break;
     }

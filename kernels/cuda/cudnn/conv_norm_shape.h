@@ -40,6 +40,17 @@ typedef enum ConvOperand {
     CONV_OP_BY_DZ,
     CONV_OP_BY_X,
     CONV_OP_CONSTANT,
+    /* of the residual's own norm, as those of x from CONV_OP_MEAN on */
+    CONV_OP_RESIDUAL_MEAN,
+    CONV_OP_RESIDUAL_INV_STD,
+    CONV_OP_RESIDUAL_GAMMA,
+    CONV_OP_RESIDUAL_BETA,
+    CONV_OP_RESIDUAL_DGAMMA,
+    CONV_OP_RESIDUAL_DBETA,
+    CONV_OP_RESIDUAL_BY_DZ,
+    CONV_OP_RESIDUAL_BY_X,
+    CONV_OP_RESIDUAL_CONSTANT,
+    CONV_OP_DY2,
     CONV_OPERAND_COUNT
 } ConvOperand;
 

@@ -36,8 +36,9 @@ Status cudnn_plan_load(const CudnnContext *c, CudnnPlan *p)
 Status cudnn_plan_make_pack(const CudnnContext *c, cudnnBackendDescriptor_t *out, int operands,
                             void *const *data, void *workspace)
 {
-    static const int64_t ids[CUDNN_MAX_OPERANDS] = { 1, 2,  3,  4,  5,  6,  7,  8,
-                                                     9, 10, 11, 12, 13, 14, 15, 16 };
+    static const int64_t ids[CUDNN_MAX_OPERANDS] = {
+        1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24
+    };
     ASSERT(operands <= CUDNN_MAX_OPERANDS);
     const CudnnAttribute attributes[] = {
         { CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, operands, ids },

@@ -4,7 +4,7 @@
 #define CONVOY_KERNELS_CUDA_CUDNN_CUDNN_PLAN_H
 #include "kernels/cuda/cudnn/cudnn_context_internal.h"
 
-#define CUDNN_MAX_OPERANDS 16 /* tensors of an operation graph; their unique ids are 1, 2, ... */
+#define CUDNN_MAX_OPERANDS 24 /* tensors of an operation graph; their unique ids are 1, 2, ... */
 
 /* Engines that are compiled when the plan is made: where there is no other, never, or one of them
  * among the timed. */

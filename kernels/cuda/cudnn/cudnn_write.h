@@ -29,7 +29,7 @@ Status cudnn_write_make_tensor(const CudnnApi *api, const CudnnTensor *t,
 typedef cudnnBackendDescriptor_t CudnnPart;
 
 #define CUDNN_WRITER_PARTS 64
-#define CUDNN_WRITER_STEPS 12
+#define CUDNN_WRITER_STEPS 16
 typedef struct CudnnWriter {
     const CudnnApi *api;
     int64_t between_dims[4]; /* of the tensors between two steps */
