@@ -9,8 +9,9 @@
 typedef enum KernelMode { KERNELS_OWN, KERNELS_CUDNN, KERNELS_AUTO, KERNEL_MODE_COUNT } KernelMode;
 extern const char *const kernel_mode_names[KERNEL_MODE_COUNT + 1];
 typedef struct CudaOptions {
-    int device;    /* index among the visible ones */
-    FuseMode fuse; /* all fusions are of f16 */
+    int device;         /* index among the visible ones */
+    FuseMode fuse;      /* all fusions are of f16 */
+    unsigned fuse_only; /* FuseChoice.only */
     /* norms in training; convolutions with one filter for each channel */
     KernelMode batchnorm, depthwise;
     Precision precision;

@@ -7,10 +7,12 @@
  *              device and for this shape; the answer is kept in the plan cache. Where nothing can
  *              be measured and kept - a device that is only described, no cache - none is taken,
  *              since a run that is resumed must find what it began with.
- * In other types than f16 there are no engines, and nobody is asked. Each shape is decided once. */
+ * CudaOptions.fuse_only leaves some of these. In other types than f16 there are no engines, and
+ * nobody is asked. Each shape is decided once. */
 #include "kernels/cuda/fusion.h"
 #include "kernels/cuda/decision.h"
 #include "kernels/cuda/time_ops.h"
+#include "kernels/fuse_choice.h"
 
 /* ---- the fusion in words: all that decides how fast it is ---- */
 
@@ -62,6 +64,8 @@ bool cuda_fusion_takes(void *backend, const Fusion *fusion)
                                  .timed = b->options.fuse == FUSE_AUTO };
     if (op_fused(fusion->after[0].kind) != FUSED_TRAINING) return false;
     if (b->compute != DTYPE_F16 || b->options.fuse == FUSE_NONE) return false;
+    if (b->options.fuse_only && !(b->options.fuse_only & fuse_choice_bit(fusion->name)))
+        return false;
     write_key(b, fusion, &key);
     return cuda_decision_make(b, &b->fusions, &key, &q);
 }

@@ -55,6 +55,15 @@ activations()
 apart=$(activations none) together=$(activations all)
 ((together > 0 && together < apart)) ||
     broken "activations take $together bytes fused, $apart bytes apart"
-settings wrong device.fuse=some
-expect "a mode that does not exist" 64 run 1 train "${sets[@]}"
+
+# Pattern by pattern: all of them are all, one is that one.
+every=statistics,prologue,block_end,block_end_with_shortcut,gradient,residual_gradient
+train listed 1 "${fp16[@]}" "device.fuse=$every,shortcut_gradient"
+same "all patterns by name" listed fused
+train one 1 "${fp16[@]}" device.fuse=residual_gradient train.max_steps=1
+expect_text "one pattern" 1 "fused (device.fuse): residual gradient 3 of 5"
+grep -q "statistics" "$out" && broken "one pattern: others are spoken of"
+settings wrong device.fuse=gradient,some
+expect "a pattern that does not exist" 64 run 1 train "${sets[@]}"
+expect_text "a pattern that does not exist" 1 'device.fuse has "some"; it takes auto, none or all,'
 exit "$failed"

@@ -2,6 +2,7 @@
  * of a row of ops. */
 #include "kernels/cuda/fusion.h"
 #include "kernels/cuda/time_ops.h"
+#include "kernels/fuse_choice.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
 #include <stdio.h>
@@ -67,6 +68,28 @@ TEST(fusions_are_taken_as_the_mode_says)
         }
         b->v->fusion.describe(b, says, sizeof says);
         CHECK_STR(says, rows[i].says);
+        backend_destroy(b);
+    }
+}
+
+TEST(fusions_that_are_not_in_the_list_are_not_asked_for)
+{
+    const Fusion f = block_end(1);
+    const struct {
+        const char *only;
+        bool taken;
+    } rows[] = { { "block end", true }, { "block end with shortcut", false } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Backend *b = NULL;
+        char says[256];
+        const CudaOptions o = { .precision = PRECISION_FP16,
+                                .fuse = FUSE_ALL,
+                                .fuse_only = fuse_choice_bit(rows[i].only) };
+        if (!cuda_is_there()) return;
+        REQUIRE_OK(backend_cuda_create(&b, &o));
+        CHECK_INT(b->v->fusion.takes(b, &f), rows[i].taken);
+        b->v->fusion.describe(b, says, sizeof says);
+        CHECK_STR(says, rows[i].taken ? "block end 1 of 1 shapes" : "");
         backend_destroy(b);
     }
 }

@@ -2,6 +2,8 @@
  * is. */
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
+#include "tests/tools/graph_look.h"
+#include "tests/tools/network.h"
 #include "trainer/config/config.h"
 #include "trainer/session/device.h"
 #include "trainer/session/session.h"
@@ -55,6 +57,37 @@ TEST(the_cpu_computes_in_fp32_unless_it_has_amx)
     REQUIRE_OK(device_choose(&choice, c, 0, CPU_BF16_NONE));
     CHECK(choice.precision == PRECISION_FP32);
     config_destroy(c);
+}
+
+/* Convolutions that evaluation gives their batch norm to on the CPU; -1: a failure. */
+static int fused_on_the_cpu(const char *fuse)
+{
+    const char *sets[] = { "device.backend=cpu", fuse };
+    Config *c = NULL;
+    Backend *b = NULL;
+    Graph *g = NULL;
+    ModelOptions o = network_narrow(2, 32);
+    o.graph.training = false;
+    CHECK_OK(config_load(&c, NULL, sets, 2));
+    CHECK_OK(device_choose(&choice, c, 0, CPU_BF16_NONE));
+    Status st = device_open(&b, &choice, c, 1);
+    if (st == OK) st = model_build(&g, model_find("resnet18"), &o);
+    const FuseOptions all = { .takes = st == OK ? b->v->fusion.takes : NULL, .cookie = b };
+    if (st == OK) st = graph_fuse(g, &all);
+    const int count = st == OK ? graph_count_kind(g, OP_CONV2D_BN) : -1;
+    graph_destroy(g);
+    backend_destroy(b);
+    config_destroy(c);
+    return count;
+}
+
+TEST(the_cpu_fuses_what_the_list_names)
+{
+    const int all = fused_on_the_cpu("device.fuse=all");
+    CHECK(all > 0);
+    CHECK_INT(fused_on_the_cpu("device.fuse=statistics, epilogue"), all);
+    CHECK_INT(fused_on_the_cpu("device.fuse=statistics"), 0);
+    CHECK_INT(fused_on_the_cpu("device.fuse=none"), 0);
 }
 
 TEST(auto_takes_cuda_where_there_is_a_gpu)

@@ -1,6 +1,7 @@
 /* test_fuse_norm.c - batch norms in parts: what the rewritten graph looks like, and that it
  * computes the same. */
 #include "base/mem.h"
+#include "kernels/fuse_choice.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
 #include "tests/tools/graph_look.h"
@@ -12,7 +13,7 @@
 
 /* ---- the graph ---- */
 
-enum { NAMES = 4, KEPT_FUSIONS = 64 };
+enum { NAMES = 4, KEPT_FUSIONS = 256 };
 
 /* Takes fusions whose names begin with one of the list; counts what it is asked, and keeps what it
  * was told of those of the last name, if there is room. */
@@ -129,6 +130,20 @@ TEST(residuals_are_not_kept_for_their_gradients_alone)
         }
         graph_destroy(g);
     }
+}
+
+TEST(every_fusion_that_is_offered_can_be_named)
+{
+    static const char *const models[] = { "resnet50", "resnet18", "resnet20", "efficientnet_b0" };
+    static Fusion kept[KEPT_FUSIONS];
+    for (int m = 0; m < 4; m++) {
+        Taker all = { .names = { "" }, .kept = kept };
+        graph_destroy(fused(models[m], &all));
+        CHECK(all.kept_count > 0 || m == 3); /* whose activation no convolution takes along */
+        for (int i = 0; i < all.kept_count; i++) CHECK(fuse_choice_bit(kept[i].name) != 0);
+    }
+    CHECK(fuse_choice_bit("epilogue") != 0);
+    CHECK_INT(fuse_choice_bit("gradients"), 0);
 }
 
 static bool same_tensor(const Graph *g, TensorId id, const TensorDesc *told)

@@ -158,7 +158,8 @@ typedef struct Config {
         int64_t threads /*0 = auto*/, index /*-1 = by local rank*/,
             workspace_mb /*0 = by precision*/;
         bool cuda_graph, emulate;
-        int fuse /*FuseMode*/, batchnorm /*KernelMode*/, depthwise;
+        char *fuse; /* FuseChoice */
+        int batchnorm /*KernelMode*/, depthwise;
         char *plan_cache; /* empty: beside the run folder */
         /* no key: a JSON text of a device that is not here (inspect memory); borrowed */
         const char *properties;

@@ -1,4 +1,5 @@
 /* config_check.c - the checks between keys. */
+#include "kernels/fuse_choice.h"
 #include "kernels/op_update.h"
 #include "models/models.h"
 #include "trainer/config/config_internal.h"
@@ -264,6 +265,13 @@ static Status check_trace(const Config *c, const ConfigOrigin *origin)
     return fail_check(origin, "log.trace_steps", status_message());
 }
 
+static Status check_device(const Config *c, const ConfigOrigin *origin)
+{
+    FuseChoice fuse;
+    if (fuse_choice_parse(&fuse, c->device.fuse) == OK) return OK;
+    return fail_check(origin, "device.fuse", status_message());
+}
+
 /* By what rule parameters decay, and at which rates they learn. */
 static Status check_groups(const Config *c, const ConfigOrigin *origin)
 {
@@ -337,6 +345,7 @@ Status config_check(const Config *c, const ConfigOrigin *origin)
     TRY(check_idle(c, origin));
     TRY(check_scale(c, origin));
     TRY(check_trace(c, origin));
+    TRY(check_device(c, origin));
     TRY(check_optimizer(c, origin));
     return check_batch(c, origin);
 }

@@ -454,12 +454,14 @@ const ConfigKey config_keys[] = {
     {BOOL(device, cuda_graph, "true"), KEY_RUNTIME,
      "GPU: record a step once and replay it as a whole; false launches every kernel of every step",
      .old = "device.graph"},
-    {ENUM(device, fuse, "auto", fuse_mode_names), KEY_RUNTIME,
+    {STRING(device, fuse, "auto"), KEY_RUNTIME,
      "Give batch norm to the convolutions beside it; none: nowhere. CPU, evaluation: norm, "
-     "residual and activation become the end of the convolution; auto: where its weights are few "
-     "against what it leaves; all: wherever oneDNN can. GPU, fp16, training: parts of the norm; "
-     "auto: where that was measured to be faster, shape by shape, with the answers kept in "
-     "device.plan_cache; all: wherever cuDNN can"},
+     "residual and activation become the end of the convolution (epilogue); auto: where its "
+     "weights are few against what it leaves; all: wherever oneDNN can. GPU, fp16, training: parts "
+     "of the norm; auto: where that was measured to be faster, shape by shape, with the answers "
+     "kept in device.plan_cache; all: wherever cuDNN can. Or some patterns between commas, "
+     "wherever possible: statistics, prologue, block_end, block_end_with_shortcut, gradient, "
+     "residual_gradient, shortcut_gradient, epilogue"},
     {ENUM(device, batchnorm, "own", kernel_mode_names), KEY_RUNTIME,
      "GPU: what normalises in training. own: our kernels, nothing to compile; cudnn: its norm "
      "graphs wherever there is one that does exactly the same, each compiled at the first start "

@@ -1,6 +1,7 @@
 /* device.c - see device.h. Where c->device.properties is set, the device is the one described there
  * and need not be here. */
 #include "trainer/session/device.h"
+#include "kernels/fuse_choice.h"
 #include "trainer/comm/device_comm.h"
 #include "trainer/session/precision.h"
 #include <stdio.h>
@@ -47,7 +48,6 @@ static Status choose_backend(DeviceChoice *out, const Config *c, int local_rank,
 static CudaOptions cuda_options(const DeviceChoice *choice, const Config *c)
 {
     return (CudaOptions){ .device = choice->index,
-                          .fuse = (FuseMode)c->device.fuse,
                           .batchnorm = (KernelMode)c->device.batchnorm,
                           .depthwise = (KernelMode)c->device.depthwise,
                           .precision = choice->precision,
@@ -124,10 +124,16 @@ Status device_query(DeviceChoice *choice, const Config *c, Comm *comm)
 
 Status device_open(Backend **out, const DeviceChoice *choice, const Config *c, int threads)
 {
-    if (!choice->cuda)
+    FuseChoice fuse;
+    TRY(fuse_choice_parse(&fuse, c->device.fuse));
+    if (!choice->cuda) {
+        const bool here = !fuse.only || (fuse.only & fuse_choice_bit("epilogue"));
         return backend_cpu_create(out, &(CpuOptions){ .threads = threads,
-                                                      .fuse = (FuseMode)c->device.fuse,
+                                                      .fuse = here ? fuse.mode : FUSE_NONE,
                                                       .precision = choice->precision });
+    }
     CudaOptions o = cuda_options(choice, c);
+    o.fuse = fuse.mode;
+    o.fuse_only = fuse.only;
     return backend_cuda_create(out, &o);
 }
