@@ -234,9 +234,21 @@ static Status capture_begin(Backend *backend, Stream *s)
     return CUDA_STATUS(cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeThreadLocal));
 }
 
+/* An engine may have waited or allocated without saying that it failed. */
+static Status capture_check(Backend *backend, Stream *s)
+{
+    enum cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+    (void)backend;
+    TRY_CUDA(cudaStreamIsCapturing(s->stream, &state));
+    if (state == cudaStreamCaptureStatusActive) return OK;
+    return fail(ERR_ENV, "it does what cannot be captured");
+}
+
+/* Kernels keep the priority of the stream on which they were captured; without the flag all would
+ * have that of the stream on which the graph is launched. */
 static Status instantiate(Replay *r, cudaGraph_t graph, Stream *s)
 {
-    TRY_CUDA(cudaGraphInstantiate(&r->graph, graph, 0));
+    TRY_CUDA(cudaGraphInstantiate(&r->graph, graph, cudaGraphInstantiateFlagUseNodePriority));
     return CUDA_STATUS(cudaGraphUpload(r->graph, s->stream));
 }
 
@@ -316,6 +328,7 @@ const DeviceVTable cuda_device_vtable = {
     .timer_create = timer_create,
     .timer_seconds = timer_seconds,
     .capture_begin = capture_begin,
+    .capture_check = capture_check,
     .capture_end = capture_end,
     .replay = replay,
     .replay_destroy = replay_destroy,

@@ -22,6 +22,9 @@
  * __syncthreads, as is documented for compute capability 7.0 and newer. __shared__ is static
  * memory: not zero but what the last block left.
  *
+ * CONVOY_EMU_SPOILS names work ("convolution", a kernel) that spoils the capture in which it is
+ * enqueued and says nothing of it, or "instantiate": then no graph can be instantiated.
+ *
  * Tests only; host threads may call everything at any time (one lock around all of it, which is
  * held while work runs: a host function on a stream must not wait for a thread that calls CUDA, as
  * in CUDA). */
@@ -42,6 +45,9 @@ cudaError_t emu_enqueue(cudaStream_t stream, const char *name, void (*run)(const
 /* Whether [p, p+bytes) lies within one live device allocation. Doubles check their operands with
  * it. */
 bool emu_is_device_memory(const void *p, size_t bytes);
+/* The priorities with which a replay of the graph that was instantiated last runs its nodes, in the
+ * order of their capture, and how many (up to most); 0 where it runs them without. */
+int emu_graph_priorities(int *out, int most);
 
 /* What work on the device touches of [p, p+bytes) from now on, in whole pages, in bytes: each piece
  * of work closes them anew, so what two kernels read counts twice, what one reads twice once. A

@@ -3,6 +3,8 @@
 #include "runtime.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 namespace emu {
 
@@ -19,11 +21,19 @@ cudaError_t capture_invalidate(Capture *capture, cudaError_t e, const char *what
     return error(e, "%s is not possible during a capture", what);
 }
 
+// Whether CONVOY_EMU_SPOILS names this.
+static bool spoils(const char *name)
+{
+    const char *chosen = getenv("CONVOY_EMU_SPOILS");
+    return chosen && strcmp(chosen, name) == 0;
+}
+
 cudaError_t capture_work(cudaStream_t stream, const char *name, Work work)
 {
     Capture *c = stream->capture;
     if (c->invalidated) return error(cudaErrorStreamCaptureInvalidated);
-    c->nodes.push_back({ name, std::move(work), stream->frontier });
+    if (spoils(name)) c->invalidated = true; // as a library that ignores what it is told
+    c->nodes.push_back({ name, std::move(work), stream->frontier, stream->priority });
     stream->frontier.assign(1, c->nodes.size() - 1);
     return cudaSuccess;
 }
@@ -165,9 +175,22 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
 {
     *out = nullptr;
-    if (!graph || flags) return error(cudaErrorInvalidValue);
+    if (!graph || (flags & ~(unsigned long long)cudaGraphInstantiateFlagUseNodePriority))
+        return error(cudaErrorInvalidValue);
+    if (spoils("instantiate")) return error(cudaErrorMemoryAllocation);
+    runtime().instantiated = { graph->nodes, flags };
     *out = new CUgraphExec_st{ graph->nodes };
     return cudaSuccess;
+}
+
+int emu_graph_priorities(int *out, int most)
+{
+    const Runtime &r = runtime();
+    if (!(r.instantiated.flags & cudaGraphInstantiateFlagUseNodePriority)) return 0;
+    int count = 0;
+    for (const Node &node : *r.instantiated.nodes)
+        if (count < most) out[count++] = node.priority;
+    return count;
 }
 
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)

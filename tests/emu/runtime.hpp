@@ -42,6 +42,7 @@ struct Node {
     const char *name;
     Work work;
     std::vector<size_t> after; // nodes that must have run, all with smaller numbers
+    int priority;              // of the stream on which it was captured
 };
 
 // One launch of a graph, as far as it has got.
@@ -80,6 +81,10 @@ struct Runtime {
     std::vector<Capture *> captures; // those that go on
     uint64_t captures_begun = 0;
     int open_depth = 0; // of device memory
+    struct {
+        std::shared_ptr<const std::vector<Node>> nodes;
+        unsigned long long flags = 0;
+    } instantiated; // the last graph
 };
 Runtime &runtime();
 using Guard = std::lock_guard<std::recursive_mutex>;

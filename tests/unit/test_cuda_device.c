@@ -5,6 +5,9 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/float_math.h"
 #include "tests/test.h"
+#ifdef CONVOY_EMU
+#include "tests/emu/emu.h"
+#endif
 #include <string.h>
 
 static Backend *backend;
@@ -320,6 +323,73 @@ TEST(capture_that_loses_a_stream_fails)
     CHECK(replay == NULL);
     CHECK_INT(cudaGetLastError(), cudaSuccess);
     work_destroy(&w);
+    backend_destroy(backend);
+}
+
+/* A cast on each of three lanes, the first before the others. */
+static void enqueue_casts(Stream *const lanes[3], Event *const events[3], void *data)
+{
+    CHECK_OK(device->cast(backend, data, DTYPE_F32, data, DTYPE_F32, 8, lanes[0]));
+    CHECK_OK(device->event_record(backend, events[0], lanes[0]));
+    for (int i = 1; i < 3; i++) {
+        CHECK_OK(device->event_wait(backend, events[0], lanes[i]));
+        CHECK_OK(device->cast(backend, data, DTYPE_F32, data, DTYPE_F32, 8, lanes[i]));
+        CHECK_OK(device->event_record(backend, events[i], lanes[i]));
+        CHECK_OK(device->event_wait(backend, events[i], lanes[0]));
+    }
+}
+
+static void check_priorities(const int got[3])
+{
+    CHECK(got[1] > got[0]); /* weight gradients come last */
+    CHECK(got[2] < got[0]); /* sums over ranks first */
+}
+
+/* What a graph's kernels keep of the lanes on which they were captured. */
+static void check_replayed_priorities(Stream *const lanes[3], Event *const events[3], void *data)
+{
+    int got[4] = { 0 };
+#ifdef CONVOY_EMU
+    Replay *replay = NULL;
+    CHECK_OK(device->capture_begin(backend, lanes[0]));
+    enqueue_casts(lanes, events, data);
+    CHECK_OK(device->capture_end(backend, lanes[0], &replay));
+    CHECK_INT(emu_graph_priorities(got, 4), 3);
+    device->replay_destroy(backend, replay);
+#else
+    cudaStream_t origin = device->stream_handle(lanes[0]);
+    cudaGraph_t graph = NULL;
+    cudaGraphNode_t nodes[4];
+    size_t count = 4;
+    REQUIRE(cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+    enqueue_casts(lanes, events, data);
+    REQUIRE(cudaStreamEndCapture(origin, &graph) == cudaSuccess);
+    REQUIRE(cudaGraphGetNodes(graph, nodes, &count) == cudaSuccess && count == 3);
+    for (size_t i = 0; i < count; i++) {
+        cudaKernelNodeAttrValue value;
+        CHECK(cudaGraphKernelNodeGetAttribute(nodes[i], cudaKernelNodeAttributePriority, &value) ==
+              cudaSuccess);
+        got[i] = value.priority;
+    }
+    CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+#endif
+    check_priorities(got);
+}
+
+TEST(replayed_kernels_keep_the_priority_of_their_lane)
+{
+    if (!open_backend(PRECISION_FP32)) return;
+    Stream *lanes[3] = { stream_of(LANE_COMPUTE), stream_of(LANE_WEIGHTS), stream_of(LANE_COMM) };
+    Event *events[3] = { make_event(), make_event(), make_event() };
+    void *data = alloc(COUNT_BYTES);
+    enqueue_casts(lanes, events, data); /* loads the kernel */
+    CHECK_OK(backend->v->stream_wait(backend, lanes[0]));
+    check_replayed_priorities(lanes, events, data);
+    for (int i = 0; i < 3; i++) {
+        device->event_destroy(backend, events[i]);
+        backend->v->stream_destroy(backend, lanes[i]);
+    }
+    backend->v->free(backend, data);
     backend_destroy(backend);
 }
 

@@ -177,7 +177,7 @@ TEST(cuda_has_every_op)
     REQUIRE(d != NULL);
     CHECK(d->alloc_pinned && d->free_pinned && d->copy_in && d->copy_out && d->cast);
     CHECK(d->event_create && d->event_destroy && d->event_record && d->event_wait && d->event_done);
-    CHECK(d->capture_begin && d->capture_end && d->replay && d->replay_destroy);
+    CHECK(d->capture_begin && d->capture_check && d->capture_end && d->replay && d->replay_destroy);
     CHECK(d->param_copy_bytes && d->params_attach && d->params_changed);
     CHECK(d->memory_bytes && d->stream_handle && d->device_index);
 }

@@ -11,7 +11,9 @@
  * executor_issue() returns; on a device executor_issue() only enqueues, and executor_wait() waits.
  * A device replays what it has run once: per program, input slot and whether it is a step, the
  * first run is ordinary, the second is captured, from then on the capture is launched as a
- * whole. */
+ * whole. A program of which a run cannot be captured says so and is walked from then on: on every
+ * rank where it holds sums over ranks (RunOptions.agree), since those are replayed by all or by
+ * none. */
 #ifndef CONVOY_TRAINER_EXEC_EXECUTOR_H
 #define CONVOY_TRAINER_EXEC_EXECUTOR_H
 #include "kernels/backend.h"
@@ -82,6 +84,9 @@ typedef struct RunOptions { /* zero-initialise what is not needed */
     /* Enqueues (device) or does what an item of another kind than node or event stands for; at a
      * step's result what its user wants copied beside the stats. */
     Status (*work)(void *cookie, const TimelineItem *item, Stream *stream);
+    /* Whether all ranks could record the run: own, or what the first that could not says. NULL
+     * where nothing in it is summed over ranks. */
+    Status (*agree)(void *cookie, Status own);
     void *cookie;
     /* [items of the timeline]: the time of each is added, by executor_wait() at the latest (bench).
      * Weight gradients run on the compute lane then, nothing is replayed, and the device times

@@ -2,8 +2,11 @@
  *
  * CAPTURE holds what a run enqueues up to Timeline.replayable. What changes from run to run stays
  * outside of it and is enqueued around it: records before, the copy of the results behind.
- * The addresses of the inputs are part of it, so there is one capture for each input slot. */
+ * The addresses of the inputs are part of it, so there is one capture for each input slot. Where it
+ * fails (a library's engine allocates, the device has no room for the graph) the run that was to be
+ * captured is walked, and so is every later one of the program: with the same results. */
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "trainer/exec/executor_internal.h"
 #include <stdio.h>
@@ -197,9 +200,25 @@ static Status walk(Executor *x, Program *p, const Timeline *t, int from, int to,
 static Recording *recording_of(const Executor *x, Program *p, const Timeline *t,
                                const RunOptions *o)
 {
-    bool possible =
-        device_of(x) && x->options.replay && t->replayable > 0 && o->images && !wants_times(o);
+    bool possible = device_of(x) && x->options.replay && !p->unrecordable && t->replayable > 0 &&
+                    o->images && !wants_times(o);
     return possible ? &p->recordings[o->slot][o->step] : NULL;
+}
+
+/* The walk of a capture. What spoils it is found behind each item: the next may be a sum of the
+ * communication library, which does not survive an error. */
+static Status walk_captured(Executor *x, Program *p, const Timeline *t, const RunOptions *o)
+{
+    for (int i = 0; i < t->replayable; i++) {
+        const TimelineItem *item = &t->items[i];
+        TRY(run_item(x, p, item, x->lanes[item->lane], o));
+        const Status st = device_of(x)->capture_check(x->backend, x->lanes[LANE_COMPUTE]);
+        if (st == OK) continue;
+        return fail_note(st, "%s",
+                         item->kind == TIMELINE_NODE ? graph_node(p->graph, item->index)->name
+                                                     : timeline_kind_name(item->kind));
+    }
+    return OK;
 }
 
 /* A capture that was begun must be ended, whatever happened in between. */
@@ -208,7 +227,7 @@ static Status capture(Executor *x, Program *p, const Timeline *t, const RunOptio
     const DeviceVTable *d = device_of(x);
     char sentence[1024];
     TRY(d->capture_begin(x->backend, x->lanes[LANE_COMPUTE]));
-    Status walked = walk(x, p, t, 0, t->replayable, o);
+    Status walked = walk_captured(x, p, t, o);
     /* the first error counts: ending a broken capture may fail too, with a sentence of its own */
     snprintf(sentence, sizeof sentence, "%s", status_message());
     Status ended = d->capture_end(x->backend, x->lanes[LANE_COMPUTE], &r->replay);
@@ -217,18 +236,35 @@ static Status capture(Executor *x, Program *p, const Timeline *t, const RunOptio
     r->labels = o->labels;
     r->erase = o->erase;
     r->mix = o->mix;
-    return ended == OK
-               ? OK
-               : fail_note(ended,
-                           "recording a step for replay (device.cuda_graph=false does without)");
+    return ended;
+}
+
+static void drop_replay(Executor *x, Recording *r)
+{
+    if (r->replay) device_of(x)->replay_destroy(x->backend, r->replay);
+    r->replay = NULL;
+}
+
+/* Leaves r->replay NULL, and the program to be walked, where the run cannot be recorded. What all
+ * ranks agreed on is said once. */
+static void record(Executor *x, Program *p, const Timeline *t, const RunOptions *o, Recording *r)
+{
+    Status st = capture(x, p, t, o, r);
+    if (o->agree) st = o->agree(o->cookie, st);
+    if (st == OK) return;
+    (o->agree ? log_warning : log_warning_here)(
+        "%s cannot be recorded for replay (device.cuda_graph), so its kernels are launched one by "
+        "one: %s",
+        o->step ? "a training step" : "a batch", status_message());
+    drop_replay(x, r);
+    p->unrecordable = true;
 }
 
 void executor_forget_recordings(Program *p)
 {
-    const DeviceVTable *d = device_of(p->executor);
     for (int i = 0; i < PROGRAM_SLOTS * TIMELINE_RUN_COUNT; i++) {
         Recording *r = &p->recordings[i / TIMELINE_RUN_COUNT][i % TIMELINE_RUN_COUNT];
-        if (r->replay) d->replay_destroy(p->executor->backend, r->replay);
+        drop_replay(p->executor, r);
         *r = (Recording){ 0 };
     }
 }
@@ -265,12 +301,8 @@ static Status issue_replayable(Executor *x, Program *p, const Timeline *t, const
     Recording *r = recording_of(x, p, t, o);
     if (!r || !r->replay) TRY(set_inputs(p, o));
     /* The first run is ordinary: libraries load what they need when it is first used. */
-    if (!r || r->runs == 0) {
-        TRY(walk(x, p, t, 0, t->replayable, o));
-        if (r) r->runs++;
-        return OK;
-    }
-    if (!r->replay) TRY(capture(x, p, t, o, r));
+    if (r && !r->replay && r->runs++ > 0) record(x, p, t, o, r);
+    if (!r || !r->replay) return walk(x, p, t, 0, t->replayable, o);
     ASSERT(r->images == o->images && r->labels == o->labels && r->erase == o->erase &&
            r->mix == o->mix);
     return device_of(x)->replay(x->backend, r->replay, x->lanes[LANE_COMPUTE]);

@@ -20,6 +20,7 @@ struct Program {
     const double *result;                    /* of the last run, in host memory */
     Timeline *timelines[TIMELINE_RUN_COUNT]; /* NULL: it does not run so */
     Recording recordings[PROGRAM_SLOTS][TIMELINE_RUN_COUNT];
+    bool unrecordable; /* a run could not be captured: all are walked */
 };
 
 /* Gives a node the addresses of its tensors, once it has all of them. */

@@ -168,6 +168,19 @@ static TimelineRun run_of(const Stepper *s, int64_t micro)
     return micro + 1 == s->session->plan.accumulate ? s->flight->run : TIMELINE_MICRO_BATCH;
 }
 
+/* A recording with sums over ranks in it is launched by all of them or by none. */
+static Status agree_on_recording(void *cookie, Status own)
+{
+    const Stepper *s = cookie;
+    return comm_agree(s->session->comm, own);
+}
+
+static bool sums_on_device(const Stepper *s, TimelineRun run)
+{
+    return s->sum.by == TIMELINE_REDUCE_DEVICE &&
+           (run != TIMELINE_MICRO_BATCH || s->norms.ranks > 1);
+}
+
 static RunOptions run_options(Stepper *s, int64_t micro, TimelineRun run,
                               const PrefetchInput *input)
 {
@@ -181,6 +194,7 @@ static RunOptions run_options(Stepper *s, int64_t micro, TimelineRun run,
                          .step = run,
                          .result = s->flight->first_result + (int)micro,
                          .work = do_work,
+                         .agree = sums_on_device(s, run) ? agree_on_recording : NULL,
                          .cookie = s,
                          .item_seconds = seconds ? seconds + program_step_items(p, run) : NULL,
                          .item_times = tracing_items(s->tracing, p, run) };
