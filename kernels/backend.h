@@ -101,9 +101,9 @@ typedef struct DeviceVTable {
     Status (*timer_seconds)(Backend *b, Event *from, Event *to, double *seconds);
     /* Between begin and end nothing runs: what is enqueued on s, and on streams that waited for
      * events of s and were joined again by events, is recorded. Needs one ordinary run of the same
-     * work before (libraries load lazily). check: an error once something spoiled the capture, which
-     * may have reported nothing itself. Where enqueueing fails in between, end must still be
-     * called, to end the capture; the streams are ordinary ones again then. */
+     * work before (libraries load lazily). check: an error once something spoiled the capture,
+     * whether or not it said so. Where enqueueing fails in between, end must still be called, to
+     * end the capture; the streams are ordinary ones again then. */
     Status (*capture_begin)(Backend *b, Stream *s);
     Status (*capture_check)(Backend *b, Stream *s);
     Status (*capture_end)(Backend *b, Stream *s, Replay **out);

@@ -74,6 +74,7 @@ typedef struct CudaBackend {
     struct CudaDecision *fusions;    /* decision.h; owned; by fusion.c */
     struct CudaDecision *kernels;    /* likewise, by norm_choice.c and conv2d.c */
     KernelTrial on_trial;            /* which of two ways they are trying out */
+    double busy_s;                   /* clock_s() when they last timed one (contest.h) */
     char *param_slab, *param_copies; /* params_attach; copies owned, NULL for f32 */
     size_t param_bytes;
 } CudaBackend;

@@ -28,19 +28,17 @@ void cuda_decision_free(CudaDecision *list)
 /* Training goes on in the usual way where cuDNN's cannot be timed. */
 static Outcome measure(CudaBackend *b, const DecisionQuestion *q, const char *key)
 {
-    double usual = 0, other = 0;
+    double ms[2] = { 0, 0 };
     bool taken = false;
     if (cudnn_context_find_choice(b->cudnn, key, &taken))
         return taken ? OUTCOME_TAKEN : OUTCOME_SLOWER;
-    Status st = q->time(b, q->cookie, false, &usual);
-    if (st == OK) st = q->time(b, q->cookie, true, &other);
-    if (st != OK) {
+    if (q->time(b, q->cookie, key, ms) != OK) {
         log_warning("%s cannot be timed and is not used: %s", key, status_message());
         return OUTCOME_UNTIMED;
     }
-    taken = other < usual;
-    log_debug("%s: %.4f ms, else %.4f ms", key, other, usual);
-    if (cudnn_context_add_choice(b->cudnn, key, taken, other) != OK)
+    taken = ms[1] < ms[0];
+    log_debug("%s: %.4f ms, else %.4f ms", key, ms[1], ms[0]);
+    if (cudnn_context_add_choice(b->cudnn, key, taken, ms[1]) != OK)
         log_warning("%s is measured again at the next start: %s", key, status_message());
     cudnn_context_find_choice(b->cudnn, key, &taken); /* another process may have been first */
     return taken ? OUTCOME_TAKEN : OUTCOME_SLOWER;
@@ -79,20 +77,24 @@ bool cuda_decision_make(CudaBackend *b, CudaDecision **list, StrBuf *key, const 
 
 /* ---- one op by two hands ---- */
 
-static Status attempt_op(CudaBackend *b, const void *shape)
+static CudaTimedRow row_of(const void *shape, KernelTrial trial)
 {
-    b->on_trial = TRIAL_CUDNN;
-    const Status st = cuda_time_ops_try(b, shape, 1);
-    b->on_trial = TRIAL_NONE;
-    return st;
+    return (CudaTimedRow){ .name = trial == TRIAL_OWN ? "our kernel" : "cuDNN's engine",
+                           .ops = shape,
+                           .count = 1,
+                           .trial = trial };
 }
 
-static Status time_op(CudaBackend *b, const void *shape, bool other, double *ms)
+static Status attempt_op(CudaBackend *b, const void *shape)
 {
-    b->on_trial = other ? TRIAL_CUDNN : TRIAL_OWN;
-    const Status st = cuda_time_ops(b, shape, 1, ms);
-    b->on_trial = TRIAL_NONE;
-    return st;
+    const CudaTimedRow row = row_of(shape, TRIAL_CUDNN);
+    return cuda_time_ops_try(b, &row);
+}
+
+static Status time_op(CudaBackend *b, const void *shape, const char *what, double ms[2])
+{
+    const CudaTimedRow rows[2] = { row_of(shape, TRIAL_OWN), row_of(shape, TRIAL_CUDNN) };
+    return cuda_time_ops(b, what, rows, ms);
 }
 
 bool cuda_decision_of_op(const OpInstance *op, const char *name, KernelMode mode, bool compiled,

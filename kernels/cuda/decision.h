@@ -18,8 +18,9 @@ typedef struct CudaDecision CudaDecision; /* a list; NULL: empty */
 
 typedef struct DecisionQuestion {
     const char *name; /* under which it is counted; lives as long as the list */
-    /* The median time in ms of the usual way, or (other) of cuDNN's. */
-    Status (*time)(CudaBackend *b, const void *cookie, bool other, double *ms);
+    /* The time in ms of the usual way and of cuDNN's, as cuda_time_ops() measures; what: for
+     * warnings. */
+    Status (*time)(CudaBackend *b, const void *cookie, const char *what, double ms[2]);
     /* OK if cuDNN's way can be prepared. */
     Status (*attempt)(CudaBackend *b, const void *cookie);
     const void *cookie;

@@ -22,10 +22,10 @@ static void add_op(const OpShape *op, StrBuf *key)
     char text[96] = "";
     if (def->print) def->print(op->attr, text, sizeof text);
     str_printf(key, " %s %s", op_name(op->kind), text);
-    for (int i = 0; i < OP_MAX_INPUTS && i < 4; i++) {
-        if (op->in[i].rank != 4) continue;
+    for (int i = 0; i < OP_MAX_INPUTS; i++) {
+        if (op->in[i].rank == 0) continue;
         tensor_format(&op->in[i], text, sizeof text);
-        str_printf(key, " %s", text);
+        str_printf(key, " %d:%s", i, text);
     }
     tensor_format(&op->out[0], text, sizeof text);
     str_printf(key, " -> %s;", text);
@@ -43,14 +43,18 @@ static void write_key(const CudaBackend *b, const Fusion *f, StrBuf *key)
 static Status try_fusion(CudaBackend *b, const void *cookie)
 {
     const Fusion *f = cookie;
-    return cuda_time_ops_try(b, f->after, f->after_count);
+    const CudaTimedRow after = { .name = f->name, .ops = f->after, .count = f->after_count };
+    return cuda_time_ops_try(b, &after);
 }
 
-static Status time_fusion(CudaBackend *b, const void *cookie, bool other, double *ms)
+static Status time_fusion(CudaBackend *b, const void *cookie, const char *what, double ms[2])
 {
     const Fusion *f = cookie;
-    return other ? cuda_time_ops(b, f->after, f->after_count, ms)
-                 : cuda_time_ops(b, f->before, f->before_count, ms);
+    const CudaTimedRow rows[2] = {
+        { .name = "what it replaces", .ops = f->before, .count = f->before_count },
+        { .name = f->name, .ops = f->after, .count = f->after_count }
+    };
+    return cuda_time_ops(b, what, rows, ms);
 }
 
 bool cuda_fusion_takes(void *backend, const Fusion *fusion)

@@ -1,34 +1,74 @@
-/* time_ops.c - a row of ops prepared, and timed on the device as a network would run it: three
- * passes to warm up, ten timed with events, their median. No cache is flushed between passes. All
- * memory is given back before return, since the memory plan is yet to be made. */
+/* time_ops.c - rows of ops prepared, and timed on the device as a network would run them, against
+ * each other (contest.h). What an op of a row wrote an op behind it reads, so that a row of several
+ * finds in the cache what it would find there. No cache is flushed between passes. All memory is
+ * given back before return, since the memory plan is yet to be made. */
 #include "kernels/cuda/time_ops.h"
+#include "kernels/cuda/contest.h"
 #include "kernels/cuda/cudnn/cudnn_context.h"
 #include "kernels/cuda/pattern.h"
-#include <stdlib.h>
-
-enum { WARM_UPS = 3, TIMED_RUNS = 10 };
 
 typedef struct Row {
     CudaBackend *b;
     OpInstance ops[FUSION_MAX_OPS];
+    /* the earlier op's output that an input is; NULL: memory of its own */
+    const OpTensor *from[FUSION_MAX_OPS][OP_MAX_INPUTS];
     int count;
-    Stream stream;
-    cudaEvent_t start, stop;
 } Row;
+
+typedef struct Race {
+    Row rows[2];
+    Stream stream;
+} Race;
 
 /* ---- prepare ---- */
 
-static Status prepare(Row *r, CudaBackend *b, const OpShape *shapes, int count)
+static bool is_read(const Row *r, int op, const OpTensor *t)
 {
-    *r = (Row){ .b = b, .count = count };
-    for (int i = 0; i < count; i++) {
+    for (int k = 0; k < OP_MAX_INPUTS; k++)
+        if (r->from[op][k] == t) return true;
+    return false;
+}
+
+static bool lie_alike(const OpTensor *a, const OpTensor *b)
+{
+    return a->desc.rank && a->desc.dtype == b->desc.dtype && a->layout == b->layout &&
+           a->bytes == b->bytes && tensor_same_shape(&a->desc, &b->desc);
+}
+
+/* Shapes do not say which tensor they are of. An input is taken for the youngest result in the row
+ * that lies as it does and that this op does not read yet. */
+static const OpTensor *find_source(const Row *r, int op, const OpTensor *input)
+{
+    for (int i = op - 1; i >= 0; i--)
+        for (int k = 0; k < OP_MAX_OUTPUTS; k++) {
+            const OpTensor *out = &r->ops[i].out[k];
+            if (lie_alike(out, input) && !is_read(r, op, out)) return out;
+        }
+    return NULL;
+}
+
+static Status prepare_ops(Row *r, const OpShape *shapes)
+{
+    for (int i = 0; i < r->count; i++) {
         OpInstance *op = &r->ops[i];
-        *op = (OpInstance){ .kind = shapes[i].kind, .backend = &b->base, .attr = shapes[i].attr };
+        *op =
+            (OpInstance){ .kind = shapes[i].kind, .backend = &r->b->base, .attr = shapes[i].attr };
         for (int k = 0; k < OP_MAX_INPUTS; k++) op->in[k].desc = shapes[i].in[k];
         for (int k = 0; k < OP_MAX_OUTPUTS; k++) op->out[k].desc = shapes[i].out[k];
         TRY(backend_prepare_op(op));
+        for (int k = 0; k < OP_MAX_INPUTS; k++) r->from[i][k] = find_source(r, i, &op->in[k]);
     }
     return OK;
+}
+
+static Status prepare(Row *r, CudaBackend *b, const CudaTimedRow *row)
+{
+    const KernelTrial outer = b->on_trial;
+    *r = (Row){ .b = b, .count = row->count };
+    b->on_trial = row->trial;
+    const Status st = prepare_ops(r, row->ops);
+    b->on_trial = outer;
+    return st;
 }
 
 static void release(Row *r)
@@ -36,32 +76,32 @@ static void release(Row *r)
     for (int i = 0; i < r->count; i++) backend_release_op(&r->ops[i]);
 }
 
-Status cuda_time_ops_try(CudaBackend *b, const OpShape *ops, int count)
+Status cuda_time_ops_try(CudaBackend *b, const CudaTimedRow *row)
 {
     Row r;
-    Status st = prepare(&r, b, ops, count);
+    Status st = prepare(&r, b, row);
     release(&r);
     return st;
 }
 
 /* ---- memory ---- */
 
-static Status place(Row *r, OpTensor *t)
+static Status place(OpTensor *t, const Stream *s)
 {
     if (t->desc.rank == 0) return OK;
     TRY_CUDA(cudaMalloc(&t->data, t->bytes));
-    return cuda_pattern_fill(t->data, t->bytes, r->stream.stream);
+    return cuda_pattern_fill(t->data, t->bytes, s->stream);
 }
 
-static Status place_all(Row *r)
+static Status place_all(Row *r, const Stream *s)
 {
-    TRY_CUDA(cudaStreamCreateWithFlags(&r->stream.stream, cudaStreamNonBlocking));
-    TRY_CUDA(cudaEventCreateWithFlags(&r->start, cudaEventDefault));
-    TRY_CUDA(cudaEventCreateWithFlags(&r->stop, cudaEventDefault));
     for (int i = 0; i < r->count; i++) {
         OpInstance *op = &r->ops[i];
-        for (int k = 0; k < OP_MAX_INPUTS; k++) TRY(place(r, &op->in[k]));
-        for (int k = 0; k < OP_MAX_OUTPUTS; k++) TRY(place(r, &op->out[k]));
+        for (int k = 0; k < OP_MAX_OUTPUTS; k++) TRY(place(&op->out[k], s));
+        for (int k = 0; k < OP_MAX_INPUTS; k++) {
+            if (r->from[i][k]) op->in[k].data = r->from[i][k]->data;
+            else TRY(place(&op->in[k], s));
+        }
         if (op->workspace_bytes) TRY_CUDA(cudaMalloc(&op->workspace, op->workspace_bytes));
         TRY(r->b->base.v->ops[op->kind]->bind(op));
     }
@@ -73,48 +113,51 @@ static void free_all(Row *r)
     for (int i = 0; i < r->count; i++) {
         OpInstance *op = &r->ops[i];
         for (int k = 0; k < OP_MAX_INPUTS; k++)
-            if (op->in[k].data) cudaFree(op->in[k].data);
+            if (op->in[k].data && !r->from[i][k]) cudaFree(op->in[k].data);
         for (int k = 0; k < OP_MAX_OUTPUTS; k++)
             if (op->out[k].data) cudaFree(op->out[k].data);
         if (op->workspace) cudaFree(op->workspace);
     }
-    if (r->start) cudaEventDestroy(r->start);
-    if (r->stop) cudaEventDestroy(r->stop);
-    cudnn_context_leave_stream(r->b->cudnn);
-    if (r->stream.stream) cudaStreamDestroy(r->stream.stream);
 }
 
 /* ---- time ---- */
 
-static int compare_floats(const void *a, const void *b)
+static Status run(void *cookie, int which, cudaStream_t stream)
 {
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-static Status time_passes(Row *r, double *ms)
-{
-    float times[TIMED_RUNS];
-    for (int i = -WARM_UPS; i < TIMED_RUNS; i++) {
-        TRY_CUDA(cudaEventRecord(r->start, r->stream.stream));
-        for (int k = 0; k < r->count; k++)
-            TRY(r->b->base.v->ops[r->ops[k].kind]->run(&r->ops[k], &r->stream));
-        TRY_CUDA(cudaEventRecord(r->stop, r->stream.stream));
-        TRY_CUDA(cudaEventSynchronize(r->stop));
-        if (i >= 0) TRY_CUDA(cudaEventElapsedTime(&times[i], r->start, r->stop));
-    }
-    qsort(times, TIMED_RUNS, sizeof times[0], compare_floats);
-    *ms = ((double)times[TIMED_RUNS / 2 - 1] + (double)times[TIMED_RUNS / 2]) / 2;
+    Race *race = cookie;
+    Row *r = &race->rows[which];
+    ASSERT(stream == race->stream.stream);
+    for (int k = 0; k < r->count; k++)
+        TRY(r->b->base.v->ops[r->ops[k].kind]->run(&r->ops[k], &race->stream));
     return OK;
 }
 
-Status cuda_time_ops(CudaBackend *b, const OpShape *ops, int count, double *ms)
+static Status hold(Race *race, CudaBackend *b, const char *what, const CudaTimedRow rows[2],
+                   double ms[2])
 {
-    Row r;
-    Status st = prepare(&r, b, ops, count);
-    if (st == OK) st = place_all(&r);
-    if (st == OK) st = time_passes(&r, ms);
-    free_all(&r);
-    release(&r);
+    for (int i = 0; i < 2; i++) TRY(prepare(&race->rows[i], b, &rows[i]));
+    TRY_CUDA(cudaStreamCreateWithFlags(&race->stream.stream, cudaStreamNonBlocking));
+    for (int i = 0; i < 2; i++) TRY(place_all(&race->rows[i], &race->stream));
+    const CudaContest c = { .what = what,
+                            .count = 2,
+                            .names = { rows[0].name, rows[1].name },
+                            .run = run,
+                            .cookie = race,
+                            .stream = race->stream.stream,
+                            .busy_s = &b->busy_s };
+    TRY(cuda_contest_hold(&c, ms));
+    return ms[0] < 0 || ms[1] < 0 ? fail(ERR_ENV, "one of two ways does not run") : OK;
+}
+
+Status cuda_time_ops(CudaBackend *b, const char *what, const CudaTimedRow rows[2], double ms[2])
+{
+    Race race = { .stream = { NULL } };
+    const Status st = hold(&race, b, what, rows, ms);
+    for (int i = 0; i < 2; i++) {
+        free_all(&race.rows[i]);
+        release(&race.rows[i]);
+    }
+    cudnn_context_leave_stream(b->cudnn);
+    if (race.stream.stream) cudaStreamDestroy(race.stream.stream);
     return st;
 }

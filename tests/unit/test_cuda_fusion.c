@@ -94,25 +94,53 @@ TEST(fusions_that_are_not_in_the_list_are_not_asked_for)
     }
 }
 
+TEST(a_residual_makes_another_shape)
+{
+    const CudaOptions all = { .precision = PRECISION_FP16, .fuse = FUSE_ALL };
+    const Fusion end = block_end(1);
+    Fusion with = { .name = "statistics",
+                    .after_count = 2,
+                    .after = { end.before[1], end.before[0] } };
+    Fusion without = with;
+    Backend *b;
+    char says[256];
+    if (!cuda_is_there()) return;
+    REQUIRE_OK(backend_cuda_create(&b, &all));
+    without.after[1].in[BN_APPLY_IN_RESIDUAL].rank = 0;
+    b->v->fusion.takes(b, &with);
+    b->v->fusion.takes(b, &without);
+    b->v->fusion.describe(b, says, sizeof says);
+    CHECK_CONTAINS(says, "of 2 shapes");
+    backend_destroy(b);
+}
+
+static Status time_block_end(Backend *b, const Fusion *f, double ms[2])
+{
+    const CudaTimedRow rows[2] = { { .name = "before", .ops = f->before, .count = f->before_count },
+                                   { .name = "after", .ops = f->after, .count = f->after_count } };
+    return cuda_time_ops((CudaBackend *)b, "block end", rows, ms);
+}
+
 TEST(rows_of_ops_can_be_timed)
 {
     const Fusion f = block_end(1);
     Backend *b;
-    double before = -1, after = -1;
+    double ms[2] = { -1, -1 };
     if (!open_device(&b, PRECISION_FP16, FUSE_ALL)) return;
-    CHECK_OK(cuda_time_ops((CudaBackend *)b, f.before, f.before_count, &before));
-    CHECK_OK(cuda_time_ops((CudaBackend *)b, f.after, f.after_count, &after));
-    CHECK(before >= 0 && after >= 0);
+    CHECK_OK(time_block_end(b, &f, ms));
+    CHECK(ms[0] > 0 && ms[1] > 0);
+    CHECK(((CudaBackend *)b)->busy_s > 0);
     backend_destroy(b);
 }
 
 TEST(a_row_that_cannot_be_prepared_is_not_timed)
 {
     const Fusion f = block_end(3);
+    const CudaTimedRow after = { .name = "after", .ops = f.after, .count = f.after_count };
     Backend *b;
-    double ms = 0;
+    double ms[2];
     if (!open_device(&b, PRECISION_FP16, FUSE_ALL)) return;
-    CHECK_STATUS(cuda_time_ops((CudaBackend *)b, f.after, f.after_count, &ms), ERR_ENV);
-    CHECK_STATUS(cuda_time_ops_try((CudaBackend *)b, f.after, f.after_count), ERR_ENV);
+    CHECK_STATUS(time_block_end(b, &f, ms), ERR_ENV);
+    CHECK_STATUS(cuda_time_ops_try((CudaBackend *)b, &after), ERR_ENV);
     backend_destroy(b);
 }

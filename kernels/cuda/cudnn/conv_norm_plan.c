@@ -193,13 +193,17 @@ static Status check_version(const CudnnContext *c, const char *pass)
                 found / 100 % 100);
 }
 
-static void size_operands(const ConvShape *shape, const ConvOperand *list, PlanRequest *r)
+static void size_operands(ConvNormPass pass, const ConvShape *shape, const ConvOperand *list,
+                          PlanRequest *r)
 {
     int64_t dims[4];
-    for (r->operands = 0; list[r->operands] != CONV_OPERAND_COUNT; r->operands++) {
-        conv_norm_shape_dims(shape, list[r->operands], dims);
-        r->operand_bytes[r->operands] = (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) *
-                                        dtype_bytes(conv_norm_shape_type(shape, list[r->operands]));
+    for (int i = 0; list[i] != CONV_OPERAND_COUNT; i++) {
+        conv_norm_shape_dims(shape, list[i], dims);
+        r->operands = i + 1;
+        r->operand_types[i] = conv_norm_shape_type(shape, list[i]);
+        r->operand_bytes[i] =
+            (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) * dtype_bytes(r->operand_types[i]);
+        if (conv_norm_shape_writes(pass, list[i])) r->written |= (uint64_t)1 << i;
     }
 }
 
@@ -220,7 +224,7 @@ Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pa
                             .prefer = conv_graph_notes_to_prefer(shape),
                             .compiled = COMPILED_NEVER,
                             .workspace_limit = b->workspace_limit };
-    size_operands(shape, conv_norm_shape_operands(pass, prologue), &request);
+    size_operands(pass, shape, conv_norm_shape_operands(pass, prologue), &request);
     ConvNormPlan *p = mem_calloc(1, sizeof *p);
     if (!p) return ERR_MEMORY;
     p->use.context = b->cudnn;

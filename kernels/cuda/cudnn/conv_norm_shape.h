@@ -58,6 +58,7 @@ typedef enum ConvOperand {
 const ConvOperand *conv_norm_shape_operands(ConvNormPass pass, ConvPrologue prologue);
 void conv_norm_shape_dims(const ConvShape *s, ConvOperand operand, int64_t dims[4]);
 DType conv_norm_shape_type(const ConvShape *s, ConvOperand operand);
+bool conv_norm_shape_writes(ConvNormPass pass, ConvOperand operand);
 const char *conv_norm_shape_pass_name(ConvNormPass pass,
                                       ConvPrologue prologue); /* "stats of affine" */
 #endif

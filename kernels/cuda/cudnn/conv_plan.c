@@ -95,12 +95,14 @@ Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const Con
                             .compiled =
                                 shape->attr.groups == shape->c ? COMPILED_TOO : COMPILED_LAST,
                             .workspace_limit = b->workspace_limit,
-                            .operands = ROLE_COUNT };
+                            .operands = ROLE_COUNT,
+                            .written = 1U << passes[pass].argument[2] };
     for (int i = 0; i < ROLE_COUNT; i++) {
         int64_t dims[4];
         conv_graph_dims(shape, i, dims);
         request.operand_bytes[i] =
             (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) * dtype_bytes(shape->io);
+        request.operand_types[i] = shape->io;
     }
     ConvPlan *p = mem_calloc(1, sizeof *p);
     if (!p) return ERR_MEMORY;

@@ -11,7 +11,7 @@ enum {
     MAX_CONFIGS = 64, /* of one heuristics mode; cuDNN 9.19 lists up to 40 */
     MAX_NOTES = 32,
     MAX_CANDIDATES = 2 * MAX_CONFIGS,
-    MAX_TIMED = 8 /* a few tens of milliseconds each, once per operation and machine */
+    MAX_TIMED = 8 /* half a second together (contest.h), once per operation and machine */
 };
 
 /* In the order in which candidates are taken. */

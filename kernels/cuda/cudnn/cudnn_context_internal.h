@@ -29,6 +29,7 @@ typedef struct CudnnContext {
     CudnnPlan *plans;
     char *cache_path; /* NULL: no cache file */
     bool timed;       /* candidates are timed */
+    double busy_s;    /* clock_s() when the device was last timed (contest.h) */
     bool unsaved;     /* plans were added since the file was read or written */
     /* for the plan sweep: all candidates are made, saved and loaded, compiled ones too */
     bool exhaustive;

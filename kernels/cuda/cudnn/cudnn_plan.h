@@ -21,6 +21,8 @@ typedef struct PlanRequest {
     size_t workspace_limit;
     int operands;
     size_t operand_bytes[CUDNN_MAX_OPERANDS]; /* by unique id - 1; for timing */
+    DType operand_types[CUDNN_MAX_OPERANDS];  /* likewise, */
+    uint64_t written;                         /* and which of them: bit 1 << (id - 1) */
     /* Likewise: the number of an operand that is given by value, in the host's memory; NULL for all
      * others. */
     const void *by_value[CUDNN_MAX_OPERANDS];

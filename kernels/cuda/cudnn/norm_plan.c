@@ -156,9 +156,12 @@ static Status get_plan(NormPlan *p, CudaBackend *b)
                       .avoid = NOTE(NONDETERMINISTIC) | NOTE(REDUCED_PRECISION_REDUCTION),
                       .workspace_limit = b->workspace_limit,
                       .operands = p->count };
-    for (int i = 0; i < p->count; i++)
-        r.operand_bytes[i] = (size_t)norm_shape_elements(s, p->operands[i]) *
-                             dtype_bytes(norm_shape_type(s, p->operands[i]));
+    for (int i = 0; i < p->count; i++) {
+        r.operand_types[i] = norm_shape_type(s, p->operands[i]);
+        r.operand_bytes[i] =
+            (size_t)norm_shape_elements(s, p->operands[i]) * dtype_bytes(r.operand_types[i]);
+        if (norm_shape_writes(p->operation.pass, p->operands[i])) r.written |= 1U << i;
+    }
     if (p->operation.pass == NORM_FORWARD) r.by_value[r.operands++] = &p->eps;
     return cudnn_use_get(b->cudnn, &r, &p->use.plan);
 }

@@ -39,6 +39,13 @@ DType norm_shape_type(const NormShape *s, NormOperand operand)
     return operand >= NORM_OP_MEAN ? DTYPE_F32 : s->io;
 }
 
+bool norm_shape_writes(NormPass pass, NormOperand operand)
+{
+    if (pass == NORM_FORWARD)
+        return operand == NORM_OP_Y || operand == NORM_OP_MEAN || operand == NORM_OP_INV_STD;
+    return operand == NORM_OP_DX || operand == NORM_OP_DGAMMA || operand == NORM_OP_DBETA;
+}
+
 int64_t norm_shape_elements(const NormShape *s, NormOperand operand)
 {
     int64_t dims[4];

@@ -33,6 +33,7 @@ typedef enum NormOperand {
 int norm_shape_operands(NormPass pass, const NormShape *s, NormOperand out[NORM_OPERAND_COUNT]);
 void norm_shape_dims(const NormShape *s, NormOperand operand, int64_t dims[4]);
 DType norm_shape_type(const NormShape *s, NormOperand operand);
+bool norm_shape_writes(NormPass pass, NormOperand operand);
 int64_t norm_shape_elements(const NormShape *s, NormOperand operand);
 /* "norm forward residual relu bf16 n2 c8 h4 w4" */
 void norm_shape_format(NormPass pass, const NormShape *s, char *out, size_t bytes);
