@@ -63,9 +63,15 @@ endif
 endif
 HAVE_CUDA := $(if $(filter 1,$(EMU)),1,$(if $(filter 0,$(CUDA)),0,$(if $(CUDA_MISSING),0,1)))
 
-# Volta went with CUDA 13. The last one is also kept as PTX, for GPUs newer than all of them.
+# Of these what the toolkit has: Volta went with CUDA 13, Blackwell (B200: 100, RTX 50: 120) came
+# with 12.8. The last one is also kept as PTX, for GPUs newer than all of them, and so is 90, for
+# those between.
 CUDA_VERSION := $(if $(CUDA_MISSING),,$(cuda_release))
-CUDA_ARCHS   ?= $(if $(filter 12.%,$(CUDA_VERSION)),70 )75 80 86 89 90
+ifeq ($(origin CUDA_ARCHS),undefined)
+CUDA_ARCHS := $(if $(CUDA_MISSING),,$(if $(filter 1,$(HAVE_CUDA)),$(shell $(NVCC) --list-gpu-arch)))
+CUDA_ARCHS := $(filter $(CUDA_ARCHS:compute_%=%),70 75 80 86 89 90 100 120)
+endif
+CUDA_PTX := $(sort $(filter 90,$(CUDA_ARCHS)) $(lastword $(CUDA_ARCHS)))
 
 # One line for whoever builds: what is in it and, of what is not, why.
 ifeq ($(EMU),1)
@@ -110,12 +116,15 @@ CUDA_RUN    := $(addprefix -Wl$(comma)-rpath$(comma),$(abspath $(CUDA_FOLDERS)))
 endif
 
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
-              -gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
+              $(foreach a,$(CUDA_PTX),-gencode arch=compute_$(a),code=compute_$(a))
 # Kernels and launchers use nothing of the C++ library, so that ./convoy does not need it. CUDA 12.8
-# and 12.9 warn of every architecture that 13 has left, in every file.
-NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Wno-deprecated-gpu-targets -Xptxas=-v \
+# and 12.9 warn of every architecture that 13 has left, in every file. The host's half is hardened
+# as C files are (HARDENED is known later); the compiler of CUDA 12 may not know the third level.
+HOST_HARDENED = $(patsubst -D_FORTIFY_SOURCE=%,-D_FORTIFY_SOURCE=2,$(strip $(HARDENED)))
+NVCC_FLAGS = -std=c++17 -O3 -lineinfo -Wno-deprecated-gpu-targets -Xptxas=-v \
               -Xcompiler=-Wall,-Wextra,-Wswitch-enum \
               -Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
+              $(addprefix -Xcompiler=,$(HOST_HARDENED)) \
               $(if $(filter 1,$(WERROR)),-Werror=all-warnings -Xcompiler=-Werror) $(CUDA_ISYSTEM)
 # g++ takes rows of kernels for uninitialised that are never read.
 EMU_CXXFLAGS := -std=c++17 -O2 -g -fopenmp -Wall -Wextra -Wswitch-enum -Wno-unknown-pragmas \

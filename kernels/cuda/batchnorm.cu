@@ -125,7 +125,7 @@ static __global__ void __launch_bounds__(FINISH_THREADS) bn_constant_kernel(cons
 /* ---- y ---- */
 
 template <typename T, bool ADD, ActKind ACT>
-static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS)
+static __global__ void __launch_bounds__(ROWS_THREADS, LAUNCH_ROOM_FOR(BN_FORWARD_BLOCKS))
     bn_apply_kernel(const BnForward f)
 {
     /* four loads under way with and without a residual */

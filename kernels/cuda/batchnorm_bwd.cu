@@ -136,7 +136,7 @@ static __global__ void __launch_bounds__(FINISH_THREADS) bn_bwd_totals_kernel(co
 
 /* dx may be dy: every element is read before it is written, by the same thread. */
 template <typename T, BnMask MASK, bool TWO>
-static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
+static __global__ void __launch_bounds__(ROWS_THREADS, LAUNCH_ROOM_FOR(BN_BACKWARD_BLOCKS))
     bn_bwd_apply_kernel(const BnBackward b)
 {
     constexpr int V = vector_channels<T>, U = backward_unroll<MASK, TWO>;

@@ -15,7 +15,8 @@
 namespace {
 
 constexpr int BLOCK = 256, TILE_BYTES = 4096, BYTE_VALUES = 256, BLOCKS_PER_SM = 8;
-constexpr int AUGMENTED_PER_SM = 4; /* leaves augmented_kernel registers enough not to spill */
+/* Blocks whose kernels still have registers enough not to spill. */
+constexpr int INPUT_PER_SM = 5, AUGMENTED_PER_SM = 4;
 
 struct InputPass {
     InputAttr attr;
@@ -45,7 +46,8 @@ __device__ __forceinline__ void load_tile(uint4 *tile, const InputPass &pass, in
 }
 
 template <typename T>
-__global__ void __launch_bounds__(BLOCK) input_kernel(const InputPass pass, uint4 *x)
+__global__ void __launch_bounds__(BLOCK, LAUNCH_ROOM_FOR(INPUT_PER_SM))
+    input_kernel(const InputPass pass, uint4 *x)
 {
     __shared__ float value[OP_MAX_IMAGE_CHANNELS][BYTE_VALUES];
     __shared__ uint4 tile[TILE_BYTES / VECTOR_BYTES];
@@ -114,7 +116,7 @@ __device__ __forceinline__ float pick(const AugmentedPass &pass, const Source &s
 }
 
 template <typename T, bool NOISE>
-__global__ void __launch_bounds__(BLOCK, AUGMENTED_PER_SM)
+__global__ void __launch_bounds__(BLOCK, LAUNCH_ROOM_FOR(AUGMENTED_PER_SM))
     augmented_kernel(const AugmentedPass pass, uint4 *x)
 {
     __shared__ float value[OP_MAX_IMAGE_CHANNELS][BYTE_VALUES];

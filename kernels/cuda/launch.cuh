@@ -17,6 +17,14 @@
     (kernel<<<grid, block, 0, stream>>>(__VA_ARGS__), cudaGetLastError())
 #endif
 
+/* For __launch_bounds__: so many blocks on an SM, but one less on Blackwell, for which ptxas (13.0)
+ * takes a few registers more than those of `blocks` and spills them. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+#define LAUNCH_ROOM_FOR(blocks) ((blocks)-1)
+#else
+#define LAUNCH_ROOM_FOR(blocks) (blocks)
+#endif
+
 /* Blocks for `work` items at per_block items each; never 0, and never more than a grid can have. */
 static inline unsigned launch_blocks(int64_t work, int64_t per_block)
 {
