@@ -121,10 +121,12 @@ DType conv_norm_shape_type(const ConvShape *s, ConvOperand operand)
 
 bool conv_norm_shape_writes(ConvNormPass pass, ConvOperand operand)
 {
-    static const ConvOperand written[CONV_NORM_PASS_COUNT][8] = {
+    static const ConvOperand written[CONV_NORM_PASS_COUNT][CONV_OPERAND_COUNT] = {
         [CONV_NORM_STATS] = { CONV_OP_Y, CONV_OP_SUM, CONV_OP_SQUARE, CONV_OP_Z, END },
         [CONV_NORM_BWD_DATA] = { CONV_OP_Z, CONV_OP_DGAMMA, CONV_OP_DBETA, CONV_OP_BY_DZ,
-                                 CONV_OP_BY_X, CONV_OP_CONSTANT, END },
+                                 CONV_OP_BY_X, CONV_OP_CONSTANT, CONV_OP_RESIDUAL_DGAMMA,
+                                 CONV_OP_RESIDUAL_DBETA, CONV_OP_RESIDUAL_BY_DZ,
+                                 CONV_OP_RESIDUAL_BY_X, CONV_OP_RESIDUAL_CONSTANT, END },
         [CONV_NORM_BWD_WEIGHTS] = { CONV_OP_W, END },
     };
     for (const ConvOperand *w = written[pass]; *w != END; w++)
