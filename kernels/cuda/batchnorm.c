@@ -19,19 +19,26 @@ typedef struct Operand {
     size_t copy_at; /* in the workspace */
 } Operand;
 
-typedef struct ForwardState {
+/* First in either state. */
+typedef struct OwnState {
     BnState base;
+    void *tickets;                 /* owned; from the first bind() on, where there are sums */
+    size_t partials_at, slices_at; /* in the workspace */
+} OwnState;
+
+typedef struct ForwardState {
+    OwnState own;
     BnForward kernel;
     BatchNormMode mode;
     Operand residual;
-    size_t partials_at, guess_at, statistics_at; /* in the workspace */
+    size_t guess_at, statistics_at;
 } ForwardState;
 
 typedef struct BackwardState {
-    BnState base;
+    OwnState own;
     BnBackward kernel;
     Operand dy, dy2, y;
-    size_t partials_at, means_at;
+    size_t means_at;
 } BackwardState;
 
 /* ---- prepare ---- */
@@ -68,9 +75,12 @@ Status batchnorm_make_grid(const OpInstance *op, RowGrid *out, const CudaView *x
                 x->rows, x->c);
 }
 
-static size_t partials_bytes(const RowGrid *g, const CudaView *x)
+static void take_parts(OpInstance *op, const RowGrid *g, const CudaView *x)
 {
-    return (size_t)row_grid_partials(g) * 2 * (size_t)x->cp * sizeof(float);
+    OwnState *s = op->state;
+    const size_t row = 2 * (size_t)x->cp;
+    s->partials_at = cuda_take_workspace(op, (size_t)row_grid_partials(g) * row * sizeof(float));
+    s->slices_at = cuda_take_workspace(op, BN_SLICES * row * sizeof(double));
 }
 
 /* Values of a channel behind its sums: x's, and those of other ranks. */
@@ -81,7 +91,7 @@ static double count_values(const CudaView *x, const BatchNormAttr *attr)
 
 static void take_sums_workspace(OpInstance *op, ForwardState *s, const CudaView *x)
 {
-    s->partials_at = cuda_take_workspace(op, partials_bytes(&s->kernel.grid, x));
+    take_parts(op, &s->kernel.grid, x);
     s->guess_at = cuda_take_workspace(op, (size_t)x->cp * sizeof(float));
 }
 
@@ -91,7 +101,7 @@ static Status forward_prepare(OpInstance *op)
     OpTensor *x = &op->in[BN_IN_X], *saved = &op->out[BN_OUT_SAVED];
     ForwardState *s = op->state = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
-    s->base.by = &batchnorm_own;
+    s->own.base.by = &batchnorm_own;
     if (!x->bytes) cuda_decide_activation(cuda_backend(op), x);
     const CudaView v = cuda_view(cuda_backend(op), x);
     decide_vectors(op, &op->in[BN_IN_GAMMA], BN_IN_RUNNING_VAR - BN_IN_GAMMA + 1);
@@ -167,7 +177,7 @@ static Status backward_prepare(OpInstance *op)
     OpTensor *x = &op->in[BN_BWD_IN_X], *dresidual = &op->out[BN_BWD_OUT_DRESIDUAL];
     BackwardState *s = op->state = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
-    s->base.by = &batchnorm_own_bwd;
+    s->own.base.by = &batchnorm_own_bwd;
     if (!x->bytes) cuda_decide_activation(cuda_backend(op), x);
     const CudaView v = cuda_view(cuda_backend(op), x);
     decide_vectors(op, &op->in[BN_BWD_IN_GAMMA], BN_BWD_IN_SAVED - BN_BWD_IN_GAMMA + 1);
@@ -189,7 +199,7 @@ static Status backward_prepare(OpInstance *op)
     s->dy = read_rows(op, &op->in[BN_BWD_IN_DY], v.dtype);
     s->dy2 = read_rows(op, &op->in[BN_BWD_IN_DY2], v.dtype);
     if (k->mask == BN_MASK_FROM_Y) s->y = read_rows(op, &op->in[BN_BWD_IN_Y], v.dtype);
-    s->partials_at = cuda_take_workspace(op, partials_bytes(&k->grid, &v));
+    take_parts(op, &k->grid, &v);
     s->means_at = cuda_take_workspace(op, 2 * (size_t)v.cp * sizeof(float));
     op->implementation = "bn_rows";
     return OK;
@@ -201,6 +211,25 @@ static const void *operand_data(const OpInstance *op, const Operand *o)
 {
     if (!o->tensor) return NULL;
     return o->casts ? cuda_workspace(op, o->copy_at) : o->tensor->data;
+}
+
+/* Tickets are for the life of the instance. */
+static Status bind_parts(const OpInstance *op, BnParts *parts, const RowGrid *g)
+{
+    OwnState *s = op->state;
+    const size_t bytes = (size_t)g->tiles * (BN_SLICES + 1) * sizeof *parts->tickets;
+    if (!s->tickets) TRY(op->backend->v->alloc(op->backend, bytes, &s->tickets));
+    *parts = (BnParts){ .partials = cuda_workspace(op, s->partials_at),
+                        .slices = cuda_workspace(op, s->slices_at),
+                        .tickets = s->tickets };
+    return OK;
+}
+
+static void release(OpInstance *op)
+{
+    OwnState *s = op->state;
+    if (s && s->tickets) op->backend->v->free(op->backend, s->tickets);
+    cuda_release_state(op);
 }
 
 static Status forward_bind(OpInstance *op)
@@ -216,10 +245,9 @@ static Status forward_bind(OpInstance *op)
     k->running_var = op->in[BN_IN_RUNNING_VAR].data;
     const OpTensor *saved = &op->out[BN_OUT_SAVED];
     k->statistics = saved->desc.rank != 0 ? saved->data : cuda_workspace(op, s->statistics_at);
-    k->partials = cuda_workspace(op, s->partials_at);
     k->guess = cuda_workspace(op, s->guess_at);
     k->totals = op->in[BN_IN_SUMS].desc.rank != 0 ? op->in[BN_IN_SUMS].data : NULL;
-    return OK;
+    return s->mode == BN_TRAIN && !k->totals ? bind_parts(op, &k->parts, &k->grid) : OK;
 }
 
 static Status sums_bind(OpInstance *op)
@@ -227,9 +255,8 @@ static Status sums_bind(OpInstance *op)
     ForwardState *s = op->state;
     s->kernel.x = op->in[BN_SUMS_IN_X].data;
     s->kernel.sums = op->out[BN_SUMS_OUT_SUMS].data;
-    s->kernel.partials = cuda_workspace(op, s->partials_at);
     s->kernel.guess = cuda_workspace(op, s->guess_at);
-    return OK;
+    return bind_parts(op, &s->kernel.parts, &s->kernel.grid);
 }
 
 static Status backward_bind(OpInstance *op)
@@ -250,9 +277,8 @@ static Status backward_bind(OpInstance *op)
     k->dbeta = op->out[BN_BWD_OUT_DBETA].data;
     k->dresidual =
         op->out[BN_BWD_OUT_DRESIDUAL].desc.rank != 0 ? op->out[BN_BWD_OUT_DRESIDUAL].data : NULL;
-    k->partials = cuda_workspace(op, s->partials_at);
     k->means = cuda_workspace(op, s->means_at);
-    return OK;
+    return k->totals ? OK : bind_parts(op, &k->parts, &k->grid);
 }
 
 /* ---- run ---- */
@@ -270,12 +296,9 @@ static Status forward_run(OpInstance *op, Stream *stream)
     const ForwardState *s = op->state;
     const BnForward *k = &s->kernel;
     TRY(cast_operand(op, &s->residual, k->dtype, stream->stream));
-    if (k->totals) {
-        TRY_CUDA(cuda_launch_batchnorm_totals(k, stream->stream));
-    } else if (s->mode == BN_TRAIN) {
-        TRY_CUDA(cuda_launch_batchnorm_statistics(k, stream->stream));
-        TRY_CUDA(cuda_launch_batchnorm_finish(k, stream->stream));
-    } else TRY_CUDA(cuda_launch_batchnorm_constant(k, stream->stream));
+    if (k->totals) TRY_CUDA(cuda_launch_batchnorm_totals(k, stream->stream));
+    else if (s->mode == BN_TRAIN) TRY_CUDA(cuda_launch_batchnorm_statistics(k, stream->stream));
+    else TRY_CUDA(cuda_launch_batchnorm_constant(k, stream->stream));
     return CUDA_STATUS(cuda_launch_batchnorm_apply(k, stream->stream));
 }
 
@@ -286,20 +309,15 @@ static Status backward_run(OpInstance *op, Stream *stream)
     TRY(cast_operand(op, &s->dy, k->dtype, stream->stream));
     TRY(cast_operand(op, &s->dy2, k->dtype, stream->stream));
     TRY(cast_operand(op, &s->y, k->dtype, stream->stream));
-    if (k->totals) {
-        TRY_CUDA(cuda_launch_batchnorm_bwd_totals(k, stream->stream));
-    } else {
-        TRY_CUDA(cuda_launch_batchnorm_bwd_sums(k, stream->stream));
-        TRY_CUDA(cuda_launch_batchnorm_bwd_finish(k, stream->stream));
-    }
+    if (k->totals) TRY_CUDA(cuda_launch_batchnorm_bwd_totals(k, stream->stream));
+    else TRY_CUDA(cuda_launch_batchnorm_bwd_sums(k, stream->stream));
     return k->sums ? OK : CUDA_STATUS(cuda_launch_batchnorm_bwd_apply(k, stream->stream));
 }
 
 static Status sums_run(OpInstance *op, Stream *stream)
 {
     const ForwardState *s = op->state;
-    TRY_CUDA(cuda_launch_batchnorm_statistics(&s->kernel, stream->stream));
-    return CUDA_STATUS(cuda_launch_batchnorm_finish(&s->kernel, stream->stream));
+    return CUDA_STATUS(cuda_launch_batchnorm_statistics(&s->kernel, stream->stream));
 }
 
 /* ---- what run() moves ---- */
@@ -353,9 +371,7 @@ void batchnorm_bwd_traffic(const OpInstance *op, OpTraffic *t)
     if (sums) t->other_bytes += partials_moved(&s->kernel.grid, s->kernel.cp);
 }
 
-const OpImpl batchnorm_own = { forward_prepare, forward_bind, forward_run, cuda_release_state };
-const OpImpl batchnorm_own_bwd = { backward_prepare, backward_bind, backward_run,
-                                   cuda_release_state };
-const OpImpl cuda_bn_sums = { sums_prepare, sums_bind, sums_run, cuda_release_state };
-const OpImpl cuda_bn_bwd_sums = { backward_prepare, backward_bind, backward_run,
-                                  cuda_release_state };
+const OpImpl batchnorm_own = { forward_prepare, forward_bind, forward_run, release };
+const OpImpl batchnorm_own_bwd = { backward_prepare, backward_bind, backward_run, release };
+const OpImpl cuda_bn_sums = { sums_prepare, sums_bind, sums_run, release };
+const OpImpl cuda_bn_bwd_sums = { backward_prepare, backward_bind, backward_run, release };

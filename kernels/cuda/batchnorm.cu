@@ -1,4 +1,4 @@
-/* batchnorm.cu - batch norm forward on the device: statistics, their finish, normalising.
+/* batchnorm.cu - batch norm forward on the device: statistics, normalising.
  *
  * Statistics are sums of x - guess and of its square, where guess is the mean of four rows spread
  * over the tensor: in f32 over the rows of a thread and the threads of a block, in double over
@@ -9,6 +9,26 @@
 #include "kernels/cuda/pointwise_math.h"
 
 constexpr int STATISTICS_UNROLL = 4, GUESS_ROWS = 4;
+
+/* ---- per channel ---- */
+
+/* Zeros for channels of padding: by them y is zero there, as all padding must be. */
+static __device__ __forceinline__ void store_statistics(const BnForward f, int channel, float mean,
+                                                        double var)
+{
+    bool real = channel < f.c;
+    f.statistics[channel] = real ? mean : 0;
+    f.statistics[f.cp + channel] = real ? batchnorm_inv_std(var, f.eps) : 0;
+}
+
+static __device__ __forceinline__ void use_moments(const BnForward f, int channel, BnMoments m)
+{
+    store_statistics(f, channel, (float)m.mean, m.var);
+    if (channel >= f.c) return;
+    f.running_mean[channel] = batchnorm_running(f.running_mean[channel], m.mean, f.momentum);
+    f.running_var[channel] =
+        batchnorm_running(f.running_var[channel], m.var * (f.count / (f.count - 1)), f.momentum);
+}
 
 /* ---- statistics ---- */
 
@@ -46,7 +66,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS)
     uint4 raw[U];
     rows_load<U>(raw, f.x, w, f.grid);
     if (w.chunks > 0) guess_mean<T>(guess, f.x, f.grid, w.vector);
-    /* Every block guesses the same from the same rows; one writes it down for the finish. */
+    /* Every block guesses the same from the same rows; one writes it down for the last one. */
     if (w.chunks > 0 && blockIdx.y == 0 && blockIdx.z == 0 && threadIdx.x >> f.grid.lanes_log2 == 0)
 #pragma unroll
         for (int c = 0; c < V; c++) f.guess[w.vector * V + c] = guess[c];
@@ -65,49 +85,23 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_FORWARD_BLOCKS)
         rows_load<U>(raw, f.x, w, f.grid);
     }
     row_lanes_add(&shared, sums, f.grid, w.lane);
-    batchnorm_partials_store<V>(f.partials, &shared, f.grid, f.cp);
-}
-
-/* ---- per channel ---- */
-
-/* Zeros for channels of padding: by them y is zero there, as all padding must be. */
-static __device__ __forceinline__ void store_statistics(const BnForward f, int channel, float mean,
-                                                        double var)
-{
-    bool real = channel < f.c;
-    f.statistics[channel] = real ? mean : 0;
-    f.statistics[f.cp + channel] = real ? batchnorm_inv_std(var, f.eps) : 0;
-}
-
-static __device__ __forceinline__ void use_moments(const BnForward f, int channel, BnMoments m)
-{
-    store_statistics(f, channel, (float)m.mean, m.var);
-    if (channel >= f.c) return;
-    f.running_mean[channel] = batchnorm_running(f.running_mean[channel], m.mean, f.momentum);
-    f.running_var[channel] =
-        batchnorm_running(f.running_var[channel], m.var * (f.count / (f.count - 1)), f.momentum);
-}
-
-static __global__ void __launch_bounds__(FINISH_THREADS) bn_finish_kernel(const BnForward f)
-{
-    __shared__ FinishSums shared;
+    int channel;
     double sum, square;
-    int channel = batchnorm_finish_channel();
-    if (!batchnorm_finish_add(&shared, f.partials, f.grid.splits * f.grid.regions, f.cp, &sum,
-                              &square))
-        return;
-    const double guess = (double)f.guess[channel];
+    if (!batchnorm_finish<V>(f.parts, &shared, f.grid, f.cp, &channel, &sum, &square)) return;
+    const double of_guess = (double)__ldcg(f.guess + channel);
     if (!f.sums) {
-        use_moments(f, channel, batchnorm_moments(guess, sum, square, f.count));
+        use_moments(f, channel, batchnorm_moments(of_guess, sum, square, f.count));
     } else if (channel < f.c) {
-        f.sums[channel] = f.count * guess + sum;
-        f.sums[f.c + channel] = square + guess * (2 * sum + f.count * guess);
+        f.sums[channel] = f.count * of_guess + sum;
+        f.sums[f.c + channel] = square + of_guess * (2 * sum + f.count * of_guess);
     }
 }
 
-static __global__ void __launch_bounds__(FINISH_THREADS) bn_totals_kernel(const BnForward f)
+/* ---- statistics from elsewhere ---- */
+
+static __global__ void __launch_bounds__(CHANNEL_THREADS) bn_totals_kernel(const BnForward f)
 {
-    int channel = (int)(blockIdx.x * FINISH_THREADS + threadIdx.x);
+    int channel = (int)(blockIdx.x * CHANNEL_THREADS + threadIdx.x);
     if (channel >= f.cp) return;
     const bool real = channel < f.c;
     use_moments(f, channel,
@@ -115,9 +109,9 @@ static __global__ void __launch_bounds__(FINISH_THREADS) bn_totals_kernel(const 
                                   real ? f.totals[f.c + channel] : 0, f.count));
 }
 
-static __global__ void __launch_bounds__(FINISH_THREADS) bn_constant_kernel(const BnForward f)
+static __global__ void __launch_bounds__(CHANNEL_THREADS) bn_constant_kernel(const BnForward f)
 {
-    int channel = (int)(blockIdx.x * FINISH_THREADS + threadIdx.x);
+    int channel = (int)(blockIdx.x * CHANNEL_THREADS + threadIdx.x);
     if (channel < f.cp)
         store_statistics(f, channel, f.running_mean[channel], (double)f.running_var[channel]);
 }
@@ -195,21 +189,15 @@ cudaError_t cuda_launch_batchnorm_statistics(const BnForward *f, cudaStream_t st
     return LAUNCH_BY_TYPE(f->dtype, launch_statistics, f, stream);
 }
 
-cudaError_t cuda_launch_batchnorm_finish(const BnForward *f, cudaStream_t stream)
-{
-    return CUDA_LAUNCH(bn_finish_kernel, launch_blocks(f->cp, FINISH_CHANNELS), FINISH_THREADS,
-                       stream, *f);
-}
-
 cudaError_t cuda_launch_batchnorm_totals(const BnForward *f, cudaStream_t stream)
 {
-    return CUDA_LAUNCH(bn_totals_kernel, launch_blocks(f->cp, FINISH_THREADS), FINISH_THREADS,
+    return CUDA_LAUNCH(bn_totals_kernel, launch_blocks(f->cp, CHANNEL_THREADS), CHANNEL_THREADS,
                        stream, *f);
 }
 
 cudaError_t cuda_launch_batchnorm_constant(const BnForward *f, cudaStream_t stream)
 {
-    return CUDA_LAUNCH(bn_constant_kernel, launch_blocks(f->cp, FINISH_THREADS), FINISH_THREADS,
+    return CUDA_LAUNCH(bn_constant_kernel, launch_blocks(f->cp, CHANNEL_THREADS), CHANNEL_THREADS,
                        stream, *f);
 }
 

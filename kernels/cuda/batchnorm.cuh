@@ -2,8 +2,10 @@
  * and the adding up of what blocks left behind. */
 #ifndef CONVOY_KERNELS_CUDA_BATCHNORM_CUH
 #define CONVOY_KERNELS_CUDA_BATCHNORM_CUH
+#include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/batchnorm_math.h"
 #include "kernels/cuda/rows.cuh"
+#include "kernels/cuda/ticket.cuh"
 
 /* The channels of a thread's vector: V of them. */
 template <int V> struct BnLane {
@@ -40,48 +42,89 @@ static __device__ __forceinline__ void batchnorm_partials_store(float *partials,
     }
 }
 
-/* ---- finishing: a block has 8 channels (a sector of f32) and 32 threads for each ---- */
+/* ---- adding up what blocks found out: part p belongs to slice p % BN_SLICES; slices are added in
+ * order of their parts, then pairwise, in double. Which block adds depends on timing, the order on
+ * the number of parts alone. ---- */
 
-constexpr int FINISH_CHANNELS = 8, FINISH_SLICES = 32,
-              FINISH_THREADS = FINISH_CHANNELS * FINISH_SLICES;
-
-struct FinishSums {
-    double part[2][FINISH_SLICES][FINISH_CHANNELS];
-};
-
-static __device__ __forceinline__ int batchnorm_finish_channel()
+/* The slice's two sums for each channel of the block's tile; i counts as in
+ * batchnorm_partials_store(). */
+template <int V>
+static __device__ __forceinline__ void batchnorm_slice_add(const BnParts p, const RowGrid g, int cp,
+                                                           int slice)
 {
-    return (int)blockIdx.x * FINISH_CHANNELS + (int)threadIdx.x % FINISH_CHANNELS;
-}
-
-/* Adds the partials of the block's channels in double, in an order that only their number decides.
- * True for the one thread per channel that has the totals. */
-static __device__ __forceinline__ bool batchnorm_finish_add(FinishSums *sums, const float *partials,
-                                                            int count, int cp, double *first,
-                                                            double *second)
-{
-    int channel = batchnorm_finish_channel(), slot = (int)threadIdx.x % FINISH_CHANNELS,
-        slice = (int)threadIdx.x / FINISH_CHANNELS;
-    double a = 0, b = 0;
-    if (channel < cp) {
-        const float *at = partials + channel;
+    const int channels = V << g.lanes_log2, first = (int)blockIdx.x * channels;
+    const int count = g.splits * g.regions;
+    for (int i = (int)threadIdx.x; i < 2 * channels; i += ROWS_THREADS) {
+        const int which = i >= channels, channel = first + i - which * channels;
+        const float *at = p.partials + (int64_t)which * cp + channel;
+        double sum = 0;
+        if (channel >= cp) continue;
 #pragma unroll 4
-        for (int part = slice; part < count; part += FINISH_SLICES) {
-            a += (double)at[(int64_t)part * 2 * cp];
-            b += (double)at[((int64_t)part * 2 + 1) * cp];
-        }
+        for (int part = slice; part < count; part += BN_SLICES)
+            sum += (double)__ldcg(at + (int64_t)part * 2 * cp);
+        p.slices[(slice * 2 + which) * cp + channel] = sum;
     }
-    sums->part[0][slice][slot] = a;
-    sums->part[1][slice][slot] = b;
-    for (int half = FINISH_SLICES / 2; half >= 1; half /= 2) {
-        __syncthreads();
-        if (slice < half) {
-            sums->part[0][slice][slot] += sums->part[0][slice + half][slot];
-            sums->part[1][slice][slot] += sums->part[1][slice + half][slot];
-        }
-    }
-    *first = sums->part[0][0][slot];
-    *second = sums->part[1][0][slot];
-    return slice == 0 && channel < cp;
 }
+
+/* Slice i of one sum of one channel; those that no block belongs to are 0. */
+static __device__ __forceinline__ double batchnorm_slice(const double *slices, int64_t stride,
+                                                         int count, int i)
+{
+    return i < count ? __ldcg(slices + i * stride) : 0;
+}
+
+/* i + (i + 16), then 8, 4, 2 and 1 apart, as a block of threads would add them; the even ones, then
+ * the odd ones, so that registers suffice. */
+static __device__ __forceinline__ double batchnorm_slices_total(const double *slices,
+                                                                int64_t stride, int count)
+{
+    double total = 0;
+    static_assert(BN_SLICES == 32, "five times pairwise");
+#pragma unroll 1
+    for (int odd = 0; odd < 2; odd++) {
+        double sum[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int at = odd + 2 * i;
+            const double a = batchnorm_slice(slices, stride, count, at),
+                         b = batchnorm_slice(slices, stride, count, at + 8),
+                         c = batchnorm_slice(slices, stride, count, at + 16),
+                         d = batchnorm_slice(slices, stride, count, at + 24);
+            sum[i] = (a + c) + (b + d);
+        }
+        const double half = (sum[0] + sum[2]) + (sum[1] + sum[3]);
+        total = odd ? total + half : half;
+    }
+    return total;
+}
+
+/* A block's sums, and its share in adding up all blocks': true for one thread per channel, of the
+ * last block to end of those above the channel, which has the totals. */
+template <int V>
+static __device__ __forceinline__ bool batchnorm_finish(const BnParts p, LaneSums<2 * V> *sums,
+                                                        const RowGrid g, int cp, int *channel,
+                                                        double *first, double *second)
+{
+    const int part = (int)(blockIdx.z * gridDim.y + blockIdx.y), slice = part % BN_SLICES;
+    const int count = g.splits * g.regions, slices = count < BN_SLICES ? count : BN_SLICES;
+    unsigned *tickets = p.tickets + blockIdx.x * (BN_SLICES + 1);
+    batchnorm_partials_store<V>(p.partials, sums, g, cp);
+    if (!ticket_is_last(&tickets[slice], (count - slice + BN_SLICES - 1) / BN_SLICES)) return false;
+    batchnorm_slice_add<V>(p, g, cp, slice);
+    if (!ticket_is_last(&tickets[BN_SLICES], slices)) return false;
+    const int channels = V << g.lanes_log2;
+    *channel = (int)blockIdx.x * channels + (int)threadIdx.x;
+    *second = 0;
+    if ((int)threadIdx.x >= channels || *channel >= cp) return false;
+#pragma unroll 1
+    for (int which = 0; which < 2; which++) {
+        *first = *second;
+        *second = batchnorm_slices_total(p.slices + which * cp + *channel, 2 * cp, slices);
+    }
+    return true;
+}
+
+/* ---- per channel, without sums ---- */
+
+constexpr int CHANNEL_THREADS = 256;
 #endif

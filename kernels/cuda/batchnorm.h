@@ -1,9 +1,9 @@
 /* batchnorm.h - what the batch norm kernels are told: one pass's tensors and how it is cut up.
  *
- * A training batch norm reads x twice: once for its statistics, once to normalise. Between the two
- * passes stands a small kernel that adds up what the blocks of the first found out. Backward has
- * the same three steps. The second pass goes through memory in the opposite direction: what it
- * reads first is what the other read last, and still in the cache.
+ * A training batch norm reads x twice: once for its statistics, once to normalise. What the blocks
+ * of the first pass found out its last ones add up (ticket.cuh). Backward has the same two passes.
+ * The second goes through memory in the opposite direction: what it reads first is what the other
+ * read last, and still in the cache.
  *
  * Vectors per channel are f32 of cp, zero from c on. */
 #ifndef CONVOY_KERNELS_CUDA_BATCHNORM_H
@@ -34,6 +34,15 @@ Status batchnorm_make_grid(const struct OpInstance *op, RowGrid *out, const stru
 /* Blocks per multiprocessor: 64 and 80 registers per thread. */
 enum { BN_FORWARD_BLOCKS = 4, BN_BACKWARD_BLOCKS = 3 };
 
+enum { BN_SLICES = 32 };
+
+/* What the blocks of a pass leave for each other. */
+typedef struct BnParts {
+    float *partials;   /* workspace [partials of the grid][2][cp]: two sums of each block */
+    double *slices;    /* workspace [BN_SLICES][2][cp]: of every BN_SLICES-th block */
+    unsigned *tickets; /* [tiles of the grid][BN_SLICES + 1]; 0 between runs */
+} BnParts;
+
 typedef struct BnForward {
     RowGrid grid;
     DType dtype; /* of x, residual and y */
@@ -46,17 +55,15 @@ typedef struct BnForward {
     float *running_mean, *running_var;
     /* [2][cp]: mean and 1/sqrt(var + eps): saved, or workspace where nobody wants it */
     float *statistics;
-    float *partials; /* workspace [partials][2][cp]: sums of x - guess and of its square */
-    float *guess;    /* workspace [cp] */
-    double count;    /* values of a channel: x's, or those behind totals */
+    BnParts parts; /* sums of x - guess and of its square */
+    float *guess;  /* workspace [cp] */
+    double count;  /* values of a channel: x's, or those behind totals */
     /* over ranks, [2][c]: what statistics come from; NULL where x is all of the batch */
     const double *totals;
     double *sums; /* likewise, of OP_BN_SUMS; else NULL */
 } BnForward;
-/* Sums of one pass over x -> partials, guess. */
+/* One pass over x -> statistics, running statistics; with sums -> sums alone. */
 C_LINKAGE cudaError_t cuda_launch_batchnorm_statistics(const BnForward *f, cudaStream_t stream);
-/* partials, guess -> statistics, running statistics; with sums -> sums alone. */
-C_LINKAGE cudaError_t cuda_launch_batchnorm_finish(const BnForward *f, cudaStream_t stream);
 /* totals -> statistics, running statistics. */
 C_LINKAGE cudaError_t cuda_launch_batchnorm_totals(const BnForward *f, cudaStream_t stream);
 /* Running statistics -> statistics. */
@@ -80,16 +87,14 @@ typedef struct BnBackward {
     const float *gamma, *beta;
     const float *statistics; /* [2][cp] */
     float *dgamma, *dbeta;
-    float *partials; /* workspace [partials][2][cp]: sums of dz and of dz (x - mean) */
-    float *means;    /* workspace [2][cp]: mean dz, and slope (batchnorm_math.h) */
-    double count;    /* as in BnForward */
+    BnParts parts; /* sums of dz and of dz (x - mean) */
+    float *means;  /* workspace [2][cp]: mean dz, and slope (batchnorm_math.h) */
+    double count;  /* as in BnForward */
     const double *totals;
     double *sums;
 } BnBackward;
-/* dz -> partials, dresidual. */
+/* dz -> dresidual, dgamma, dbeta, and means or sums. */
 C_LINKAGE cudaError_t cuda_launch_batchnorm_bwd_sums(const BnBackward *b, cudaStream_t stream);
-/* partials -> dgamma, dbeta, and means or sums. */
-C_LINKAGE cudaError_t cuda_launch_batchnorm_bwd_finish(const BnBackward *b, cudaStream_t stream);
 /* totals -> means. */
 C_LINKAGE cudaError_t cuda_launch_batchnorm_bwd_totals(const BnBackward *b, cudaStream_t stream);
 /* dx by means, from dresidual where that was written. */

@@ -1,4 +1,4 @@
-/* batchnorm_bwd.cu - batch norm backward on the device: sums of dz, their finish, dx.
+/* batchnorm_bwd.cu - batch norm backward on the device: sums of dz, dx.
  *
  * dz = (dy + dy2) act'(y), formed in f32. Where the residual wants dz it is written by the first
  * pass and read by the second instead of dy, dy2 and y; else the second pass forms it again, which
@@ -61,6 +61,32 @@ static __device__ __forceinline__ float form_dz(
     return NAN;
 }
 
+static __device__ __forceinline__ void store_means(const BnBackward b, int channel, double sum_dz,
+                                                   double sum_dz_xhat)
+{
+    const bool used = channel < b.c && !b.constant;
+    const double inv_std = (double)b.statistics[b.cp + channel];
+    b.means[channel] = used ? (float)(sum_dz / b.count) : 0;
+    b.means[b.cp + channel] = used ? (float)(inv_std * sum_dz_xhat / b.count) : 0;
+}
+
+/* From a channel's totals. */
+static __device__ __forceinline__ void store_gradients(const BnBackward b, int channel,
+                                                       double sum_dz, double sum_dz_x)
+{
+    bool real = channel < b.c;
+    double inv_std = (double)b.statistics[b.cp + channel], sum_dz_xhat = sum_dz_x * inv_std;
+    if (!b.sums) {
+        store_means(b, channel, sum_dz, sum_dz_xhat);
+    } else if (real) {
+        b.sums[channel] = sum_dz;
+        b.sums[b.c + channel] = sum_dz_xhat;
+    }
+    if (!real) sum_dz = sum_dz_xhat = 0;
+    b.dgamma[channel] = (float)(sum_dz_xhat + (b.accumulate ? (double)b.dgamma[channel] : 0.0));
+    b.dbeta[channel] = (float)(sum_dz + (b.accumulate ? (double)b.dbeta[channel] : 0.0));
+}
+
 template <typename T, BnMask MASK, bool TWO>
 static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
     bn_bwd_sums_kernel(const BnBackward b)
@@ -93,42 +119,15 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
         backward_load<MASK, TWO, false>(&rows, b, w);
     }
     row_lanes_add(&shared, sums, b.grid, w.lane);
-    batchnorm_partials_store<V>(b.partials, &shared, b.grid, b.cp);
-}
-
-static __device__ __forceinline__ void store_means(const BnBackward b, int channel, double sum_dz,
-                                                   double sum_dz_xhat)
-{
-    const bool used = channel < b.c && !b.constant;
-    const double inv_std = (double)b.statistics[b.cp + channel];
-    b.means[channel] = used ? (float)(sum_dz / b.count) : 0;
-    b.means[b.cp + channel] = used ? (float)(inv_std * sum_dz_xhat / b.count) : 0;
-}
-
-static __global__ void __launch_bounds__(FINISH_THREADS) bn_bwd_finish_kernel(const BnBackward b)
-{
-    __shared__ FinishSums shared;
+    int channel;
     double sum_dz, sum_dz_x;
-    int channel = batchnorm_finish_channel();
-    if (!batchnorm_finish_add(&shared, b.partials, b.grid.splits * b.grid.regions, b.cp, &sum_dz,
-                              &sum_dz_x))
-        return;
-    bool real = channel < b.c;
-    double inv_std = (double)b.statistics[b.cp + channel], sum_dz_xhat = sum_dz_x * inv_std;
-    if (!b.sums) {
-        store_means(b, channel, sum_dz, sum_dz_xhat);
-    } else if (real) {
-        b.sums[channel] = sum_dz;
-        b.sums[b.c + channel] = sum_dz_xhat;
-    }
-    if (!real) sum_dz = sum_dz_xhat = 0;
-    b.dgamma[channel] = (float)(sum_dz_xhat + (b.accumulate ? (double)b.dgamma[channel] : 0.0));
-    b.dbeta[channel] = (float)(sum_dz + (b.accumulate ? (double)b.dbeta[channel] : 0.0));
+    if (batchnorm_finish<V>(b.parts, &shared, b.grid, b.cp, &channel, &sum_dz, &sum_dz_x))
+        store_gradients(b, channel, sum_dz, sum_dz_x);
 }
 
-static __global__ void __launch_bounds__(FINISH_THREADS) bn_bwd_totals_kernel(const BnBackward b)
+static __global__ void __launch_bounds__(CHANNEL_THREADS) bn_bwd_totals_kernel(const BnBackward b)
 {
-    int channel = (int)(blockIdx.x * FINISH_THREADS + threadIdx.x);
+    int channel = (int)(blockIdx.x * CHANNEL_THREADS + threadIdx.x);
     if (channel >= b.cp) return;
     const bool real = channel < b.c;
     store_means(b, channel, real ? b.totals[channel] : 0, real ? b.totals[b.c + channel] : 0);
@@ -228,15 +227,9 @@ cudaError_t cuda_launch_batchnorm_bwd_sums(const BnBackward *b, cudaStream_t str
     return LAUNCH_BY_TYPE(b->dtype, launch_sums, b, stream);
 }
 
-cudaError_t cuda_launch_batchnorm_bwd_finish(const BnBackward *b, cudaStream_t stream)
-{
-    return CUDA_LAUNCH(bn_bwd_finish_kernel, launch_blocks(b->cp, FINISH_CHANNELS), FINISH_THREADS,
-                       stream, *b);
-}
-
 cudaError_t cuda_launch_batchnorm_bwd_totals(const BnBackward *b, cudaStream_t stream)
 {
-    return CUDA_LAUNCH(bn_bwd_totals_kernel, launch_blocks(b->cp, FINISH_THREADS), FINISH_THREADS,
+    return CUDA_LAUNCH(bn_bwd_totals_kernel, launch_blocks(b->cp, CHANNEL_THREADS), CHANNEL_THREADS,
                        stream, *b);
 }
 

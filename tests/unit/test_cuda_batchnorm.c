@@ -3,6 +3,7 @@
  * backward finds against what forward stored, and the same bits in every run. Runs on the test
  * double (EMU=1) and on a GPU; without either, grids and division alone. */
 #include "base/mem.h"
+#include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/batchnorm_math.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/fast_div.h"
@@ -427,5 +428,89 @@ TEST(every_run_gives_the_same_bits)
         }
     }
     for (int i = 0; i < RESULTS; i++) mem_free(first[i]);
+    close_norm(&t);
+}
+
+/* ---- the order in which blocks are added ---- */
+
+/* One sum of one channel: parts in order within their slice, slices pairwise. */
+static double add_in_order(const float *partials, int parts, int which, int64_t c, int64_t cp)
+{
+    double slices[BN_SLICES] = { 0 };
+    for (int part = 0; part < parts; part++)
+        slices[part % BN_SLICES] += (double)partials[(part * 2 + which) * cp + c];
+    for (int half = BN_SLICES / 2; half >= 1; half /= 2)
+        for (int i = 0; i < half; i++) slices[i] += slices[i + half];
+    return slices[0];
+}
+
+/* What the blocks left in the workspace gives dbeta to the bit, whichever block came last, and the
+ * tickets stand at zero again. Many runs, since each draws another order. */
+static void check_order(int64_t rows, int64_t c, int least_parts)
+{
+    Norm t;
+    RowGrid g;
+    if (!open_norm(&t, PRECISION_FP32, rows, c)) return;
+    ((CudaBackend *)t.backend)->sm_count = 132;
+    fill(&t, 0.5f);
+    start_forward(&t);
+    start_backward(&t);
+    CHECK(row_grid_make(&g, rows, c / 4, 132, BN_BACKWARD_BLOCKS));
+    const int parts = row_grid_partials(&g);
+    CHECK(parts >= least_parts);
+    const int64_t bytes = (int64_t)parts * 2 * c * (int64_t)sizeof(float);
+    const OpTensor workspace = { .bytes = (size_t)bytes, .data = t.backward.workspace };
+    for (int again = 0; again < 16; again++) {
+        float *partials = raw_copy(&t, &workspace);
+        float *dbeta = raw_copy(&t, &t.backward.out[BN_BWD_OUT_DBETA]);
+        int wrong = 0;
+        for (int64_t i = 0; i < c; i++)
+            wrong += dbeta[i] != (float)add_in_order(partials, parts, 0, i, c);
+        CHECK_INT(wrong, 0);
+        mem_free(partials);
+        mem_free(dbeta);
+        run(&t, &t.backward);
+    }
+    close_norm(&t);
+}
+
+TEST(blocks_are_added_in_the_order_of_their_numbers)
+{
+    check_order(40, 16, 1);      /* fewer parts than slices */
+    check_order(3000, 64, 40);   /* a second round for some */
+    check_order(9000, 136, 190); /* two tiles, the second half beside the row */
+}
+
+/* Recorded once and run again and again, as a step is. */
+TEST(replayed_blocks_find_their_tickets_at_zero)
+{
+    Norm t;
+    Replay *replay = NULL;
+    if (!open_norm(&t, PRECISION_FP16, 3000, 72)) return;
+    const DeviceVTable *d = t.backend->v->device;
+    ((CudaBackend *)t.backend)->sm_count = 132;
+    fill(&t, -2);
+    start_forward(&t);
+    start_backward(&t);
+    void *saved = raw_copy(&t, &t.forward.out[BN_OUT_SAVED]),
+         *dgamma = raw_copy(&t, &t.backward.out[BN_BWD_OUT_DGAMMA]);
+    CHECK_OK(d->capture_begin(t.backend, t.stream));
+    CHECK_OK(t.backend->v->ops[OP_BATCHNORM]->run(&t.forward, t.stream));
+    CHECK_OK(t.backend->v->ops[OP_BATCHNORM_BWD]->run(&t.backward, t.stream));
+    CHECK_OK(d->capture_end(t.backend, t.stream, &replay));
+    REQUIRE(replay != NULL);
+    for (int again = 0; again < 4; again++) {
+        CHECK_OK(d->replay(t.backend, replay, t.stream));
+        CHECK_OK(t.backend->v->stream_wait(t.backend, t.stream));
+        void *saved2 = raw_copy(&t, &t.forward.out[BN_OUT_SAVED]),
+             *dgamma2 = raw_copy(&t, &t.backward.out[BN_BWD_OUT_DGAMMA]);
+        CHECK(memcmp(saved, saved2, t.forward.out[BN_OUT_SAVED].bytes) == 0);
+        CHECK(memcmp(dgamma, dgamma2, t.backward.out[BN_BWD_OUT_DGAMMA].bytes) == 0);
+        mem_free(saved2);
+        mem_free(dgamma2);
+    }
+    d->replay_destroy(t.backend, replay);
+    mem_free(saved);
+    mem_free(dgamma);
     close_norm(&t);
 }
