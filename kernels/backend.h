@@ -79,6 +79,8 @@ typedef enum Lane {
     LANE_COUNT
 } Lane;
 
+#define DEVICE_STAGE_MAX 64
+
 /* What a backend offers whose memory is not the host's and whose streams run behind the host's
  * back. All calls that take a stream enqueue and return; host memory given to them is pinned and
  * untouched until the stream got there. */
@@ -119,6 +121,13 @@ typedef struct DeviceVTable {
     Status (*params_changed)(Backend *b, Stream *s);
     /* Names for profilers what this thread enqueues until range(NULL). */
     void (*range)(const char *name);
+    /* Parameter gradients that are made in another type than they are kept in may be converted
+     * together. stage: of bound ops that run in this order on one lane, at most DEVICE_STAGE_MAX,
+     * all but the last leave what they make in memory, and the last converts all of it. memory
+     * holds the sum of their staging_bytes, which are 0 for an op that cannot. What was said of an
+     * op before no longer holds. */
+    size_t (*staging_bytes)(const OpInstance *op);
+    Status (*stage)(OpInstance *const *ops, int count, void *memory);
     size_t (*memory_bytes)(const Backend *b); /* of the device, 0 if unknown */
     void *(*stream_handle)(const Stream *s);  /* cudaStream_t, for the communication library */
     int (*device_index)(const Backend *b);

@@ -10,7 +10,7 @@
 namespace {
 
 /* a group: 16 bytes of a 16-bit type, two vectors of f32 */
-constexpr int BLOCK = 256, CAST_VECTORS = 4, GROUP = 8;
+constexpr int BLOCK = 256, CAST_VECTORS = 4, GROUP = CAST_LIST_GROUP;
 
 struct Group {
     uint4 word[2]; /* 16-bit types use the first alone */
@@ -54,11 +54,11 @@ __device__ __forceinline__ void add_group(const float *to, int64_t group, float 
     for (int i = 0; i < GROUP; i++) value[i] += old[i];
 }
 
-/* to = from, or to += from, where to is f32 */
+/* to = from, or to += from, where to is f32: the share of one block of many. */
 template <typename From, typename To, bool ADD>
-__global__ void __launch_bounds__(BLOCK) cast_kernel(const From *from, To *to, int64_t groups)
+__device__ __forceinline__ void cast_block(const From *from, To *to, int64_t groups, int64_t block)
 {
-    int64_t first = (int64_t)blockIdx.x * BLOCK * CAST_VECTORS + threadIdx.x;
+    int64_t first = block * BLOCK * CAST_VECTORS + threadIdx.x;
     Group in[CAST_VECTORS];
 #pragma unroll
     for (int k = 0; k < CAST_VECTORS; k++)
@@ -71,6 +71,21 @@ __global__ void __launch_bounds__(BLOCK) cast_kernel(const From *from, To *to, i
         add_group<ADD>(reinterpret_cast<const float *>(to), first + k * BLOCK, value);
         group_store(to, first + k * BLOCK, value);
     }
+}
+
+template <typename From, typename To, bool ADD>
+__global__ void __launch_bounds__(BLOCK) cast_kernel(const From *from, To *to, int64_t groups)
+{
+    cast_block<From, To, ADD>(from, to, groups, blockIdx.x);
+}
+
+template <typename From, bool ADD>
+__global__ void __launch_bounds__(BLOCK) cast_list_kernel(const CastList list)
+{
+    int k = 0;
+    while (k + 1 < list.count && blockIdx.x >= list.pieces[k + 1].first_block) k++;
+    cast_block<From, float, ADD>(static_cast<const From *>(list.pieces[k].from), list.pieces[k].to,
+                                 list.pieces[k].groups, blockIdx.x - list.pieces[k].first_block);
 }
 
 template <typename From, typename To, bool ADD>
@@ -118,6 +133,14 @@ cudaError_t launch_cast_add(const void *in, float *out, int64_t count, cudaStrea
     return launch_cast<From, float, true>(in, out, count, stream);
 }
 
+template <typename From>
+cudaError_t launch_cast_list(const CastList *list, bool add, cudaStream_t stream)
+{
+    const unsigned blocks = launch_blocks(list->blocks, 1);
+    return add ? CUDA_LAUNCH((cast_list_kernel<From, true>), blocks, BLOCK, stream, *list)
+               : CUDA_LAUNCH((cast_list_kernel<From, false>), blocks, BLOCK, stream, *list);
+}
+
 } // namespace
 
 cudaError_t cuda_launch_cast(const void *in, DType from, void *out, DType to, int64_t count,
@@ -130,4 +153,21 @@ cudaError_t cuda_launch_cast_add(const void *in, DType from, float *out, int64_t
                                  cudaStream_t stream)
 {
     return LAUNCH_BY_TYPE(from, launch_cast_add, in, out, count, stream);
+}
+
+void cast_list_add(CastList *list, const void *from, float *to, int64_t count)
+{
+    auto *piece = &list->pieces[list->count++];
+    piece->from = from;
+    piece->to = to;
+    piece->groups = count / GROUP;
+    piece->first_block = list->blocks;
+    list->blocks += launch_blocks(piece->groups, BLOCK * CAST_VECTORS);
+}
+
+cudaError_t cuda_launch_cast_list(const CastList *list, DType from, bool add, cudaStream_t stream)
+{
+    return from == DTYPE_BF16  ? launch_cast_list<Bf16>(list, add, stream)
+           : from == DTYPE_F16 ? launch_cast_list<F16>(list, add, stream)
+                               : cudaErrorInvalidValue;
 }

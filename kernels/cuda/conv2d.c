@@ -6,9 +6,9 @@
  *   w   in a 16-bit type is read from the compute copy that OP_UPDATE keeps; where the parameter
  *       lies outside the attached slab (checks of single ops) it is converted into the workspace
  *       before each run.
- *   dw  in a 16-bit type is written to the workspace and from there converted into, or added to,
- *       the f32 gradient: no engine writes f32 from 16-bit inputs. In f32 the plan writes or adds
- *       to the gradient itself.
+ *   dw  in a 16-bit type is written to the workspace, or staged, and from there converted into, or
+ *       added to, the f32 gradient (staging.h): no engine writes f32 from 16-bit inputs. In f32 the
+ *       plan writes or adds to the gradient itself.
  *
  * WORKSPACE is that tensor, if there is one, and behind it what the plan wants.
  *
@@ -20,6 +20,7 @@
 #include "kernels/cuda/cudnn/conv_plan.h"
 #include "kernels/cuda/decision.h"
 #include "kernels/cuda/depthwise.h"
+#include "kernels/cuda/staging.h"
 
 /* ---- one filter for each channel: our own kernels or cuDNN ----
  *
@@ -86,6 +87,7 @@ static const struct PassRow {
 };
 
 typedef struct ConvState {
+    Staged dw;      /* gradient of w */
     ConvPlan *plan; /* this, or own */
     Depthwise *own;
     int64_t weights; /* elements, padding included */
@@ -163,6 +165,8 @@ static Status prepare(OpInstance *op, ConvPass pass)
     s->weights = conv2d_weights(&shape);
     ASSERT((size_t)s->weights * sizeof(float) == w->bytes);
     s->weights_bytes = writes_f32 ? 0 : conv2d_weights_bytes(b, &shape);
+    if (pass == CONV_BWD_WEIGHTS && !writes_f32)
+        s->dw = (Staged){ .count = s->weights, .bytes = s->weights_bytes };
     op->workspace_bytes =
         s->weights_bytes + (own ? depthwise_workspace(s->own) : conv_plan_workspace(s->plan));
     op->implementation = own ? depthwise_name(s->own) : conv_plan_name(s->plan);
@@ -211,6 +215,7 @@ static void release(OpInstance *op)
     if (s) {
         conv_plan_destroy(s->plan);
         depthwise_destroy(s->own);
+        staging_release(&s->dw);
     }
     mem_free(s);
     op->state = NULL;
@@ -265,24 +270,15 @@ static Status prepare_bwd_weights(OpInstance *op)
 static Status bind_bwd_weights(OpInstance *op)
 {
     const ConvState *s = op->state;
-    void *dw = s->weights_bytes ? op->workspace : op->out[CONV_BWD_WEIGHTS_OUT_DW].data;
     return bind_plan(op, op->in[CONV_BWD_WEIGHTS_IN_X].data, op->in[CONV_BWD_WEIGHTS_IN_DY].data,
-                     dw);
+                     staging_address(op, &s->dw));
 }
 
 static Status run_bwd_weights(OpInstance *op, Stream *stream)
 {
     const ConvState *s = op->state;
-    const DType compute = cuda_backend(op)->compute;
-    float *dw = op->out[CONV_BWD_WEIGHTS_OUT_DW].data;
     TRY(run_plan(s, stream));
-    if (!s->weights_bytes) return OK;
-    if (op->accumulate)
-        TRY_CUDA(cuda_launch_cast_add(op->workspace, compute, dw, s->weights, stream->stream));
-    else
-        TRY_CUDA(
-            cuda_launch_cast(op->workspace, compute, dw, DTYPE_F32, s->weights, stream->stream));
-    return OK;
+    return staging_run(op, &s->dw, stream->stream);
 }
 
 const OpImpl cuda_conv2d = { prepare_forward, bind_forward, run_forward, release };

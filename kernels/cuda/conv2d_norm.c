@@ -8,9 +8,11 @@
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/conv2d.h"
 #include "kernels/cuda/cudnn/conv_norm_plan.h"
+#include "kernels/cuda/staging.h"
 #include <string.h>
 
 typedef struct NormState {
+    Staged dw; /* gradient of w */
     ConvNormPlan *plan;
     int64_t weights, channels;  /* elements; channels of x, padding included */
     size_t vectors_at, plan_at; /* in the workspace */
@@ -69,7 +71,10 @@ static Status convert_weights(OpInstance *op, const OpTensor *w, Stream *stream)
 static void release(OpInstance *op)
 {
     NormState *s = op->state;
-    if (s) conv_norm_plan_destroy(s->plan);
+    if (s) {
+        conv_norm_plan_destroy(s->plan);
+        staging_release(&s->dw);
+    }
     mem_free(s);
     op->state = NULL;
 }
@@ -234,14 +239,11 @@ static Status run_bwd_data(OpInstance *op, Stream *stream)
 static Status prepare_bwd_weights(OpInstance *op)
 {
     decide_vectors(op, &op->in[CONV_BWD_WEIGHTS_NORM_IN_AFFINE], cuda_backend(op)->compute);
-    return prepare(op, CONV_NORM_BWD_WEIGHTS, CONV_AFFINE, &op->in[CONV_BWD_WEIGHTS_NORM_IN_X],
-                   &op->out[CONV_BWD_WEIGHTS_NORM_OUT_DW], &op->in[CONV_BWD_WEIGHTS_NORM_IN_DY]);
-}
-
-static void *own_weights_gradient(const OpInstance *op)
-{
-    const NormState *s = op->state;
-    return s->plan_at ? op->workspace : op->out[CONV_BWD_WEIGHTS_NORM_OUT_DW].data;
+    TRY(prepare(op, CONV_NORM_BWD_WEIGHTS, CONV_AFFINE, &op->in[CONV_BWD_WEIGHTS_NORM_IN_X],
+                &op->out[CONV_BWD_WEIGHTS_NORM_OUT_DW], &op->in[CONV_BWD_WEIGHTS_NORM_IN_DY]));
+    NormState *s = op->state;
+    if (s->plan_at) s->dw = (Staged){ .count = s->weights, .bytes = s->plan_at };
+    return OK;
 }
 
 static Status bind_bwd_weights(OpInstance *op)
@@ -250,7 +252,7 @@ static Status bind_bwd_weights(OpInstance *op)
     const OpTensor *affine = &op->in[CONV_BWD_WEIGHTS_NORM_IN_AFFINE];
     void *const operands[CONV_OPERAND_COUNT] = {
         [CONV_OP_X] = op->in[CONV_BWD_WEIGHTS_NORM_IN_X].data,
-        [CONV_OP_W] = own_weights_gradient(op),
+        [CONV_OP_W] = staging_address(op, &s->dw),
         [CONV_OP_Y] = op->in[CONV_BWD_WEIGHTS_NORM_IN_DY].data,
         [CONV_OP_SCALE] = vector(affine, s->channels, 0),
         [CONV_OP_SHIFT] = vector(affine, s->channels, 1),
@@ -261,16 +263,8 @@ static Status bind_bwd_weights(OpInstance *op)
 static Status run_bwd_weights(OpInstance *op, Stream *stream)
 {
     const NormState *s = op->state;
-    const DType compute = cuda_backend(op)->compute;
-    float *dw = op->out[CONV_BWD_WEIGHTS_NORM_OUT_DW].data;
     TRY(conv_norm_plan_run(s->plan, stream->stream));
-    if (!s->plan_at) return OK;
-    if (op->accumulate)
-        TRY_CUDA(cuda_launch_cast_add(op->workspace, compute, dw, s->weights, stream->stream));
-    else
-        TRY_CUDA(
-            cuda_launch_cast(op->workspace, compute, dw, DTYPE_F32, s->weights, stream->stream));
-    return OK;
+    return staging_run(op, &s->dw, stream->stream);
 }
 
 const OpImpl cuda_conv2d_stats = { prepare_stats, bind_stats, run_stats, release };

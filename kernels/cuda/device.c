@@ -11,6 +11,7 @@
 #include "kernels/cuda/device.h"
 #include "base/mem.h"
 #include "kernels/cuda/cast.h"
+#include "kernels/cuda/staging.h"
 #include <string.h>
 
 struct Event {
@@ -336,6 +337,8 @@ const DeviceVTable cuda_device_vtable = {
     .params_attach = params_attach,
     .params_changed = params_changed,
     .range = cuda_range,
+    .staging_bytes = staging_bytes,
+    .stage = staging_stage,
     .memory_bytes = memory_bytes,
     .stream_handle = stream_handle,
     .device_index = device_index,

@@ -21,6 +21,8 @@ train one 1 "${frozen[@]}" train.batch_per_rank=4
 train staged 2 "${frozen[@]}"
 expect_text "staged" 1 "gradients are summed through host memory"
 near "1 x 4 and 2 x 2 through the host" one staged 1e-5
+half=("${frozen[@]}" train.precision=bf16 comm.grad_dtype=fp32)
+train half_staged 2 "${half[@]}"
 clip=("${frozen[@]}" optimizer.clip_norm=0.5)
 train clip_one 1 "${clip[@]}" train.batch_per_rank=4
 train clip_staged 2 "${clip[@]}"
@@ -46,6 +48,7 @@ expect_text "sums of two ranks" some "2 ranks sum by: nccl"
 # Gradients are summed where NCCL allocated and registered memory, in any type, or else fail here.
 export CONVOY_EMU_REGISTERED=1
 train nccl 2 "${frozen[@]}"
+train half 2 "${half[@]}"
 expect_text "by the devices" 0 "gradients are summed through host memory"
 same "2 x 2 through the host and by the devices" staged nccl
 train eager 2 "${frozen[@]}" device.cuda_graph=false
@@ -64,6 +67,10 @@ expect_text "gradients elsewhere" some "not in registered memory"
 unset CONVOY_EMU_REGISTERED
 train elsewhere 2 "${frozen[@]}" comm.zero_copy=false
 same "2 x 2 in NCCL's memory and in the backend's" nccl elsewhere
+# Weight gradients in 16 bits are converted several at once, within their bucket.
+same "bf16: 2 x 2 through the host and by the devices" half_staged half
+train half_eager 2 "${half[@]}" device.cuda_graph=false
+same "bf16: 2 x 2, recorded and eager" half half_eager
 
 # The norm is that of the sum over the ranks.
 train clip_nccl 2 "${clip[@]}"

@@ -217,6 +217,76 @@ TEST(gradients_of_weights_are_summed_in_f32)
         check_sums((Precision)precision);
 }
 
+/* ---- gradients that wait for each other ---- */
+
+enum { ROW = 3 };
+
+/* What each op's dw holds. */
+static void take_row(const OpInstance *row, float (*out)[W_COUNT])
+{
+    for (int i = 0; i < ROW; i++) take(&row[i].out[0], out[i]);
+}
+
+static void run_row(OpInstance *row, int from, int to)
+{
+    for (int i = from; i < to; i++) CHECK_OK(backend->v->ops[row[i].kind]->run(&row[i], stream));
+    CHECK_OK(backend->v->stream_wait(backend, stream));
+}
+
+static void check_row(Precision precision, bool accumulate)
+{
+    static float start[ROW][W_COUNT], alone[ROW][W_COUNT], got[ROW][W_COUNT];
+    const DeviceVTable *d = backend->v->device;
+    OpInstance row[ROW], *ops[ROW];
+    size_t bytes = 0;
+    for (int i = 0; i < ROW; i++) {
+        ops[i] = &row[i];
+        row[i] = bwd_weights_op(accumulate);
+        make_op(&row[i]);
+        fill(&row[i].in[0], i);
+        fill(&row[i].in[1], 2 * i + 1);
+        fill(&row[i].out[0], i + 5);
+        CHECK_OK(backend->v->ops[row[i].kind]->bind(&row[i]));
+        bytes += d->staging_bytes(&row[i]);
+    }
+    take_row(row, start);
+    run_row(row, 0, ROW);
+    take_row(row, alone);
+    if (precision == PRECISION_FP32) {
+        CHECK_INT(bytes, 0); /* f32 is written as it is */
+    } else {
+        CHECK(bytes >= ROW * W_COUNT * sizeof(uint16_t));
+        void *memory = alloc(bytes);
+        CHECK_OK(d->stage(ops, ROW, memory));
+        for (int again = 0; again < 2; again++) {
+            for (int i = 0; i < ROW; i++) fill(&row[i].out[0], i + 5);
+            run_row(row, 0, ROW - 1);
+            take_row(row, got);
+            CHECK(memcmp(got, start, sizeof got) == 0); /* not before the last */
+            run_row(row, ROW - 1, ROW);
+            take_row(row, got);
+            CHECK(memcmp(got, alone, sizeof got) == 0);
+        }
+        CHECK_OK(d->stage(&ops[1], 1, memory)); /* said anew, it ends a row of its own */
+        fill(&row[1].out[0], 6);
+        run_row(row, 1, 2);
+        take_row(row, got);
+        CHECK(memcmp(got[1], alone[1], sizeof got[1]) == 0);
+        backend->v->free(backend, memory);
+    }
+    for (int i = 0; i < ROW; i++) backend_release_op(&row[i]);
+}
+
+TEST(staged_gradients_are_converted_by_the_last_of_their_row)
+{
+    static const Precision precisions[] = { PRECISION_FP32, PRECISION_BF16, PRECISION_FP16 };
+    for (int i = 0; i < 6; i++) {
+        if (!open_backend(precisions[i / 2])) return;
+        check_row(precisions[i / 2], i % 2 != 0);
+        close_backend();
+    }
+}
+
 /* A described device will do. */
 TEST(plain_f32_has_more_scratch_than_16_bits)
 {

@@ -177,6 +177,7 @@ Status executor_add(Executor *x, Graph *g, bool accumulate, Program **out)
         if (p->plan->workspace_bytes[l] > x->workspace_bytes[l])
             x->workspace_bytes[l] = p->plan->workspace_bytes[l];
     }
+    if (executor_staging_bytes(p) > x->staging_bytes) x->staging_bytes = executor_staging_bytes(p);
     if (p->plan->naive_activation_bytes > x->naive_bytes)
         x->naive_bytes = p->plan->naive_activation_bytes;
     *out = p;
@@ -229,6 +230,7 @@ static Status alloc_slabs(Executor *x)
         if (x->workspace_bytes[l] > 0)
             TRY(b->v->alloc(b, x->workspace_bytes[l], &x->workspaces[l]));
     }
+    if (x->staging_bytes > 0) TRY(b->v->alloc(b, x->staging_bytes, &x->staging));
     if (!b->v->device || !x->slabs[SLAB_PARAM]) return OK;
     return b->v->device->params_attach(b, x->slabs[SLAB_PARAM], x->slab_bytes[SLAB_PARAM]);
 }
@@ -276,7 +278,10 @@ Status executor_commit(Executor *x)
     TRY(alloc_slabs(x));
     TRY(executor_alloc_records(x));
     TRY(alloc_results(x));
-    for (int i = 0; i < x->program_count; i++) TRY(program_bind(x->programs[i]));
+    for (int i = 0; i < x->program_count; i++) {
+        TRY(program_bind(x->programs[i]));
+        TRY(executor_stage(x->programs[i], NULL, 0));
+    }
     return OK;
 }
 
@@ -286,6 +291,7 @@ Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o)
     local.events = has_lanes(x);
     ASSERT(o->step != TIMELINE_MICRO_BATCH);
     executor_forget_recordings(p); /* they hold what the timeline before said */
+    TRY(executor_stage(p, o->buckets, o->bucket_count));
     timeline_destroy(p->timelines[o->step]);
     TRY(timeline_create(&p->timelines[o->step], p->graph, p->plan, &local));
     return reserve_events(x, p->timelines[o->step]->event_count);
@@ -339,6 +345,7 @@ void executor_destroy(Executor *x)
     for (int l = 0; l < PLAN_LANE_COUNT; l++) {
         if (x->workspaces[l]) v->free(x->backend, x->workspaces[l]);
     }
+    if (x->staging) v->free(x->backend, x->staging);
     executor_free_records(x);
     executor_free_host(x, x->results);
     destroy_lanes(x);
@@ -355,7 +362,7 @@ void executor_memory(const Executor *x, ExecutorMemory *out)
                              .buffers = x->slab_bytes[SLAB_BUFFER],
                              .activations = x->slab_bytes[SLAB_ACTIVATION],
                              .workspace = x->workspace_bytes[PLAN_MAIN],
-                             .side_workspace = x->workspace_bytes[PLAN_SIDE],
+                             .side_workspace = x->workspace_bytes[PLAN_SIDE] + x->staging_bytes,
                              .activations_naive = x->naive_bytes };
     if (d) out->param_copies = d->param_copy_bytes(x->backend, out->params);
 }

@@ -36,6 +36,8 @@ struct Executor {
     size_t slab_bytes[SLAB_COUNT], workspace_bytes[PLAN_LANE_COUNT], naive_bytes;
     void *slabs[SLAB_COUNT], *workspaces[PLAN_LANE_COUNT];
     bool borrows_grads;
+    void *staging; /* executor_staging.c */
+    size_t staging_bytes;
     Record *records[EXECUTOR_RECORDS_MAX];
     int record_count;
     double (*results)[STATS_COUNT]; /* executor_alloc_host() */
@@ -50,6 +52,10 @@ struct Executor {
 
 void executor_forget_recordings(Program *p);
 bool executor_run_brings(const char *input); /* by RunOptions */
+/* What p's weight gradients take at most where several are converted together. */
+size_t executor_staging_bytes(const Program *p);
+/* Says which are: none of two buckets. p is bound; may be called again. */
+Status executor_stage(Program *p, const Bucket *buckets, int bucket_count);
 Status executor_alloc_records(Executor *x);
 void executor_free_records(Executor *x);
 #endif
