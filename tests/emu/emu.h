@@ -24,6 +24,7 @@
  *
  * CONVOY_EMU_SPOILS names work ("convolution", a kernel) that spoils the capture in which it is
  * enqueued and says nothing of it, or "instantiate": then no graph can be instantiated.
+ * CAPTURES are listed in the file that CONVOY_EMU_NODES names (node_list.cpp).
  *
  * Tests only; host threads may call everything at any time (one lock around all of it, which is
  * held while work runs: a host function on a stream must not wait for a thread that calls CUDA, as

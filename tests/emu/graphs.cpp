@@ -139,6 +139,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
     else if (unjoined)
         e = error(cudaErrorStreamCaptureUnjoined,
                   "the capture ends with \"%s\" on a stream that was not joined", unjoined);
+    if (e == cudaSuccess) list_nodes(c->nodes);
     if (e == cudaSuccess)
         *out = new CUgraph_st{ std::make_shared<const std::vector<Node>>(std::move(c->nodes)) };
     for (cudaStream_t s : c->members)

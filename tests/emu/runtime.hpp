@@ -124,6 +124,9 @@ cudaError_t capture_wait(cudaStream_t stream, cudaEvent_t event);
 cudaError_t capture_invalidate(Capture *capture, cudaError_t e, const char *what);
 Capture *capture_of(uint64_t id); // NULL where it ended
 
+// ---- node_list.cpp ----
+void list_nodes(const std::vector<Node> &nodes);
+
 } // namespace emu
 
 struct CUstream_st {

@@ -234,6 +234,10 @@ static Status fill(Stepper *s)
     s->norms.ranks = session_bn_ranks(session);
     reducer_caps(executor_slab_bytes(x, SLAB_GRAD), c->comm.bucket_mb, c->comm.first_bucket_mb,
                  &cap, &first);
+    /* Without sums nobody waits for a piece of the gradients. A norm keeps them apart: the order in
+     * which it is summed is theirs. */
+    if (s->sum.by == TIMELINE_REDUCE_NONE && !optimizer_needs_norm(c) && !sharpness_wanted(c))
+        cap = first = executor_slab_bytes(x, SLAB_GRAD);
     TRY(plan_buckets(program_plan(last), program_graph(last), cap, first, &s->buckets.list,
                      &s->buckets.count));
     TRY(optimizer_create(&s->optimizer, x, session->backend, c, s->buckets.list, s->buckets.count));
