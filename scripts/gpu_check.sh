@@ -291,6 +291,8 @@ part_correct() {
     check norms_bf16 75 op_check bf16 --op=batchnorm --cudnn-norms
     check nccl_alone 30 "$bin/make_commcheck" device
     check staged_2_ranks 30 mpirun -n 2 "$bin/make_commcheck" device
+    check nccl_2_ranks 60 mpirun -n 2 sh -c \
+        'NCCL_HOSTID=host$OMPI_COMM_WORLD_RANK exec "$@"' sh "$bin/make_commcheck" device
     check cuda_ranks 100 env E2E_LIMIT_S=$((95 * patience)) scripts/e2e.sh tests/e2e/cuda_ranks.sh
 }
 
@@ -299,8 +301,9 @@ part_correct() {
 # What may be faster than the default, each alone; what this convoy lacks is named and left out.
 variants=(device.batchnorm=auto device.batchnorm=cudnn device.cuda_graph=false
     train.batch_per_rank=128 train.batch_per_rank=512)
-fused=(device.fuse=none device.fuse=all device.fuse=statistics device.fuse=prologue
-    device.fuse=gradient "device.fuse=statistics,prologue,gradient" "device.batchnorm=auto")
+fused=(device.fuse=none device.fuse=all device.fuse=statistics device.fuse=gradient
+    device.fuse=statistics,prologue,block_end,block_end_with_shortcut
+    device.fuse=gradient,residual_gradient,shortcut_gradient device.batchnorm=auto)
 
 part_speed() {
     local modes=(eager graph compile) times=2 first=${#variants[@]}

@@ -330,10 +330,11 @@ static void read_operand(const Operand *o, double reads, const OpTensor *x, OpPa
     if (o->casts) t->other_bytes += (1 + reads) * (double)x->bytes;
 }
 
-/* Partial sums are written once and read once. */
+/* Partial sums and those of slices are written, and read from the cache by the same kernel. */
 static double partials_moved(const RowGrid *g, int cp)
 {
-    return 2.0 * row_grid_partials(g) * 2 * cp * sizeof(float);
+    const int parts = row_grid_partials(g), slices = parts < BN_SLICES ? parts : BN_SLICES;
+    return 2.0 * cp * ((double)parts * sizeof(float) + (double)slices * sizeof(double));
 }
 
 /* Statistics, then y: x twice. */
@@ -347,7 +348,7 @@ void batchnorm_traffic(const OpInstance *op, OpTraffic *t)
     const bool trains = ((const BatchNormAttr *)op->attr)->mode == BN_TRAIN,
                sums = trains && op->in[BN_IN_SUMS].desc.rank == 0;
     t->in[BN_IN_RUNNING_MEAN].writes = t->in[BN_IN_RUNNING_VAR].writes = trains;
-    if (s->base.by != &batchnorm_own) return;
+    if (s->own.base.by != &batchnorm_own) return;
     t->in[BN_IN_X].reads = sums ? 2 : 1;
     if (sums) t->other_bytes = partials_moved(&s->kernel.grid, s->kernel.cp);
     read_operand(&s->residual, 1, &op->in[BN_IN_X], &t->in[BN_IN_RESIDUAL], t);
@@ -363,7 +364,7 @@ void batchnorm_bwd_traffic(const OpInstance *op, OpTraffic *t)
     const double passes = sums + applies, of_dz = writes_dz ? 1 : passes;
     t->out[BN_BWD_OUT_DRESIDUAL].reads = applies;
     t->out[BN_BWD_OUT_DGAMMA].reads = t->out[BN_BWD_OUT_DBETA].reads = op->accumulate;
-    if (s->base.by != &batchnorm_own_bwd) return;
+    if (s->own.base.by != &batchnorm_own_bwd) return;
     t->in[BN_BWD_IN_X].reads = passes;
     read_operand(&s->dy, of_dz, x, &t->in[BN_BWD_IN_DY], t);
     read_operand(&s->dy2, of_dz, x, &t->in[BN_BWD_IN_DY2], t);

@@ -10,6 +10,7 @@
 #include "trainer/exec/program_internal.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { RANGES_MAX = OP_MAX_INPUTS + OP_MAX_OUTPUTS + 1, PAGE = 4096 };
 
@@ -78,16 +79,23 @@ static bool is_near(double touched, double said, double watched)
     return fabs(touched - said) < 1;
 }
 
+/* A weight gradient that goes with others: the last of the row writes all of them. */
+static bool is_staged(const Node *n, const Range *r)
+{
+    return strcmp(r->name, "dw") == 0 && n->network->backend->v->device->staging_bytes(n->op) > 0;
+}
+
 static int check_range(const Node *n, const Range *r)
 {
     const EmuTouched t = emu_touched(r->watch);
     const double share = (double)t.watched / (double)r->bytes, reads = r->reads * share,
                  writes = r->writes * share, watched = (double)t.watched;
     if (t.watched == 0) return 0;
-    const bool right = n->traffic.product
-                           ? (reads > 0) == (t.read > 0) && (writes > 0) == (t.written > 0)
-                           : is_near((double)t.read, reads, watched) &&
-                                 is_near((double)t.written, writes, watched);
+    const bool right =
+        is_staged(n, r)      ? (double)t.read < reads + 1 && (double)t.written < writes + 1
+        : n->traffic.product ? (reads > 0) == (t.read > 0) && (writes > 0) == (t.written > 0)
+                             : is_near((double)t.read, reads, watched) &&
+                                   is_near((double)t.written, writes, watched);
     if (test_check(right, __FILE__, __LINE__, r->name)) return 1;
     printf("    %s %s: of %zu bytes it says %.2f read and %.2f written, touched were %.2f and "
            "%.2f\n",
@@ -103,7 +111,7 @@ static void check_workspace(const Node *n)
     const double touched = (double)(t.read + t.written),
                  said = n->traffic.other_bytes * (double)t.watched / (double)n->op->workspace_bytes;
     if (n->traffic.product || t.watched < 3 * PAGE) return;
-    if (test_check(fabs(touched - said) <= 0.1 * said + 2 * PAGE, __FILE__, __LINE__, "workspace"))
+    if (test_check(fabs(touched - said) <= 0.1 * said + 3 * PAGE, __FILE__, __LINE__, "workspace"))
         return;
     printf("    %s: says %.0f bytes of a workspace of %zu, touched %.0f\n", op_name(n->op->kind),
            said, n->op->workspace_bytes, touched);
