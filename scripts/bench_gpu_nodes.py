@@ -62,9 +62,10 @@ def convoy_rate(args, precision, settings=()):
     for setting in settings:
         command += ["--set", setting]
     steps = enough_steps(args, command)
-    rate = float(figures(run_convoy(command))["mean_images_per_s"])
+    found = figures(run_convoy(command))
+    rate, batch = float(found["mean_images_per_s"]), int(found["global_batch"])
     end = time.time()
-    return rate, [end - 0.9 * steps * args.batch / rate, end]
+    return rate, [end - 0.9 * steps * batch / rate, end]
 
 
 def print_fusions(out):

@@ -107,9 +107,9 @@ class Torch:
         return self.batch * done / spent, [began, time.time()]
 
 
-def alternate(args, precision, modes, rates, windows):
+def alternate(args, precision, modes, rates, windows, save):
     """Convoy and these variants in turn. They are built before the first is timed and gone
-    afterwards. Returns whether convoy ran each time."""
+    afterwards. save(): what is known so far. Returns whether convoy ran each time."""
     peers = {}
     for mode in modes:
         try:
@@ -137,6 +137,7 @@ def alternate(args, precision, modes, rates, windows):
             windows.append([key, rate, *window])
         print(f"  {precision}: "
               + ", ".join(f"{key} {rate:.0f}" for key, (rate, _) in timed.items()), flush=True)
+        save()
     peers.clear()
     gc.collect()
     if args.device == "cuda":
@@ -169,8 +170,8 @@ def compare(args, precision, save):
     groups = ([[mode for mode in modes if mode != "autotune"]]
               + [[mode] for mode in modes if mode == "autotune"])
     for group in filter(None, groups):
-        complete = alternate(args, precision, group, rates, windows) and complete
-        save(report(args, precision, rates, windows))
+        complete = alternate(args, precision, group, rates, windows,
+                             lambda: save(report(args, precision, rates, windows))) and complete
     return complete
 
 

@@ -259,7 +259,7 @@ part_correct() {
         --convoy "$convoy" --plan-cache "$plans" "${gradients[@]}"
     show gradients
     for precision in bf16 fp16; do
-        check "nodes_$precision" 75 python3 scripts/bench_gpu_nodes.py "${net[@]}" \
+        check "nodes_$precision" 130 python3 scripts/bench_gpu_nodes.py "${net[@]}" \
             --precision "$precision" --json "$work/nodes_$precision.json" \
             --layers "$work/layers_$precision.csv" --verbose "${brief[@]}"
         check "twice_$precision" 60 twice "$precision" "$scratch" "$plans" "$rehearse"
@@ -299,26 +299,26 @@ part_correct() {
 # ---- speed ----
 
 # What may be faster than the default, each alone; what this convoy lacks is named and left out.
-variants=(device.batchnorm=auto device.batchnorm=cudnn device.cuda_graph=false
-    train.batch_per_rank=128 train.batch_per_rank=512)
+variants=(device.cuda_graph=false train.batch_per_rank=512 train.batch_per_rank=128
+    device.batchnorm=cudnn device.batchnorm=auto)
 fused=(device.fuse=none device.fuse=all device.fuse=statistics device.fuse=gradient
     device.fuse=statistics,prologue,block_end,block_end_with_shortcut
     device.fuse=gradient,residual_gradient,shortcut_gradient device.batchnorm=auto)
 
 part_speed() {
-    local modes=(eager graph compile) times=2 first=${#variants[@]}
-    [[ -z $rehearse ]] || modes=(eager) times=1 first=1
+    local modes=(eager graph compile) times=2
+    [[ -z $rehearse ]] || modes=(eager) times=1 variants=("${variants[0]}") fused=("${fused[0]}")
     network resnet50 256 224
     for precision in bf16 fp16; do
-        torch_check "peers_$precision" 170 python3 scripts/bench_gpu_peers.py "${net[@]}" \
+        torch_check "peers_$precision" 220 python3 scripts/bench_gpu_peers.py "${net[@]}" \
             --precision "$precision" --alternations "$times" --modes "${modes[@]}" --limit 100 \
             --json "$work/peers_$precision.json"
     done
     show peers_bf16 peers_fp16
     check matrix_fp16 130 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision fp16 \
-        --against "${fused[@]:0:first}" "${brief[@]}" --json "$work/matrix_fp16.json"
+        --against "${fused[@]}" "${brief[@]}" --json "$work/matrix_fp16.json"
     check matrix_bf16 170 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 \
-        --against "${variants[@]:0:first}" "${brief[@]}" --json "$work/matrix_bf16.json"
+        --against "${variants[@]}" "${brief[@]}" --json "$work/matrix_bf16.json"
     show matrix_fp16 matrix_bf16
     if ((deadline - SECONDS < 60)); then
         skip peers_autotune "less than a minute left"

@@ -139,7 +139,8 @@ def checks(results):
     words += [line for line in results.files.get("gradients.log", "").splitlines()
               if re.match(r"(fp32|bf16|fp16)\S*: loss|  FAIL", line)]
     for precision in ("bf16", "fp16"):
-        plan = re.search(r"^total +(\d+)", results.files.get(f"memory_{precision}.log", ""), re.M)
+        memory = results.files.get(f"memory_{precision}.log", "")
+        plan = re.search(r"^on the device +(\d+)", memory, re.M)
         window = next((c[2:] for c in results.checks if c[0] == f"nodes_{precision}"), None)
         seen = window and results.during(*window)
         if plan and seen:

@@ -28,15 +28,32 @@ same "no room for the graph" eager refused
 # One of two ranks cannot record: neither replays.
 if have_mpi; then
     export CONVOY_EMU_OWN_DEVICES=1
+    # spoil_one RUN KEY=VALUE... - the second rank's convolutions cannot be captured.
+    spoil_one()
+    {
+        settings "$@"
+        # shellcheck disable=SC2016 # each rank expands it
+        expect "one rank of two" 0 timeout --kill-after=5 120 mpirun -n 2 bash -c '
+            ((OMPI_COMM_WORLD_RANK == 1)) && export CONVOY_EMU_SPOILS=convolution
+            exec "$@"' rank "$CONVOY" train "${sets[@]}"
+    }
     train eager_ranks 2 device.cuda_graph=false
-    settings spoiled_rank
-    # shellcheck disable=SC2016 # each rank expands it
-    expect "one rank of two" 0 timeout --kill-after=5 120 mpirun -n 2 bash -c '
-        ((OMPI_COMM_WORLD_RANK == 1)) && export CONVOY_EMU_SPOILS=convolution
-        exec "$@"' rank "$CONVOY" train "${sets[@]}"
+    spoil_one spoiled_rank
     expect_text "one rank of two" 1 "convoy: warning: a training step $warning"
     expect_text "which rank" 1 "one by one: rank 1: conv1: it does what cannot be captured"
     same "one rank of two" eager_ranks spoiled_rank
+    # Micro-batches have no sums: each rank goes its own way in them, and no other in the last one.
+    # Programs that have both are those of lists.
+    for micro in 3 "2, 1"; do
+        batches=(train.batch_per_rank=2 "train.accumulate=$micro" data.synthetic_images=16
+            train.epochs=3 train.max_steps=9)
+        train eager_micro 2 "${batches[@]}" device.cuda_graph=false checkpoint.resume=none
+        spoil_one spoiled_micro "${batches[@]}" checkpoint.resume=none
+        expect_text "micro-batches of one rank of two" some "a batch $warning"
+        expect_text "micro-batches of one rank of two" some "a training step $warning"
+        same "micro-batches of one rank of two: $micro" eager_micro spoiled_micro
+        rm -rf "$SCRATCH/eager_micro" "$SCRATCH/spoiled_micro"
+    done
     # The sum itself, which a communicator might not survive: it is not asked for any more.
     CONVOY_EMU_SPOILS="sum over ranks" train spoiled_sum 2
     expect_text "a sum" 1 "convoy: warning: a training step $warning"

@@ -56,6 +56,17 @@ TEST(an_averaged_evaluation_decides_where_the_run_says_so)
     SAYS(1002, "best 87.50 % at step 3");
 }
 
+/* They do not tell the passes, and their steps are of one size. */
+TEST(records_of_earlier_versions)
+{
+    static const char *const parts[] = { "epochs      0.50 of 2.00\n", "30 s left" };
+    TopScreen t;
+    top_screen_init(&t);
+    add(&t, "{\"event\":\"start\",\"time\":1,\"images\":80,\"global_batch\":8,\"steps\":20}");
+    add(&t, "{\"event\":\"step\",\"time\":2,\"step\":5,\"images_per_s\":4,\"step_ms\":2000}");
+    check_says(&t, 3, parts, 2);
+}
+
 TEST(a_run_from_start_to_end)
 {
     TopScreen t;

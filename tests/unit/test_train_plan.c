@@ -102,6 +102,8 @@ TEST(lists_that_cannot_be_are_refused)
         { { "train.accumulate=1.5", "train.epochs=2" }, "train.accumulate takes whole numbers" },
         { { "train.accumulate=1, 2", "train.batch_mode=global" },
           "train.accumulate is a list by epoch" },
+        { { "train.accumulate=2, 3", "data.repeated_augmentation=4" },
+          "data.repeated_augmentation: a global batch of 18 images (train.accumulate: 3)" },
         { { "train.accumulate=1, 2", "optimizer.sam_rho=0.1" },
           "optimizer.sam_rho: a step would be 2 micro-batches" },
     };

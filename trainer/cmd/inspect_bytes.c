@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "kernels/ops/update.h"
 #include "trainer/cmd/command_run.h"
+#include "trainer/config/progressive.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include "trainer/train/optimizer.h"
@@ -143,12 +144,12 @@ static void print_row(StrBuf *text, const char *name, const Row *r, double image
 static void print_head(const Session *s, const char *device, StrBuf *text)
 {
     char fused[512] = "";
+    const int64_t size = progressive_image_size(s->config, s->stage);
     const FusionVTable *f = &s->backend->v->fusion;
     if (f->describe) f->describe(s->backend, fused, sizeof fused);
     str_printf(text, "%s in %s, %lld images of %lld x %lld pixels a step, on %s\n",
                s->config->model.name, precision_names[s->device.precision],
-               (long long)s->plan.global_batch, (long long)s->config->data.image_size,
-               (long long)s->config->data.image_size, device);
+               (long long)s->plan.global_batch, (long long)size, (long long)size, device);
     if (!fused[0]) str_add(text, "fused (device.fuse): nothing\n"); /* else it was said */
     str_printf(
         text,
@@ -202,6 +203,8 @@ static Status report_bytes(Comm *comm, Config *c, const Args *args)
     if (comm->world > 1) return fail(ERR_USAGE, "--bytes is of one rank: leave mpirun out");
     if (c->optimizer.sam_rho > 0)
         return fail(ERR_USAGE, "--bytes counts one pass over a step: leave optimizer.sam_rho out");
+    if (c->train.accumulate.count > 1)
+        return fail(ERR_USAGE, "--bytes is of one step: give train.accumulate one value");
     TRY(fs_read_limited(gpu, FS_TEXT_BYTES, &properties, &bytes));
     c->device.properties = (const char *)properties;
     Status status = session_open_plan(&session, c, comm, SESSION_TRAIN);
@@ -225,6 +228,7 @@ Status inspect_bytes(const Args *args)
                                   "data.mean=0",
                                   "data.std=1",
                                   "data.format=synthetic",
+                                  "data.synthetic_images=100000000",
                                   "train.batch_per_rank=256",
                                   "device.fuse=all" };
     enum { FIRST = sizeof first / sizeof first[0] };

@@ -29,13 +29,21 @@ static void text(const JsonValue *record, const char *key, char out[TOP_TEXT_BYT
     snprintf(out, TOP_TEXT_BYTES, "%s", v && v->type == JSON_STRING ? v->string : "?");
 }
 
+/* Passes that so many steps make; records of earlier versions do not tell, and have steps of one
+ * size. */
+static double epochs_of(const TopScreen *t, const JsonValue *r, double steps)
+{
+    const double told = number(r, "epochs");
+    return isnan(told) ? steps * t->global_batch / t->images : told;
+}
+
 /* Another start is another part of the same run: what was evaluated and saved stays. */
 static void add_start(TopScreen *t, const JsonValue *r)
 {
     char precision[TOP_TEXT_BYTES];
     t->started = true;
     t->ended = t->stepped = false;
-    t->seconds_per_step = 0;
+    t->seconds_per_image = 0;
     text(r, "model", t->model);
     text(r, "host", t->host);
     text(r, "device", t->device);
@@ -47,7 +55,7 @@ static void add_start(TopScreen *t, const JsonValue *r)
     t->steps = number(r, "steps");
     t->images = number(r, "images");
     t->global_batch = number(r, "global_batch");
-    t->epochs = number(r, "epochs");
+    t->epochs = epochs_of(t, r, t->steps);
 }
 
 /* A history that is full is halved: each value then stands for twice as many losses. */
@@ -70,11 +78,11 @@ static void add_history(TopScreen *t, double loss)
 
 static void add_step(TopScreen *t, const JsonValue *r)
 {
-    double seconds = 1e-3 * number(r, "step_ms");
+    const double pace = 1 / number(r, "images_per_s");
     t->stepped = true;
     t->step = number(r, "step");
     t->epoch = number(r, "epoch");
-    t->epochs_done = number(r, "epochs");
+    t->epochs_done = epochs_of(t, r, t->step);
     t->loss = number(r, "loss");
     t->lr = number(r, "lr");
     t->images_per_s = number(r, "images_per_s");
@@ -82,8 +90,8 @@ static void add_step(TopScreen *t, const JsonValue *r)
     t->data_wait_ms = number(r, "data_wait_ms");
     t->comm_wait_ms = number(r, "comm_wait_ms");
     t->grad_norm = number(r, "grad_norm");
-    if (t->seconds_per_step > 0) t->seconds_per_step += SMOOTH * (seconds - t->seconds_per_step);
-    else t->seconds_per_step = seconds;
+    if (t->seconds_per_image > 0) t->seconds_per_image += SMOOTH * (pace - t->seconds_per_image);
+    else t->seconds_per_image = pace;
     add_history(t, t->loss);
 }
 
@@ -202,7 +210,7 @@ static void add_progress(const TopScreen *t, StrBuf *out)
     str_printf(out, "step        %.0f of %.0f  [%s] %.1f %%", t->step, t->steps, bar, 100 * share);
     if (!t->ended && t->step < t->steps) {
         str_add(out, "  ");
-        str_add_duration(out, (t->steps - t->step) * t->seconds_per_step);
+        str_add_duration(out, (t->epochs - t->epochs_done) * t->images * t->seconds_per_image);
         str_add(out, " left");
     }
     str_printf(out, "\nepochs      %.2f of %.2f\n", t->epochs_done, t->epochs);

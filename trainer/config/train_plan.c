@@ -66,6 +66,12 @@ static Status add_phases(TrainPlan *p, const Config *c, int world)
         TrainPhase phase = { .accumulate = (int64_t)list->values[i] };
         phase.global_batch = p->batch * phase.accumulate * world;
         TRY(check_batch(p, c, phase.global_batch));
+        if (phase.global_batch % c->data.repeated_augmentation != 0)
+            return fail(ERR_USAGE,
+                        "data.repeated_augmentation: a global batch of %lld images "
+                        "(train.accumulate: %lld) cannot hold %lld views each",
+                        (long long)phase.global_batch, (long long)phase.accumulate,
+                        (long long)c->data.repeated_augmentation);
         if (i > 0 && list->values[i] == list->values[i - 1]) continue;
         phase.first_step = i > 0 ? train_plan_step_at(p, i * p->images) : 0;
         phase.first_image = train_plan_images(p, phase.first_step);

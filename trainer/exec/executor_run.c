@@ -200,17 +200,26 @@ static Status walk(Executor *x, Program *p, const Timeline *t, int from, int to,
 static Recording *recording_of(const Executor *x, Program *p, const Timeline *t,
                                const RunOptions *o)
 {
-    bool possible = device_of(x) && x->options.replay && !p->unrecordable && t->replayable > 0 &&
-                    o->images && !wants_times(o);
+    bool possible = device_of(x) && x->options.replay && !p->unrecordable[o->step] &&
+                    t->replayable > 0 && o->images && !wants_times(o);
     return possible ? &p->recordings[o->slot][o->step] : NULL;
 }
 
-/* The walk of a capture. What spoils it is found behind each item: the next may be a sum of the
- * communication library, which does not survive an error. */
-static Status walk_captured(Executor *x, Program *p, const Timeline *t, const RunOptions *o)
+static bool sums_over_ranks(const TimelineItem *item)
+{
+    return item->kind == TIMELINE_BUCKET || item->kind == TIMELINE_STATISTICS ||
+           item->kind == TIMELINE_NORM_SUMS;
+}
+
+/* The walk of a capture, or of its rehearsal, which leaves out sums over ranks. What spoils it is
+ * found behind each item: the next may be a sum of the communication library, which does not
+ * survive an error. */
+static Status walk_captured(Executor *x, Program *p, const Timeline *t, const RunOptions *o,
+                            bool rehearsal)
 {
     for (int i = 0; i < t->replayable; i++) {
         const TimelineItem *item = &t->items[i];
+        if (rehearsal && sums_over_ranks(item)) continue;
         TRY(run_item(x, p, item, x->lanes[item->lane], o));
         const Status st = device_of(x)->capture_check(x->backend, x->lanes[LANE_COMPUTE]);
         if (st == OK) continue;
@@ -222,12 +231,13 @@ static Status walk_captured(Executor *x, Program *p, const Timeline *t, const Ru
 }
 
 /* A capture that was begun must be ended, whatever happened in between. */
-static Status capture(Executor *x, Program *p, const Timeline *t, const RunOptions *o, Recording *r)
+static Status capture(Executor *x, Program *p, const Timeline *t, const RunOptions *o,
+                      bool rehearsal, Recording *r)
 {
     const DeviceVTable *d = device_of(x);
     char sentence[1024];
     TRY(d->capture_begin(x->backend, x->lanes[LANE_COMPUTE]));
-    Status walked = walk_captured(x, p, t, o);
+    Status walked = walk_captured(x, p, t, o, rehearsal);
     /* the first error counts: ending a broken capture may fail too, with a sentence of its own */
     snprintf(sentence, sizeof sentence, "%s", status_message());
     Status ended = d->capture_end(x->backend, x->lanes[LANE_COMPUTE], &r->replay);
@@ -245,19 +255,28 @@ static void drop_replay(Executor *x, Recording *r)
     r->replay = NULL;
 }
 
-/* Leaves r->replay NULL, and the program to be walked, where the run cannot be recorded. What all
- * ranks agreed on is said once. */
+/* Sums may wait for the other ranks while they are captured (NCCL registers memory with them), so
+ * no rank begins that before all have captured the rest. */
+static Status capture_agreed(Executor *x, Program *p, const Timeline *t, const RunOptions *o,
+                             Recording *r)
+{
+    Status st = o->agree(o->cookie, capture(x, p, t, o, true, r));
+    drop_replay(x, r);
+    return st == OK ? o->agree(o->cookie, capture(x, p, t, o, false, r)) : st;
+}
+
+/* Leaves r->replay NULL, and runs of this kind to be walked, where this one cannot be recorded.
+ * What all ranks agreed on is said once. */
 static void record(Executor *x, Program *p, const Timeline *t, const RunOptions *o, Recording *r)
 {
-    Status st = capture(x, p, t, o, r);
-    if (o->agree) st = o->agree(o->cookie, st);
+    const Status st = o->agree ? capture_agreed(x, p, t, o, r) : capture(x, p, t, o, false, r);
     if (st == OK) return;
     (o->agree ? log_warning : log_warning_here)(
         "%s cannot be recorded for replay (device.cuda_graph), so its kernels are launched one by "
         "one: %s",
         o->step ? "a training step" : "a batch", status_message());
     drop_replay(x, r);
-    p->unrecordable = true;
+    p->unrecordable[o->step] = true;
 }
 
 void executor_forget_recordings(Program *p)

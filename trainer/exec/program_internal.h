@@ -20,7 +20,9 @@ struct Program {
     const double *result;                    /* of the last run, in host memory */
     Timeline *timelines[TIMELINE_RUN_COUNT]; /* NULL: it does not run so */
     Recording recordings[PROGRAM_SLOTS][TIMELINE_RUN_COUNT];
-    bool unrecordable; /* a run could not be captured: all are walked */
+    /* Such a run could not be captured: all of them are walked. Of each kind by itself, since ranks
+     * agree on those with sums in them and on no others. */
+    bool unrecordable[TIMELINE_RUN_COUNT];
 };
 
 /* Gives a node the addresses of its tensors, once it has all of them. */

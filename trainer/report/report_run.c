@@ -143,8 +143,9 @@ static Status take_epoch(ReportRun *r, const JsonValue *record)
                         .first = r->cold,
                         .steps_before = r->step_count ? r->steps[r->step_count - 1].step : 0 };
     const int64_t steps = whole(record, "steps"),
-                  batch = steps > 0 ? e->images / steps : r->start.global_batch;
-    e->partial = e->images + batch <= r->start.images;
+                  before = r->epoch_count > 1 ? r->epochs[r->epoch_count - 2].batch : 0;
+    e->batch = steps > 0 ? e->images / steps : r->start.global_batch;
+    e->partial = e->images + (before > e->batch ? before : e->batch) <= r->start.images;
     r->cold = false;
     return OK;
 }

@@ -20,6 +20,7 @@ typedef struct ReportStep {
 
 typedef struct ReportEpoch {
     int64_t epoch, images, steps_before; /* steps_before: the last recorded step at its end */
+    int64_t batch;                       /* images of a step */
     double seconds;
     bool first;   /* of this process: caches were cold */
     bool partial; /* fewer images than an epoch has: the process began in the middle of it */

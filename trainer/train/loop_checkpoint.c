@@ -6,6 +6,7 @@
 #include "trainer/files/checkpoint_model.h"
 #include "trainer/files/weights.h"
 #include "trainer/train/first_weights.h"
+#include <stdio.h>
 #include <string.h>
 
 #define ON_SAVE_PERIOD_S 0.02
@@ -131,11 +132,12 @@ static int64_t resume_step(const Loop *l, const CheckpointMeta *meta)
     if (train_plan_images(p, step) > meta->images) step--;
     const int64_t position = train_plan_images(p, step), next = train_plan_images(p, step + 1);
     if (meta->run_step == step && position == meta->images) return step;
-    log_warning(
-        "the global batch was %lld images and is now %lld: step %lld of the checkpoint is step "
-        "%lld from here on",
-        (long long)meta->global_batch, (long long)(next - position), (long long)meta->run_step,
-        (long long)step);
+    char batches[96] = "steps before were of other sizes";
+    if (meta->global_batch != next - position)
+        snprintf(batches, sizeof batches, "the global batch was %lld images and is now %lld",
+                 (long long)meta->global_batch, (long long)(next - position));
+    log_warning("%s: step %lld of the checkpoint is step %lld from here on", batches,
+                (long long)meta->run_step, (long long)step);
     if (meta->images > position)
         log_warning("%lld images are seen again", (long long)(meta->images - position));
     return step;
