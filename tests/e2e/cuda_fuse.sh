@@ -10,7 +10,7 @@ all=("${fp16[@]}" device.fuse=all)
 train apart 1 "${fp16[@]}" device.fuse=none
 train fused 1 "${all[@]}"
 expect_text "fused" 1 "fused (device.fuse): "
-expect_text "fused" 1 "statistics 6 of 6 shapes"
+expect_text "fused" 1 "statistics 9 of 9 shapes"
 expect_text "fused" 1 "; gradient 3 of 3 shapes"
 expect_text "fused" 1 "residual gradient 3 of 5 shapes, 2 without an engine"
 expect_text "fused" 1 "without an engine"
@@ -21,7 +21,7 @@ expect_field "fused" fused step skipped 0
 # Where nothing can be measured nothing is fused, and it is said. Without a cache no engine is
 # timed, so both runs are without one.
 train automatic 1 "${fp16[@]}" device.plan_cache=none
-expect_text "auto" 1 "statistics 0 of 6 shapes, 6 not measured"
+expect_text "auto" 1 "statistics 0 of 9 shapes, 9 not measured"
 train untimed 1 "${fp16[@]}" device.fuse=none device.plan_cache=none
 same "auto where nothing is measured" automatic untimed
 
