@@ -48,6 +48,8 @@ static DeviceMemory &device_memory()
         void *p = mmap(nullptr, made->reserved, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p == MAP_FAILED) die("cannot reserve %zu bytes of address space", made->reserved);
+        // fewer entries for mprotect to change; no harm where there are none
+        (void)madvise(p, made->reserved, MADV_HUGEPAGE);
         made->base = static_cast<char *>(p);
         ASAN_POISON_MEMORY_REGION(made->base, made->reserved);
         return made;
