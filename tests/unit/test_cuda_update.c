@@ -126,6 +126,24 @@ static void prepare_linear(Rig *r)
     CHECK_OK(r->backend->v->ops[OP_LINEAR]->bind(&r->linear));
 }
 
+static void close_rig(Rig *r)
+{
+    const BackendVTable *v = r->backend->v;
+    const OpInstance *u = &r->update, *l = &r->linear;
+    void *const memory[] = { u->in[UPDATE_IN_PARAM].data,
+                             u->in[UPDATE_IN_GRAD].data,
+                             u->in[UPDATE_IN_SCALARS].data,
+                             u->in[UPDATE_IN_LOSS_SCALE].data,
+                             l->in[LINEAR_IN_X].data,
+                             l->out[LINEAR_OUT_Y].data,
+                             l->workspace };
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) v->free(r->backend, memory[i]);
+    backend_release_op(&r->update);
+    backend_release_op(&r->linear);
+    v->stream_destroy(r->backend, r->stream);
+    backend_destroy(r->backend);
+}
+
 static void set_scalars(const Rig *r, float lr)
 {
     const float scalars[SCALAR_COUNT] = { [SCALAR_LR] = lr };
@@ -182,6 +200,7 @@ static void test_copies(Precision precision, DType compute)
         step(&r, r.param, 0.0625f);
         check_weights(&r, r.param);
     }
+    close_rig(&r);
 }
 
 TEST(compute_copies_follow_the_masters)
@@ -212,6 +231,7 @@ TEST(a_replayed_step_reads_its_scalars_anew)
         check_weights(&r, r.param);
     }
     r.device->replay_destroy(r.backend, replay);
+    close_rig(&r);
 }
 
 TEST(a_skipped_step_changes_nothing)
@@ -230,6 +250,7 @@ TEST(a_skipped_step_changes_nothing)
     run(&r, &r.update);
     step(&r, r.param, 0.5f / 8);
     check_weights(&r, r.param);
+    close_rig(&r);
 }
 
 /* Averages and weights are whole numbers of halves and quarters: all products are exact. */
@@ -275,4 +296,7 @@ TEST(copies_follow_lookahead_and_what_is_swapped_in)
     run(&r, &swap);
     check_weights(&r, before);
     r.device->replay_destroy(r.backend, replay);
+    r.backend->v->free(r.backend, meet.in[LERP_IN_AVERAGE].data);
+    backend_release_op(&meet);
+    close_rig(&r);
 }
