@@ -24,7 +24,8 @@ typedef enum RngPurpose {
     RNG_ERASE = 10, /* random erasing: a = epoch, b = sample id */
     /* mixup and cutmix: a = global step, b = index of the micro-batch's first image in its step */
     RNG_MIX = 11,
-    RNG_DROP = 12 /* dropout, stochastic depth: see kernels/drop.h */
+    RNG_DROP = 12,   /* dropout, stochastic depth: see kernels/drop.h */
+    RNG_BALANCE = 13 /* balanced samples: a, b = high and low half of the position */
 } RngPurpose;
 
 typedef struct Rng {

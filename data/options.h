@@ -126,6 +126,10 @@ typedef struct DatasetOptions {
     const char *path; /* folder; ignored by DATA_SYNTHETIC */
     DataFormat format;
     DataRole role;
+    /* 0; or the share of each class that is held out (index_split.h): of the training set at path,
+     * DATA_VAL is those samples and DATA_TRAIN the others */
+    double val_split;
+    uint64_t val_split_seed;
     int64_t synthetic_images; /* DATA_SYNTHETIC: how many */
     int synthetic_classes;
     /* training: most memory for seek indices (seek_index.h) made while files are read first; 0:
@@ -137,6 +141,14 @@ typedef struct DatasetOptions {
     bool allow_empty; /* DATA_IMAGEFOLDER: folders without an image are classes too */
     int scan_threads; /* 0 = so many that a network file system is kept busy */
 } DatasetOptions;
+
+/* What follows what in the training stream. */
+typedef enum SampleOrder {
+    ORDER_SHUFFLE,  /* permutations of the set, one an epoch (sampler.h) */
+    ORDER_BALANCED, /* all classes equally often (balance.h) */
+    ORDER_COUNT
+} SampleOrder;
+extern const char *const sample_order_names[ORDER_COUNT + 1];
 
 /* Where batches lie; both run on the thread that creates or destroys the loader */
 typedef struct SlotAllocator {

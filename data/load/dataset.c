@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "data/index/index_file.h"
+#include "data/index/index_split.h"
 #include "data/load/bad_list.h"
 #include "data/load/cache.h"
 #include "data/load/dataset_internal.h"
@@ -47,12 +48,18 @@ static const SourceKind *const guesses[] = { &source_shards,     &source_idx,
                                              &source_cifar,      &source_tfrecord,
                                              &source_webdataset, &source_imagefolder };
 
+/* Both sides of a split come from the files of the training set. */
+static DataRole listed_role(const DatasetOptions *o)
+{
+    return o->val_split > 0 ? DATA_TRAIN : o->role;
+}
+
 static Status choose_kind(const SourceKind **out, const DatasetOptions *o)
 {
     *out = o->format != DATA_AUTO ? kinds[o->format] : NULL;
     for (size_t i = 0; !*out; i++) {
         bool yes = false;
-        TRY(guesses[i]->probe(o->path, o->role, &yes));
+        TRY(guesses[i]->probe(o->path, listed_role(o), &yes));
         if (yes) *out = guesses[i];
     }
     return OK;
@@ -69,11 +76,11 @@ typedef struct Place { /* what a scan needs to know, with the memory for it */
 static void find_place(Place *p, const SourceKind *kind, const DatasetOptions *o)
 {
     static const char *const roles[] = { [DATA_TRAIN] = "train", [DATA_VAL] = "val" };
-    const char *by = kind->scan_by_role ? roles[o->role] : NULL;
+    const char *by = kind->scan_by_role ? roles[listed_role(o)] : NULL;
     if (kind->scan_by_emptiness) by = o->allow_empty ? "empty" : "full";
     p->scan = (ScanOptions){ .path = o->path,
                              .root = o->path,
-                             .role = o->role,
+                             .role = listed_role(o),
                              .allow_empty = o->allow_empty,
                              .threads = o->scan_threads };
     if (realpath(o->path, p->root)) p->scan.root = p->root;
@@ -241,6 +248,21 @@ static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOpti
     return status;
 }
 
+/* In place of the whole *index, which is destroyed, on failure too. */
+static Status take_side(Index **index, const SourceKind *kind, const DatasetOptions *o)
+{
+    Index *whole = *index;
+    *index = NULL;
+    Status status = OK;
+    if (!whole)
+        status = fail(ERR_USAGE, "format %s cannot be divided by data.val_split", kind->name);
+    else if (status == OK) status = check_sets(whole, o->path);
+    if (status == OK)
+        status = index_split(index, whole, o->val_split, o->val_split_seed, o->role == DATA_VAL);
+    index_destroy(whole);
+    return status;
+}
+
 Status dataset_open(Dataset **out, const DatasetOptions *o)
 {
     Index *index = NULL;
@@ -249,6 +271,7 @@ Status dataset_open(Dataset **out, const DatasetOptions *o)
     const SourceKind *kind = NULL;
     TRY(choose_kind(&kind, o));
     if (kind->scan) TRY(make_index(&index, kind, o));
+    if (o->val_split > 0) TRY(take_side(&index, kind, o));
     return open_with(out, kind, o, index);
 }
 

@@ -22,6 +22,7 @@
 #include "base/thread.h"
 #include "base/trace.h"
 #include "data/load/bad_list.h"
+#include "data/load/balance.h"
 #include "data/load/dataset_internal.h"
 #include "data/load/readers.h"
 #include "data/load/ring.h"
@@ -53,6 +54,7 @@ struct Loader {
     Ring *ring;
     Readers *readers; /* NULL: the source is in memory */
     BadList *bad;
+    Balance *balance; /* NULL: samples are shuffled */
     Job *jobs;
     int64_t micros;       /* micro-batches of a step on this rank */
     int64_t first, end;   /* evaluation: positions of this rank */
@@ -103,6 +105,10 @@ static Place find_place(const Loader *l, const RingTicket *t)
     int64_t in_step = first_in_step(l, micro) + in_batch,
             position = first_of_step(l, step) + in_step;
     if (l->o.repeats > 1) return find_repeated(l, step, in_step);
+    /* a sample comes more than once in an epoch, so its draws go by the position instead */
+    if (l->balance)
+        return (Place){ .id = balance_id(l->balance, l->o.seed, position),
+                        .epoch = (uint32_t)position };
     return (Place){ .id = sampler_id(l->o.seed, l->epoch_images, position),
                     .epoch = (uint32_t)(position / l->epoch_images) };
 }
@@ -293,7 +299,7 @@ static Status check_options(const Loader *l)
            (o->view.channels == 1 || o->view.channels == 3));
     if (!l->o.view.training) return OK;
     ASSERT(o->global_batch % (o->batch * o->world) == 0 && o->global_batch > 0 &&
-           o->first_step >= 0);
+           o->first_step >= 0 && (o->order == ORDER_SHUFFLE || o->repeats <= 1));
     if (o->repeats > 1 && (o->global_batch % o->repeats != 0 || o->repeats > l->epoch_images))
         return fail(ERR_USAGE,
                     "data.repeated_augmentation: a global batch of %lld images of a set of %lld "
@@ -352,6 +358,8 @@ static Status build(Loader *l)
     l->image_bytes =
         (size_t)o->view.image_size * (size_t)o->view.image_size * (size_t)o->view.channels;
     TRY(check_options(l));
+    if (l->o.view.training && o->order == ORDER_BALANCED)
+        TRY(balance_create(&l->balance, l->dataset));
     if (l->o.view.training) plan_training(l);
     else plan_evaluation(l);
     TRY(bad_list_create(&l->bad, l->epoch_images, l->o.view.training ? o->max_bad_fraction : -1));
@@ -394,6 +402,7 @@ void loader_destroy(Loader *l)
     mem_free(l->jobs);
     ring_destroy(l->ring);
     bad_list_destroy(l->bad);
+    balance_destroy(l->balance);
     mem_free(l);
 }
 

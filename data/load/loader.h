@@ -10,7 +10,8 @@ typedef struct LoaderOptions {
     ViewOptions view;
     /* training: how often a sample comes in a global batch; 0 and 1 are once */
     int repeats;
-    MixOptions mix; /* training */
+    MixOptions mix;    /* training */
+    SampleOrder order; /* training; repeats are of shuffled samples */
     uint64_t seed;
     int threads;             /* decode threads, >= 1 */
     int readers;             /* threads that read ahead of them; 0: as many as it takes */

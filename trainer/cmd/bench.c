@@ -8,6 +8,7 @@ Config bench_config(const Config *c)
     Config local = *c;
     if (!c->data.train || c->data.train[0] == '\0') local.data.format = DATA_SYNTHETIC;
     local.data.val = NULL;
+    local.data.val_split = 0;
     return local;
 }
 

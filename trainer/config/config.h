@@ -35,7 +35,10 @@ typedef struct Config {
         double stochastic_depth, dropout /*-1 = as published*/;
     } model;
     struct {
-        char *train, *val, *index;
+        char *dir /*empty: it is in train and val*/, *train, *val, *index;
+        double val_split /*0 = off*/;
+        int64_t val_split_seed;
+        SampleOrder order;
         DataFormat format;
         Augment augment;
         Interpolation interpolation;
@@ -80,6 +83,7 @@ typedef struct Config {
         bool bce_sum;
         char *class_weights /*empty: none*/;
         double label_smoothing, eval_every /*epochs; 0 = only at the end*/;
+        int64_t patience /*evaluations; 0 = without end*/;
         double loss_scale;
         int64_t loss_scale_interval;
         OnNan on_nan;

@@ -11,8 +11,7 @@
 
 #define WHERE_BYTES 512
 
-/* Records an error about key, led by where its value came from. */
-static Status fail_check(const ConfigOrigin *origin, const char *key, const char *sentence)
+Status config_fail_key(const ConfigOrigin *origin, const char *key, const char *sentence)
 {
     int line = origin->line[config_find_key(key)];
     if (line > 0) return fail(ERR_USAGE, "%s:%d: %s %s", origin->path, line, key, sentence);
@@ -29,7 +28,7 @@ typedef struct Refusal {
 static Status refuse(const ConfigOrigin *origin, const Refusal *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (rows[i].wrong) return fail_check(origin, rows[i].key, rows[i].sentence);
+        if (rows[i].wrong) return config_fail_key(origin, rows[i].key, rows[i].sentence);
     return OK;
 }
 
@@ -39,13 +38,14 @@ static Status check_model(const Config *c, const ConfigOrigin *origin)
     if (model_find(c->model.name)) return OK;
     model_suggest(c->model.name, suggestion, sizeof suggestion);
     snprintf(text, sizeof text, "is \"%s\", which is no network%s", c->model.name, suggestion);
-    return fail_check(origin, "model.name", text);
+    return config_fail_key(origin, "model.name", text);
 }
 
 static Status check_norms(const Config *c, const ConfigOrigin *origin)
 {
     if (c->model.bn_group == 0 || c->model.bn == BN_CHOICE_SYNC) return OK;
-    return fail_check(origin, "model.bn_group", "is of model.bn: sync, which is not what it is");
+    return config_fail_key(origin, "model.bn_group",
+                           "is of model.bn: sync, which is not what it is");
 }
 
 static Status check_channels(const Config *c, const ConfigOrigin *origin, const char *key,
@@ -56,7 +56,7 @@ static Status check_channels(const Config *c, const ConfigOrigin *origin, const 
     snprintf(text, sizeof text,
              "has %d values and model.in_channels is %lld; give one value, or one for each channel",
              list->count, (long long)c->model.in_channels);
-    return fail_check(origin, key, text);
+    return config_fail_key(origin, key, text);
 }
 
 static Status check_ascending(const Config *c, const ConfigOrigin *origin)
@@ -70,7 +70,7 @@ static Status check_ascending(const Config *c, const ConfigOrigin *origin)
         const double *values = lists[k].list->values;
         for (int i = 1; i < lists[k].list->count; i++)
             if (values[i] <= values[i - 1])
-                return fail_check(origin, lists[k].key, "must be ascending");
+                return config_fail_key(origin, lists[k].key, "must be ascending");
     }
     return OK;
 }
@@ -79,7 +79,7 @@ static Status check_whole(const ConfigOrigin *origin, const char *key, const Con
 {
     for (int i = 0; i < list->count; i++)
         if (list->values[i] != floor(list->values[i]))
-            return fail_check(origin, key, "takes whole numbers");
+            return config_fail_key(origin, key, "takes whole numbers");
     return OK;
 }
 
@@ -91,27 +91,28 @@ static Status check_progressive(const Config *c, const ConfigOrigin *origin)
     char text[WHERE_BYTES];
     const ConfigList *sizes = &c->data.progressive_sizes, *until = &c->data.progressive_until;
     if (c->data.train_size != 0 && c->data.train_size < TRAIN_SIZE_MIN)
-        return fail_check(origin, "data.train_size", "takes 0, or 8 to 4096");
+        return config_fail_key(origin, "data.train_size", "takes 0, or 8 to 4096");
     if (c->data.train_size != 0 && c->data.augment == AUGMENT_NONE)
-        return fail_check(origin, "data.train_size",
-                          "is beside data.augment none, which makes evaluation's images of "
-                          "data.image_size; leave one of the two");
+        return config_fail_key(origin, "data.train_size",
+                               "is beside data.augment none, which makes evaluation's images of "
+                               "data.image_size; leave one of the two");
     const ModelDef *def = model_find(c->model.name);
     if (def && def->one_size && (c->data.train_size != 0 || sizes->count > 0))
-        return fail_check(origin, sizes->count > 0 ? "data.progressive_sizes" : "data.train_size",
-                          "needs a network that takes any image size; model.name is another");
+        return config_fail_key(origin,
+                               sizes->count > 0 ? "data.progressive_sizes" : "data.train_size",
+                               "needs a network that takes any image size; model.name is another");
     TRY(check_whole(origin, "data.progressive_sizes", sizes));
     TRY(check_whole(origin, "data.progressive_until", until));
     if (sizes->count >= PROGRESSIVE_STAGES_MAX) {
         snprintf(text, sizeof text, "has %d values; it takes at most %d", sizes->count,
                  PROGRESSIVE_STAGES_MAX - 1);
-        return fail_check(origin, "data.progressive_sizes", text);
+        return config_fail_key(origin, "data.progressive_sizes", text);
     }
     if (sizes->count != until->count) {
         snprintf(text, sizeof text,
                  "has %d values and data.progressive_sizes %d; give one for each size",
                  until->count, sizes->count);
-        return fail_check(origin, "data.progressive_until", text);
+        return config_fail_key(origin, "data.progressive_until", text);
     }
     return OK;
 }
@@ -174,21 +175,21 @@ static Status check_augmentation(const Config *c, const ConfigOrigin *origin)
         snprintf(text, sizeof text,
                  "has %d values; it takes four: brightness, contrast, saturation and hue",
                  jitter->count);
-        return fail_check(origin, "data.color_jitter", text);
+        return config_fail_key(origin, "data.color_jitter", text);
     }
     if (jitter->values[3] > 0.5) {
         snprintf(text, sizeof text, "changes the hue by %g; at most 0.5 is possible",
                  jitter->values[3]);
-        return fail_check(origin, "data.color_jitter", text);
+        return config_fail_key(origin, "data.color_jitter", text);
     }
     const bool timm = c->data.auto_augment == POLICY_RANDAUGMENT_TIMM;
     if (timm && c->data.randaugment_magnitude > 10)
-        return fail_check(origin, "data.randaugment_magnitude",
-                          "is above 10, the most that randaugment_timm has");
+        return config_fail_key(origin, "data.randaugment_magnitude",
+                               "is above 10, the most that randaugment_timm has");
     if (!timm && c->data.randaugment_magnitude >= c->data.magnitude_bins) {
         snprintf(text, sizeof text, "is %lld, not below data.magnitude_bins %lld",
                  (long long)c->data.randaugment_magnitude, (long long)c->data.magnitude_bins);
-        return fail_check(origin, "data.randaugment_magnitude", text);
+        return config_fail_key(origin, "data.randaugment_magnitude", text);
     }
     return check_channels(c, origin, "data.auto_augment_fill", &c->data.auto_augment_fill);
 }
@@ -205,6 +206,12 @@ static Status check_idle(const Config *c, const ConfigOrigin *origin)
           "needs data.mixup and data.cutmix" },
         { c->data.random_erase == 0 && c->data.erase_mode != ERASE_CONST, "data.erase_mode",
           "needs data.random_erase above 0" },
+        { c->data.order == ORDER_BALANCED && c->data.repeated_augmentation > 1, "data.order",
+          "is balanced, which has no epochs for data.repeated_augmentation to be of" },
+        { c->data.order == ORDER_BALANCED && c->data.augment == AUGMENT_AIRBENCH, "data.order",
+          "is balanced, which has no epochs for data.augment airbench to flip by" },
+        { c->train.patience > 0 && !c->data.val[0] && c->data.val_split == 0, "train.patience",
+          "needs evaluations: data.val or data.val_split" },
         { c->train.bce_threshold > 0 && c->train.loss != LOSS_BCE, "train.bce_threshold",
           "is of bce; train.loss is another" },
         { c->train.bce_sum && c->train.loss != LOSS_BCE, "train.bce_sum",
@@ -217,19 +224,20 @@ static Status check_scale(const Config *c, const ConfigOrigin *origin)
 {
     char text[WHERE_BYTES];
     const ConfigList *ranks = &c->scale.ranks;
-    if (ranks->count == 0) return fail_check(origin, "scale.ranks", "names no number of ranks");
+    if (ranks->count == 0)
+        return config_fail_key(origin, "scale.ranks", "names no number of ranks");
     for (int i = 0; i < ranks->count; i++) {
         if (ranks->values[i] != (double)(int64_t)ranks->values[i])
-            return fail_check(origin, "scale.ranks", "must be whole numbers");
+            return config_fail_key(origin, "scale.ranks", "must be whole numbers");
         if (i > 0 && ranks->values[i] <= ranks->values[i - 1])
-            return fail_check(origin, "scale.ranks", "must be ascending");
+            return config_fail_key(origin, "scale.ranks", "must be ascending");
         bool shared = c->train.global_batch % (int64_t)ranks->values[i] == 0;
         if (c->scale.mode != SCALE_STRONG || (c->train.global_batch > 0 && shared)) continue;
         snprintf(text, sizeof text,
                  "is strong, which needs train.global_batch to be a multiple of %g ranks; it is "
                  "%lld",
                  ranks->values[i], (long long)c->train.global_batch);
-        return fail_check(origin, "scale.mode", text);
+        return config_fail_key(origin, "scale.mode", text);
     }
     return OK;
 }
@@ -242,17 +250,18 @@ static Status check_optimizer(const Config *c, const ConfigOrigin *origin)
     const bool timm = name == UPDATE_LARS || name == UPDATE_LAMB;
     if (c->optimizer.betas.count != 2) {
         snprintf(text, sizeof text, "has %d values; it takes two", c->optimizer.betas.count);
-        return fail_check(origin, "optimizer.betas", text);
+        return config_fail_key(origin, "optimizer.betas", text);
     }
     if (c->optimizer.nesterov && c->optimizer.momentum <= 0)
-        return fail_check(origin, "optimizer.nesterov", "needs optimizer.momentum above 0");
+        return config_fail_key(origin, "optimizer.nesterov", "needs optimizer.momentum above 0");
     if (c->optimizer.nesterov && (name == UPDATE_LAMB || name == UPDATE_RMSPROP_TF))
-        return fail_check(origin, "optimizer.nesterov",
-                          "is no part of optimizer.name lamb and rmsprop_tf");
+        return config_fail_key(origin, "optimizer.nesterov",
+                               "is no part of optimizer.name lamb and rmsprop_tf");
     if (c->optimizer.trust_clip && !timm)
-        return fail_check(origin, "optimizer.trust_clip", "needs optimizer.name lars or lamb");
+        return config_fail_key(origin, "optimizer.trust_clip", "needs optimizer.name lars or lamb");
     if (c->optimizer.always_adapt && !timm)
-        return fail_check(origin, "optimizer.always_adapt", "needs optimizer.name lars or lamb");
+        return config_fail_key(origin, "optimizer.always_adapt",
+                               "needs optimizer.name lars or lamb");
     return OK;
 }
 
@@ -262,14 +271,14 @@ static Status check_trace(const Config *c, const ConfigOrigin *origin)
     if (c->log.trace_steps[0] == '\0' ||
         config_parse_trace_steps(c->log.trace_steps, &first, &last) == OK)
         return OK;
-    return fail_check(origin, "log.trace_steps", status_message());
+    return config_fail_key(origin, "log.trace_steps", status_message());
 }
 
 static Status check_device(const Config *c, const ConfigOrigin *origin)
 {
     FuseChoice fuse;
     if (fuse_choice_parse(&fuse, c->device.fuse) == OK) return OK;
-    return fail_check(origin, "device.fuse", status_message());
+    return config_fail_key(origin, "device.fuse", status_message());
 }
 
 /* By what rule parameters decay, and at which rates they learn. */
@@ -277,11 +286,11 @@ static Status check_groups(const Config *c, const ConfigOrigin *origin)
 {
     ParamGroups groups;
     if (param_groups_parse(&groups, c->optimizer.groups) != OK)
-        return fail_check(origin, "optimizer.groups", status_message());
+        return config_fail_key(origin, "optimizer.groups", status_message());
     if (c->optimizer.decay_all && c->optimizer.decay_skip != DECAY_SKIP_TIMM &&
         c->optimizer.decay_skip != DECAY_SKIP_NONE)
-        return fail_check(origin, "optimizer.decay_skip",
-                          "stands beside optimizer.decay_all, which lets all decay; give one");
+        return config_fail_key(origin, "optimizer.decay_skip",
+                               "stands beside optimizer.decay_all, which lets all decay; give one");
     return OK;
 }
 
@@ -294,14 +303,18 @@ static Status check_input(const Config *c, const ConfigOrigin *origin)
     if (c->model.in_channels != 1 && c->model.in_channels != 3) {
         snprintf(text, sizeof text, "is %lld; images are read with 1 or 3 channels",
                  (long long)c->model.in_channels);
-        return fail_check(origin, "model.in_channels", text);
+        return config_fail_key(origin, "model.in_channels", text);
     }
+    if (c->data.val_split > 0 && c->data.val[0])
+        return config_fail_key(origin, "data.val_split",
+                               "stands beside data.val; give one, or \"\" for data.val");
     if (c->data.tta != TTA_NONE && c->data.tta_flip)
-        return fail_check(origin, "data.tta", "stands beside data.tta_flip; give one of the two");
+        return config_fail_key(origin, "data.tta",
+                               "stands beside data.tta_flip; give one of the two");
     if (c->data.eval_resize != 0 && c->data.eval_resize < c->data.image_size) {
         snprintf(text, sizeof text, "is %lld, smaller than data.image_size %lld; 0 means the same",
                  (long long)c->data.eval_resize, (long long)c->data.image_size);
-        return fail_check(origin, "data.eval_resize", text);
+        return config_fail_key(origin, "data.eval_resize", text);
     }
     return OK;
 }

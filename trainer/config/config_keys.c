@@ -69,8 +69,16 @@ const ConfigKey config_keys[] = {
      "Share of the features that training drops before the last layer; -1 is the network's own: "
      "of ResNets none"},
 
+    {STRING(data, dir, ""), KEY_RUNTIME,
+     "Stands for data.train and data.val: its folders train and val, or with data.val_split the "
+     "folder itself"},
     {STRING(data, train, ""), KEY_RUNTIME, "Folder of the training set"},
     {STRING(data, val, ""), KEY_RUNTIME, "Folder of the validation set; empty means no evaluation"},
+    {DOUBLE(data, val_split, "0", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MAX,
+     "Share of each class of data.train that is held out and validates in place of data.val; which "
+     "images follows from their names and val_split_seed"},
+    {INT(data, val_split_seed, "0", 0, 9e15), KEY_MATH | KEY_YOUNG,
+     "Another number holds other images out"},
     {ENUM(data, format, "auto", data_format_names), KEY_RUNTIME,
      "How the images are kept: one folder a class (imagefolder), what convoy pack writes (shards), "
      "tar files (webdataset), tfrecord, the binary files of MNIST (idx) or CIFAR (cifar), or "
@@ -78,6 +86,9 @@ const ConfigKey config_keys[] = {
     {BOOL(data, allow_empty_classes, "false"), KEY_RUNTIME,
      "imagefolder: folders without an image are classes too, as with torchvision's allow_empty; "
      "false refuses them"},
+    {ENUM(data, order, "shuffle", sample_order_names), KEY_MATH | KEY_YOUNG,
+     "Training images: each once an epoch (shuffle), or drawn so that all classes come equally "
+     "often, those of small classes several times an epoch (balanced)"},
     {STRING(data, index, "auto"), KEY_RUNTIME,
      "Where the list of the images is kept between runs: a folder, or a file ending in .index; "
      "auto is the folder index beside the run folder, off lists them at every start"},
@@ -242,6 +253,9 @@ const ConfigKey config_keys[] = {
     {DOUBLE(train, eval_every, "1", 0, 1e6), KEY_RUNTIME,
      "Evaluate every so many epochs; 0 means only at the end"},
 
+    {INT(train, patience, "0", 0, 1e6), KEY_RUNTIME,
+     "Early stopping: the run ends after so many evaluations in a row that were no better than the "
+     "best before; 0 never"},
     {ENUM(optimizer, name, "sgd", update_kind_names), KEY_MATH, "Update rule"},
     {DOUBLE(optimizer, lr, "0.1", 0, 1e6), KEY_MATH, "Learning rate before scaling"},
     {ENUM(optimizer, lr_scaling, "linear", lr_scaling_names), KEY_MATH,

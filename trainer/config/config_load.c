@@ -79,6 +79,34 @@ static void resolve_eval_resize(Config *c)
     if (c->data.eval_resize_auto) c->data.eval_resize = usual_resize(c);
 }
 
+/* data.dir turns into the two folders that it stands for, which --set may name otherwise; and an
+ * evaluation of other data by --set data.val takes the place of the images held out. */
+static Status resolve_sets(Config *c, const ConfigOrigin *origin)
+{
+    static const char *const keys[] = { "data.train", "data.val" };
+    const int dir = origin->line[config_find_key("data.dir")];
+    const char *const values[] = { c->data.train, c->data.val };
+    const bool split = c->data.val_split > 0;
+    for (int i = 0; i < 2 && c->data.dir[0]; i++) {
+        const int given = origin->line[config_find_key(keys[i])];
+        if (given == ORIGIN_SET && (dir != ORIGIN_SET || (i == 1 && !values[i][0]))) continue;
+        if (values[i][0] && (given == ORIGIN_SET) == (dir == ORIGIN_SET))
+            return config_fail_key(origin, "data.dir",
+                                   "stands for data.train and data.val; give it or them");
+        StrBuf folder = { 0 };
+        if (!split) str_printf(&folder, "%s/%s", c->data.dir, i == 0 ? "train" : "val");
+        else if (i == 0) str_add(&folder, c->data.dir);
+        Status status =
+            folder.failed ? ERR_MEMORY : set_key(c, keys[i], folder.length ? folder.text : "");
+        str_free(&folder);
+        TRY(status);
+    }
+    if (c->data.val[0] && origin->line[config_find_key("data.val")] == ORIGIN_SET &&
+        origin->line[config_find_key("data.val_split")] != ORIGIN_SET)
+        c->data.val_split = 0;
+    return set_key(c, "data.dir", "");
+}
+
 /* What the optimizer was published with. */
 static void resolve_eps(Config *c)
 {
@@ -122,6 +150,7 @@ Status config_override(Config *c, const char *const *sets, int set_count)
     if (c->data.eval_resize == CONFIG_OTHER) resolve_eval_resize(c);
     resolve_eps(c);
     resolve_warmup(c, &origin, true);
+    TRY(resolve_sets(c, &origin));
     return config_check(c, &origin);
 }
 
@@ -140,6 +169,7 @@ static Status load(Config *c, ConfigOrigin *origin, const char *folder, const ch
     resolve_eval_resize(c);
     resolve_eps(c);
     resolve_warmup(c, origin, folder != NULL);
+    TRY(resolve_sets(c, origin));
     return config_check(c, origin);
 }
 

@@ -161,7 +161,8 @@ static void add_run_items(StrBuf *out, int *items, const ReportRun *r)
                  r->resumes, r->resumes == 1 ? "time" : "times");
         add_item(out, items, r->name, text);
     }
-    bool evaluates = !r->config || (r->config->data.val && r->config->data.val[0]);
+    bool evaluates = !r->config || (r->config->data.val && r->config->data.val[0]) ||
+                     r->config->data.val_split > 0;
     if (r->step_count > 0 && r->eval_count == 0 && evaluates)
         add_item(out, items, r->name, "no evaluation was recorded.");
     if (!r->config) add_item(out, items, r->name, "there is no readable config.yaml.");

@@ -73,6 +73,8 @@ static void add_sets(Point *p, const Config *c, StrBuf *b)
 {
     set_word(p, b, "run.dir", p->run_dir);
     set_word(p, b, "data.val", "");
+    set_word(p, b, "data.val_split", "0");
+    set_whole(p, b, "train.patience", 0);
     set_whole(p, b, "ema.decay", 0);
     set_whole(p, b, "ema.half_life", 0);
     set_word(p, b, "checkpoint.resume", "none");

@@ -49,4 +49,5 @@ void augment_options_fill(LoaderOptions *out, const Config *c, DataRole role)
                              .switch_prob = c->data.mixup_switch_prob,
                              .off_epoch = c->data.mixup_off_epoch };
     out->repeats = (int)c->data.repeated_augmentation;
+    out->order = c->data.order;
 }

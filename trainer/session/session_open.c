@@ -96,8 +96,9 @@ static Status open_together(Dataset **out, const DatasetOptions *o, const char *
 /* Collective and agreed: all ranks return the same status. */
 static Status open_set(Dataset **out, const Config *c, DataRole role, Comm *comm)
 {
-    const char *key = role == DATA_TRAIN ? "data.train" : "data.val";
-    const char *path = role == DATA_TRAIN ? c->data.train : c->data.val;
+    const DataRole listed = c->data.val_split > 0 ? DATA_TRAIN : role;
+    const char *key = listed == DATA_TRAIN ? "data.train" : "data.val";
+    const char *path = listed == DATA_TRAIN ? c->data.train : c->data.val;
     char *place = NULL;
     *out = NULL;
     Status status = OK;
@@ -106,10 +107,12 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, Comm *comm
             fail(ERR_USAGE, "%s is not set: name a folder in the config file or with --set %s=DIR",
                  key, key);
     if (status == OK) status = index_place(&place, c);
-    choose_place(place, role);
+    choose_place(place, listed);
     DatasetOptions o = { .path = path,
                          .format = c->data.format,
                          .role = role,
+                         .val_split = c->data.val_split,
+                         .val_split_seed = (uint64_t)c->data.val_split_seed,
                          .synthetic_images = c->data.synthetic_images,
                          .synthetic_classes = c->model.classes > 0 ? (int)c->model.classes : 1000,
                          .index = place,
@@ -162,7 +165,8 @@ static Status check_classes(const Session *s)
 static Status open_sets(Session *s, SessionUse use)
 {
     const Config *c = s->config;
-    bool has_val = is_set(c->data.val) || (c->data.format == DATA_SYNTHETIC && use == SESSION_EVAL);
+    bool has_val = is_set(c->data.val) || c->data.val_split > 0 ||
+                   (c->data.format == DATA_SYNTHETIC && use == SESSION_EVAL);
     if (!comm_all_equal(s->comm, has_val))
         return fail(ERR_USAGE, "data.val is set on some ranks only");
     if (use == SESSION_TRAIN) TRY(open_set(&s->train, c, DATA_TRAIN, s->comm));

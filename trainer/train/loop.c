@@ -231,6 +231,13 @@ static Status evaluate_ema(Loop *l, EvalResult *out)
     return status == OK ? comm_agree(l->s->comm, back) : status;
 }
 
+/* train.patience */
+static bool patience_over(const Loop *l)
+{
+    const int64_t patience = l->s->config->train.patience;
+    return patience > 0 && l->checkpoint.stale >= patience;
+}
+
 /* *best: this evaluation is the best so far. */
 static Status evaluate_now(Loop *l, int64_t step, bool *best)
 {
@@ -262,6 +269,12 @@ static Status evaluate_now(Loop *l, int64_t step, bool *best)
         log_warning("the loss on data.val is not finite: this evaluation cannot be the best");
     *best = isfinite(judged->loss) && judged->top1 > l->checkpoint.best_top1;
     if (*best) l->checkpoint.best_top1 = judged->top1;
+    l->checkpoint.stale = *best ? 0 : l->checkpoint.stale + 1;
+    if (patience_over(l))
+        log_info("train.patience: %lld evaluations without one better than top-1 %.2f %%: the run "
+                 "ends after step %lld",
+                 (long long)l->checkpoint.stale, 100 * l->checkpoint.best_top1,
+                 (long long)step + 1);
     return OK;
 }
 
@@ -317,7 +330,9 @@ static Status after_step(Loop *l, int64_t step, const StepResult *r)
         Status saved = loop_checkpoint_save(l, step + 1, false, true, true);
         return saved == OK ? comm_agree(l->s->comm, evaluated) : saved;
     }
-    if (best || checkpoint_due(l, step)) TRY(loop_checkpoint_save(l, step + 1, best, false, last));
+    const bool over = patience_over(l);
+    if (best || over || checkpoint_due(l, step))
+        TRY(loop_checkpoint_save(l, step + 1, best, false, last || over));
     return OK;
 }
 
@@ -327,7 +342,8 @@ static Status catch_up(Loop *l)
     bool best = false;
     if (!l->start.eval_due || !l->s->eval || l->start.step == 0) return OK;
     TRY(evaluate_now(l, l->start.step - 1, &best));
-    return best ? loop_checkpoint_save(l, l->start.step, true, false, true) : OK;
+    if (!best && !patience_over(l)) return OK;
+    return loop_checkpoint_save(l, l->start.step, best, false, true);
 }
 
 /* Whether the state behind this step is looked at before the next one changes it. */
@@ -395,7 +411,7 @@ static Status run_stretch(Loop *l)
     const bool ahead = stepper_runs_ahead(l->stepper);
     bool stop = false;
     l->stage.end = l->start.step;
-    for (int64_t step = l->start.step, issued = step; step < total; step++) {
+    for (int64_t step = l->start.step, issued = step; step < total && !patience_over(l); step++) {
         if (step == l->stage.end) TRY(enter_stage(l, step));
         if (issued == step) {
             measure_penalty(l, step);
@@ -483,9 +499,11 @@ static Status run(Loop *l, const char *run_dir)
     TRY(comm_agree(l->s->comm, open_parts(l, run_dir)));
     TRY(loop_checkpoint_resume(l));
     const int64_t total = l->s->plan.total_steps;
-    if (l->start.step >= total && !(l->start.eval_due && l->s->eval)) {
-        log_info("nothing to do: the run already has %lld of %lld steps", (long long)l->start.step,
-                 (long long)total);
+    const bool over = l->start.step >= total || patience_over(l);
+    if (over && !(l->start.eval_due && l->s->eval)) {
+        log_info("nothing to do: the run already has %lld of %lld steps%s",
+                 (long long)l->start.step, (long long)total,
+                 patience_over(l) ? ", and train.patience ended it" : "");
         return OK;
     }
     /* the others first: rank 0 changes the folder */

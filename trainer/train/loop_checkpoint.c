@@ -72,6 +72,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .dataset_images = s->plan.images,
                             .norm_images = norm_images(s),
                             .best_top1 = l->checkpoint.best_top1,
+                            .stale = l->checkpoint.stale,
                             .eval_due = eval_due,
                             .lr_factor = l->rollback.lr_factor,
                             .rollbacks = l->rollback.count,
@@ -191,8 +192,10 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     l->start.resumed = true;
     l->start.step = resume_step(l, meta);
     l->start.step_offset = meta->step - l->start.step;
-    if (own)
-        l->checkpoint.best_top1 = meta->best_top1; /* another run's best is not in this folder */
+    if (own) { /* another run's best is not in this folder */
+        l->checkpoint.best_top1 = meta->best_top1;
+        l->checkpoint.stale = meta->stale;
+    }
     l->start.eval_due = own && meta->eval_due;
     l->start.own = own;
     l->rollback = (LoopRollback){ .count = meta->rollbacks,
@@ -272,11 +275,12 @@ static Status start_averages(Loop *l)
 Status loop_checkpoint_resume(Loop *l)
 {
     TRY(comm_agree(l->s->comm, loop_is_main(l) ? resume_on_main(l) : OK));
-    double carried[] = { l->start.resumed,          l->start.eval_due,
-                         (double)l->start.step,     (double)l->start.step_offset,
-                         l->checkpoint.best_top1,   l->start.own,
-                         (double)l->rollback.count, (double)l->rollback.diverged,
-                         (double)l->rollback.to,    l->rollback.lr_factor };
+    double carried[] = { l->start.resumed,           l->start.eval_due,
+                         (double)l->start.step,      (double)l->start.step_offset,
+                         l->checkpoint.best_top1,    l->start.own,
+                         (double)l->rollback.count,  (double)l->rollback.diverged,
+                         (double)l->rollback.to,     l->rollback.lr_factor,
+                         (double)l->checkpoint.stale };
     comm_broadcast(l->s->comm, carried, sizeof carried, 0, "resume position");
     l->start.resumed = carried[0] != 0;
     l->start.eval_due = carried[1] != 0;
@@ -284,6 +288,7 @@ Status loop_checkpoint_resume(Loop *l)
     l->start.step_offset = (int64_t)carried[3];
     l->checkpoint.best_top1 = carried[4];
     l->start.own = carried[5] != 0;
+    l->checkpoint.stale = (int64_t)carried[10];
     l->rollback =
         (LoopRollback){ (int64_t)carried[6], (int64_t)carried[7], (int64_t)carried[8], carried[9] };
     stepper_set_lr_factor(l->stepper, l->rollback.lr_factor);

@@ -28,6 +28,7 @@ typedef struct Loop {
         CheckpointWriter *writer; /* rank 0 only, as is the next */
         OnSave *on_save;          /* NULL without checkpoint.on_save */
         double best_top1;
+        int64_t stale; /* evaluations since then */
     } checkpoint;
     struct { /* what the run goes on from */
         int64_t step;

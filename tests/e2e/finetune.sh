@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# finetune.sh - what people use on folders of their own: data.dir, images held out by
+# data.val_split, balanced classes, early stopping. All of it is the same on any ranks and goes on
+# exactly where a run was stopped.
+source tests/e2e/lib/common.sh
+make_data "$SCRATCH/data" 8 3
+make_config
+data=$SCRATCH/data
+
+# ---- one folder of both sets ----
+train sets 1 "data.train=" "data.dir=$data" train.max_steps=1
+expect_text "data.dir" 1 "with 80 training and 30 validation images"
+train_fails both 64 "data.dir stands for data.train and data.val" 1 "data.train=$data/train" \
+    "data.dir=$data"
+
+# ---- held out ----
+split=(data.val_split=0.25 train.epochs=2 schedule.name=constant)
+train whole 1 "${split[@]}"
+expect_text "held out" 1 "with 60 training and 20 validation images"
+train parts 1 "${split[@]}" train.max_steps=3
+train parts 1 "${split[@]}"
+same "held out: in one piece and in two" whole parts
+expect "eval" 0 run 1 eval "$SCRATCH/whole" --checkpoint "$(latest whole)"
+expect_text "eval of held out images" 1 "of 20 images"
+expect "eval" 0 run 1 eval "$SCRATCH/whole" "data.val=$data/val"
+expect_text "eval of other images" 1 "of 30 images"
+run 1 pack "$data/train" "$SCRATCH/shards" > "$out" 2>&1 || broken_run "pack"
+train packed 1 "${split[@]}" "data.train=$SCRATCH/shards"
+same "held out of a folder and of shards" whole packed
+if have_mpi; then
+    train two 2 "${split[@]}" train.batch_per_rank=4 model.bn=frozen
+    train one 1 "${split[@]}" model.bn=frozen
+    near "held out: one rank and two" one two 1e-4
+fi
+train_fails beside 64 "data.val_split stands beside data.val" 1 "${split[@]}" "data.val=$data/val"
+train_fails formats 64 "format synthetic cannot be divided" 1 "${split[@]}" data.format=synthetic
+expect "inspect memory" 0 run 1 inspect memory "$SCRATCH/whole" data.train=nowhere
+
+# ---- balanced: nine classes of one image, one of eight ----
+cp -r "$data" "$SCRATCH/few"
+for class in "$SCRATCH"/few/train/*; do
+    [[ $class == */train/*0* ]] || find "$class" -name '*.jpg' | sort | tail -n +2 | xargs rm
+done
+few=("data.train=$SCRATCH/few/train" train.epochs=6 train.batch_per_rank=8 model.bn=frozen
+    schedule.name=constant log.every=1)
+train shuffled 1 "${few[@]}"
+train balanced 1 "${few[@]}" data.order=balanced
+cmp -s <(losses shuffled) <(losses balanced) && broken "data.order changes nothing"
+train pieces 1 "${few[@]}" data.order=balanced train.max_steps=5
+train pieces 1 "${few[@]}" data.order=balanced
+same "balanced: in one piece and in two" balanced pieces
+if have_mpi; then
+    train ranks 2 "${few[@]}" data.order=balanced train.batch_per_rank=4
+    near "balanced: one rank and two" balanced ranks 1e-4
+fi
+train_fails repeated 64 "data.order is balanced" 1 data.order=balanced data.repeated_augmentation=2
+
+# ---- early stopping: with a rate of next to nothing the first evaluation stays the best ----
+stop=("data.val=$data/val" train.epochs=9 train.patience=2 optimizer.lr=1e-30
+    optimizer.weight_decay=0 model.bn=frozen)
+evals()
+{
+    grep -c '"event": *"eval"' "$SCRATCH/$1/metrics.jsonl"
+}
+train early 1 "${stop[@]}"
+expect_text "early stopping" 1 "train.patience: 2 evaluations without one better than"
+[[ $(evals early) == 3 ]] || broken "$(evals early) evaluations, expected 3"
+train early 1 "${stop[@]}"
+expect_text "begun again" 1 "nothing to do: the run already has 30 of 90 steps, and train.patience"
+# stopped in between, it remembers how many were no better
+train late 1 "${stop[@]}" train.max_steps=20
+train late 1 "${stop[@]}"
+[[ $(latest late) == *00000030.safetensors ]] || broken "a resumed run ended at $(latest late)"
+train early 1 "${stop[@]}" train.patience=3
+[[ $(latest early) == *00000040.safetensors ]] || broken "more patience ended at $(latest early)"
+if have_mpi; then
+    train together 2 "${stop[@]}" train.batch_per_rank=4
+    [[ $(latest together) == *00000030.safetensors ]] ||
+        broken "two ranks ended at $(latest together)"
+fi
+train_fails idle 64 "train.patience needs evaluations" 1 train.patience=2
+exit "$failed"

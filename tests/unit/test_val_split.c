@@ -1,0 +1,175 @@
+/* test_val_split.c - data.val_split: which samples of a folder are held out; and data.dir. */
+#include "base/fs.h"
+#include "data/load/dataset.h"
+#include "tests/test.h"
+#include "tests/tools/data_tree.h"
+#include "trainer/config/config.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_BYTES = 1024, SAMPLES = 64 };
+
+static void write_sample(const char *class, int number)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/%03d.jpg", class, number);
+    tree_write(test_scratch(), path, "x", 1);
+}
+
+/* Classes of 1, 2, 10 and 41 samples. */
+static void write_tree(void)
+{
+    static const struct {
+        const char *name;
+        int samples;
+    } classes[] = { { "one", 1 }, { "pair", 2 }, { "ten", 10 }, { "wide", 41 } };
+    for (int c = 0; c < 4; c++)
+        for (int i = 0; i < classes[c].samples; i++) write_sample(classes[c].name, i);
+}
+
+static Status open_side(Dataset **out, DataRole role, double split, uint64_t seed)
+{
+    const DatasetOptions o = { .path = test_scratch(),
+                               .format = DATA_AUTO,
+                               .role = role,
+                               .val_split = split,
+                               .val_split_seed = seed };
+    return dataset_open(out, &o);
+}
+
+/* The names of a side, in its order; the count. */
+static int64_t names_of(char names[SAMPLES][NAME_BYTES], DataRole role, double split, uint64_t seed)
+{
+    Dataset *d = NULL;
+    CHECK_OK(open_side(&d, role, split, seed));
+    if (!d) return 0;
+    const int64_t images = dataset_images(d);
+    CHECK_INT(dataset_classes(d), 4); /* labels stay, also of classes without a sample here */
+    for (int64_t i = 0; i < images; i++) {
+        char *name = names[i];
+        dataset_describe_sample(d, i, name, NAME_BYTES);
+        char folder[64];
+        snprintf(folder, sizeof folder, "/%s/", dataset_class_name(d, dataset_label(d, i)));
+        CHECK(strstr(name, folder) != NULL);
+    }
+    dataset_close(d);
+    return images;
+}
+
+static int common(char a[SAMPLES][NAME_BYTES], int64_t a_count, char b[SAMPLES][NAME_BYTES],
+                  int64_t b_count)
+{
+    int same = 0;
+    for (int64_t i = 0; i < a_count; i++)
+        for (int64_t j = 0; j < b_count; j++) same += strcmp(a[i], b[j]) == 0;
+    return same;
+}
+
+static char train[SAMPLES][NAME_BYTES], val[SAMPLES][NAME_BYTES], other[SAMPLES][NAME_BYTES];
+
+TEST(each_class_gives_its_share)
+{
+    write_tree();
+    Dataset *d = NULL;
+    REQUIRE_OK(open_side(&d, DATA_VAL, 0.2, 0));
+    const int64_t want[] = { 0, 1, 2, 8 }; /* of 1, 2, 10, 41 */
+    for (int c = 0; c < 4; c++) CHECK_INT(dataset_class_images(d, c), want[c]);
+    dataset_close(d);
+    const int64_t trained = names_of(train, DATA_TRAIN, 0.2, 0),
+                  held = names_of(val, DATA_VAL, 0.2, 0);
+    CHECK_INT(trained, 54 - 11);
+    CHECK_INT(held, 11);
+    CHECK_INT(common(train, trained, val, held), 0);
+    /* never all of a class */
+    CHECK_INT(names_of(other, DATA_TRAIN, 0.99, 0), 4);
+}
+
+TEST(the_seed_and_names_alone_decide)
+{
+    write_tree();
+    const int64_t held = names_of(val, DATA_VAL, 0.2, 0);
+    CHECK_INT(common(val, held, other, names_of(other, DATA_VAL, 0.2, 0)), held);
+    CHECK(common(val, held, other, names_of(other, DATA_VAL, 0.2, 1)) < held);
+    /* a larger share holds out the same ones and more */
+    CHECK_INT(common(val, held, other, names_of(other, DATA_VAL, 0.5, 0)), held);
+    /* new files move at most so many as come to be held out */
+    for (int i = 41; i < 45; i++) write_sample("wide", i);
+    CHECK(common(val, held, other, names_of(other, DATA_VAL, 0.2, 0)) >= held - 2);
+}
+
+TEST(ranks_that_get_the_index_have_the_same_side)
+{
+    write_tree();
+    Dataset *d = NULL, *received = NULL;
+    size_t bytes = 0;
+    REQUIRE_OK(open_side(&d, DATA_VAL, 0.2, 5));
+    const void *index = dataset_index(d, &bytes);
+    const DatasetOptions o = { .path = test_scratch(),
+                               .format = DATA_AUTO,
+                               .role = DATA_VAL,
+                               .val_split = 0.2,
+                               .val_split_seed = 5 };
+    REQUIRE_OK(dataset_open_by_index(&received, &o, index, bytes));
+    REQUIRE(dataset_images(received) == dataset_images(d));
+    for (int64_t i = 0; i < dataset_images(d); i++) {
+        dataset_describe_sample(d, i, val[0], NAME_BYTES);
+        dataset_describe_sample(received, i, other[0], NAME_BYTES);
+        CHECK_STR(other[0], val[0]);
+        CHECK_INT(dataset_label(received, i), dataset_label(d, i));
+    }
+    dataset_close(received);
+    dataset_close(d);
+}
+
+TEST(what_cannot_be_divided_is_refused)
+{
+    Dataset *d = NULL;
+    write_sample("a", 0);
+    write_sample("b", 0);
+    CHECK_STATUS(open_side(&d, DATA_VAL, 0.5, 0), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "no class has two images");
+    const DatasetOptions o = {
+        .format = DATA_SYNTHETIC, .synthetic_images = 8, .synthetic_classes = 2, .val_split = 0.5
+    };
+    CHECK_STATUS(dataset_open(&d, &o), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "format synthetic cannot be divided by data.val_split");
+}
+
+/* ---- the keys ---- */
+
+/* Loads text as a file with --set a and b (NULL: none); want: the two folders, or part of the
+ * sentence that refuses. */
+static void check_sets(const char *text, const char *a, const char *b, const char *want_train,
+                       const char *want_val)
+{
+    char path[512];
+    Config *c = NULL;
+    const char *const sets[] = { a, b };
+    snprintf(path, sizeof path, "%s.yaml", test_scratch());
+    CHECK_OK(fs_write_atomic(path, text, strlen(text)));
+    Status status = config_load(&c, path, sets, a ? b ? 2 : 1 : 0);
+    CHECK_STATUS(status, want_val ? OK : ERR_USAGE);
+    if (status != OK) CHECK_CONTAINS(status_message(), want_train);
+    if (status == OK) {
+        CHECK_STR(c->data.train, want_train);
+        CHECK_STR(c->data.val, want_val);
+        CHECK_STR(c->data.dir, "");
+    }
+    config_destroy(c);
+    remove(path);
+}
+
+TEST(dir_stands_for_two_folders)
+{
+    check_sets("data: {dir: d}\n", NULL, NULL, "d/train", "d/val");
+    check_sets("data: {dir: d, val_split: 0.1}\n", NULL, NULL, "d", "");
+    check_sets("data: {dir: d}\n", "data.train=t", NULL, "t", "d/val");
+    check_sets("data: {dir: d}\n", "data.val=", NULL, "d/train", "");
+    check_sets("data: {train: t, val: v}\n", "data.dir=d", NULL, "d/train", "d/val");
+    check_sets("data: {dir: d, val: v}\n", NULL, NULL, "data.dir stands for data.train and", NULL);
+    check_sets("train: {seed: 1}\n", "data.dir=d", "data.train=t", "--set: data.dir stands for",
+               NULL);
+    check_sets("data: {train: t, val: v}\n", "data.val_split=0.1", NULL, "stands beside data.val",
+               NULL);
+    check_sets("data: {train: t, val_split: 0.1}\n", "data.val=v", NULL, "t", "v");
+}
