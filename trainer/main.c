@@ -35,6 +35,8 @@ static const CmdRow commands[] = {
     { "scale", cmd_scale, "CONFIG|RUN [key=value]...",
       "measure how epoch time changes with the number of ranks" },
     { "report", cmd_report_runs, "RUN... [--out FILE]", "write a page about runs, with plots" },
+    { "find-lr", cmd_find_lr, "CONFIG|RUN [--steps N] [key=value]...",
+      "show how high a learning rate may be" },
     { "bench", cmd_bench, "decode|loader|step|allreduce [CONFIG|RUN]",
       "measure one part by itself" },
     { "index", cmd_index, "DIR [--out FILE] [--check]",

@@ -78,5 +78,23 @@ if have_mpi; then
     [[ $(latest together) == *00000030.safetensors ]] ||
         broken "two ranks ended at $(latest together)"
 fi
+# ---- how high the rate may be ----
+settings rates model.name=mlp
+expect "find-lr" 0 run 1 find-lr "${sets[@]}" --steps 40 --csv "$SCRATCH/rates.csv"
+expect_text "find-lr" 1 "a tenth of that is a good start"
+expect_text "find-lr" 1 "optimizer.lr="
+[[ $(wc -l < "$SCRATCH/rates.csv") -gt 20 ]] || broken_run "few steps were taken"
+[[ ! -e $SCRATCH/rates ]] || broken "find-lr has made a run folder"
+expect "find-lr from above" 0 run 1 find-lr "${sets[@]}" --steps 40 --from 100 --to 1000
+expect_text "find-lr from above" 1 "the loss never fell"
+# the first step has the weights and the images of a run
+train first 1 model.name=mlp train.max_steps=1 log.every=1
+[[ $(sed -n 2p "$SCRATCH/rates.csv" | cut -d, -f3 | cut -c1-6) == \
+   $(losses first | head -1 | grep -oE '[0-9]+\.[0-9]+' | cut -c1-6) ]] ||
+    broken "the first loss is $(sed -n 2p "$SCRATCH/rates.csv"), of a run $(losses first | head -1)"
+if have_mpi; then
+    expect "find-lr on two" 0 run 2 find-lr "${sets[@]}" --set train.batch_per_rank=4 --steps 5
+fi
+expect_error "find-lr" 64 "--to 1 is not above --from 2" 1 find-lr "${sets[@]}" --from 2 --to 1
 train_fails idle 64 "train.patience needs evaluations" 1 train.patience=2
 exit "$failed"

@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include <string.h>
 
-#define ROWS_MAX 16
+#define ROWS_MAX 24
 
 Status cmd_silence(Status status)
 {

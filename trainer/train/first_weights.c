@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "models/whiten.h"
+#include "trainer/files/weights.h"
 #include "trainer/session/augment_options.h"
 
 typedef struct Measured {
@@ -22,7 +23,7 @@ static int next_measured(const Session *s, int index)
 
 bool first_weights_needed(const Session *s)
 {
-    return next_measured(s, 0) >= 0;
+    return s->config->model.init[0] || next_measured(s, 0) >= 0;
 }
 
 static void take(void *cookie, const uint8_t *pixels)
@@ -55,8 +56,25 @@ static Status whiten(const Session *s, int index)
     return status == OK ? OK : fail_note(status, "%s", s->config->data.train);
 }
 
+static Status restore(const Session *s, const char *path)
+{
+    SafeFile *file = NULL;
+    bool new_head = false;
+    Status status = safetensors_open(&file, path);
+    if (status == OK)
+        status = weights_restore(s->executor, program_graph(s->first),
+                                 model_find(s->config->model.name), file, path, true, &new_head);
+    safetensors_close(file);
+    if (status != OK) return fail_note(status, "model.init");
+    log_info("weights from %s%s", path,
+             new_head ? "; the last layer, of another number of classes there, starts afresh" : "");
+    return OK;
+}
+
 Status first_weights_make(const Session *s)
 {
+    const char *path = s->config->model.init;
+    if (path[0]) return restore(s, path);
     for (int i = next_measured(s, 0); i >= 0; i = next_measured(s, i + 1)) TRY(whiten(s, i));
     return OK;
 }

@@ -1,12 +1,13 @@
-/* first_weights.h - first values of parameters that are made of the training images (INIT_WHITEN),
- * when a run begins that has no weights yet. */
+/* first_weights.h - the weights that a new run begins with, where they are not drawn: those of
+ * model.init, or parameters that are made of the training images (INIT_WHITEN). */
 #ifndef CONVOY_TRAINER_TRAIN_FIRST_WEIGHTS_H
 #define CONVOY_TRAINER_TRAIN_FIRST_WEIGHTS_H
 #include "trainer/session/session.h"
 
-bool first_weights_needed(const Session *s); /* the network has such parameters; all ranks alike */
-/* On rank 0, after session_commit(): from FIRST_WEIGHTS_IMAGES training images, taken from all over
- * the set and shown as in evaluation. To be broadcast. */
+/* Parameters are whitened by so many training images, taken from all over the set and shown as in
+ * evaluation. */
 enum { FIRST_WEIGHTS_IMAGES = 5000 };
+bool first_weights_needed(const Session *s); /* some are not drawn; all ranks alike */
+/* On rank 0, after session_commit(); to be broadcast where they are needed. */
 Status first_weights_make(const Session *s);
 #endif

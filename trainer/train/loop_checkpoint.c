@@ -209,25 +209,6 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     return runlog_resume(l->log, l->start.step, path, changed->text ? changed->text : "");
 }
 
-/* A new run's first weights, where they are not drawn: of a file, or made of the images. */
-static Status start_from_weights(Loop *l)
-{
-    const Session *s = l->s;
-    const char *path = s->config->model.init;
-    SafeFile *file = NULL;
-    bool new_head = false;
-    if (path[0] == '\0') return first_weights_make(s);
-    Status status = safetensors_open(&file, path);
-    if (status == OK)
-        status = weights_restore(s->executor, program_graph(s->first),
-                                 model_find(s->config->model.name), file, path, true, &new_head);
-    safetensors_close(file);
-    if (status != OK) return fail_note(status, "model.init");
-    log_info("weights from %s%s", path,
-             new_head ? "; the last layer, of another number of classes there, starts afresh" : "");
-    return OK;
-}
-
 /* Rank 0 reads. */
 static Status resume_on_main(Loop *l)
 {
@@ -238,7 +219,7 @@ static Status resume_on_main(Loop *l)
     StrBuf changed = { 0 };
     Status status = find_resume(l, &file, &meta, &path, &own);
     if (status == OK && file) status = take_checkpoint(l, file, &meta, path, own, &changed);
-    else if (status == OK) status = start_from_weights(l);
+    else if (status == OK) status = first_weights_make(l->s);
     safetensors_close(file);
     str_free(&changed);
     mem_free(path);
@@ -293,8 +274,7 @@ Status loop_checkpoint_resume(Loop *l)
         (LoopRollback){ (int64_t)carried[6], (int64_t)carried[7], (int64_t)carried[8], carried[9] };
     stepper_set_lr_factor(l->stepper, l->rollback.lr_factor);
     stepper_set_step_offset(l->stepper, l->start.step_offset);
-    const bool drawn = l->s->config->model.init[0] == '\0' && !first_weights_needed(l->s);
-    if (l->start.resumed || !drawn) TRY(session_broadcast(l->s));
+    if (l->start.resumed || first_weights_needed(l->s)) TRY(session_broadcast(l->s));
     return l->start.resumed ? broadcast_optimizer(l) : start_averages(l);
 }
 
