@@ -78,6 +78,33 @@ if have_mpi; then
     [[ $(latest together) == *00000030.safetensors ]] ||
         broken "two ranks ended at $(latest together)"
 fi
+# ---- a page about an evaluation ----
+gallery()
+{
+    expect "gallery on $1" 0 run "$1" eval "$SCRATCH/whole" "data.val=$data/val" \
+        --checkpoint "$(latest whole)" --gallery "$SCRATCH/$1.html" --per-class "$SCRATCH/$1.csv"
+}
+gallery 1
+for text in "Evaluation of resnet20" "expected calibration error" "What is taken for what" \
+    "The surest mistakes" "</html>"; do
+    grep -qF "$text" "$SCRATCH/1.html" || broken "the page does not hold '$text'"
+done
+wrong=$(awk -F, 'NR > 1 { wrong += $3 - $4 } END { print wrong }' "$SCRATCH/1.csv")
+((wrong > 0)) || broken "no mistake to be shown"
+[[ $(grep -o 'src="data:image/png;base64,' "$SCRATCH/1.html" | wc -l) == "$wrong" ]] ||
+    broken "not every one of $wrong mistakes has its image"
+! grep -qiE '<script|https?://[^w]' "$SCRATCH/1.html" || broken "the page needs more than itself"
+if have_mpi; then
+    gallery 2
+    cmp -s "$SCRATCH/1.csv" "$SCRATCH/2.csv" || broken "two ranks count other images"
+    # captions, whose probabilities depend on the batch in the last bits
+    cmp -s <(grep -o '<br>is .*' "$SCRATCH/1.html" | sed 's/([^)]*)//' | sort) \
+        <(grep -o '<br>is .*' "$SCRATCH/2.html" | sed 's/([^)]*)//' | sort) ||
+        broken "two ranks show other mistakes"
+fi
+expect_error "a page that cannot be written" 74 "nowhere" 1 eval "$SCRATCH/whole" \
+    --gallery "$SCRATCH/nowhere/page.html"
+
 # ---- how high the rate may be ----
 settings rates model.name=mlp
 expect "find-lr" 0 run 1 find-lr "${sets[@]}" --steps 40 --csv "$SCRATCH/rates.csv"

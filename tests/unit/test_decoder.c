@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "data/decode/decoder.h"
 #include "data/decode/image.h"
+#include "data/decode/png_write.h"
 #include "tests/test.h"
 #include "tests/tools/image_write.h"
 #include "tests/tools/shapes.h"
@@ -149,6 +150,16 @@ TEST(png_colour_types_are_exact)
             (PngSettings){
                 .colour_type = 3, .bit_depth = 8, .palette = palette, .palette_entries = 3 }),
         want, 3, 0.0);
+}
+
+TEST(what_png_write_makes_is_read_back)
+{
+    File f;
+    fill_rgb();
+    REQUIRE_OK(png_write(&f.bytes, &f.size, source, WIDTH, HEIGHT, 3));
+    check_close(f, source, 3, 0);
+    REQUIRE_OK(png_write(&f.bytes, &f.size, source, WIDTH, HEIGHT, 1));
+    check_close(f, source, 1, 0);
 }
 
 TEST(not_an_image)

@@ -4,10 +4,10 @@
 #include "base/mem.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/cmd/command_run.h"
+#include "trainer/cmd/eval_tables.h"
 #include "trainer/files/run_source.h"
 #include "trainer/files/weights.h"
 #include "trainer/log/runlog.h"
-#include "trainer/report/csv.h"
 #include "trainer/session/session_open.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/train_state.h"
@@ -18,7 +18,8 @@
 static const char help[] =
     "usage: convoy eval RUN|CHECKPOINT|CONFIG [--checkpoint FILE] [--ema] [--raw] [--per-class "
     "FILE] [--confusion "
-    "FILE] [[--set] key=value]...\n\nEvaluates weights on data.val, each image exactly once on any "
+    "FILE] [--gallery FILE] [[--set] key=value]...\n\nEvaluates weights on data.val, each image "
+    "exactly once on any "
     "number of ranks: of the folder of a run its best\ncheckpoint, or the latest; with CONFIG "
     "those of the run that it describes; with --checkpoint FILE a checkpoint of the\nsame model, "
     "or weights that torchvision or timm saved as safetensors. Prints the result and appends an "
@@ -29,7 +30,11 @@ static const char help[] =
     "(config section ema), or those trained; default: averaged ones where the\n                   "
     "   run has them, unless ema.best is false\n  --per-class FILE    writes "
     "a CSV file: images and accuracy of each class\n  --confusion FILE    writes a CSV file: how "
-    "often each class (row) was taken for which (column)\n  --set key=value     overrides a key of "
+    "often each class (row) was taken for which (column)\n  --gallery FILE      writes a page "
+    "(.html): "
+    "the surest mistakes with their images, what is taken for what,\n                      "
+    "precision, recall and F1 of classes, how far probabilities can be believed\n  --set key=value "
+    "    overrides a key of "
     "CONFIG; --set may be left out (convoy inspect config lists them)\n";
 
 /* Labels are positions among the classes: among others than the network learnt they mean something
@@ -106,90 +111,12 @@ static Status record(Comm *comm, const Config *c, const EvalRecord *r)
     return status;
 }
 
-/* ---- tables ---- */
-
-static const char *class_name(const Session *s, int64_t label)
-{
-    return label < dataset_classes(s->val) ? dataset_class_name(s->val, (int)label) : "";
-}
-
-/* Accuracy counts images that could not be decoded as wrong, as the sums over all classes do. */
-static void print_classes(const Session *s, const double *confusion, StrBuf *out)
-{
-    str_add(out, "label,class,images,correct,accuracy\n");
-    for (int64_t c = 0; c < s->classes; c++) {
-        const int64_t images =
-            c < dataset_classes(s->val) ? dataset_class_images(s->val, (int)c) : 0;
-        const double correct = confusion[c * s->classes + c];
-        str_printf(out, "%lld", (long long)c);
-        csv_text(out, class_name(s, c));
-        str_printf(out, ",%lld,%.0f,", (long long)images, correct);
-        if (images > 0) str_printf(out, "%.6f", correct / (double)images);
-        str_add(out, "\n");
-    }
-}
-
-static void print_confusion(const Session *s, const double *confusion, StrBuf *out)
-{
-    str_add(out, "class");
-    for (int64_t c = 0; c < s->classes; c++) csv_text(out, class_name(s, c));
-    for (int64_t row = 0; row < s->classes; row++) {
-        str_add(out, "\n");
-        csv_text(out, class_name(s, row));
-        for (int64_t c = 0; c < s->classes; c++)
-            str_printf(out, ",%.0f", confusion[row * s->classes + c]);
-    }
-    str_add(out, "\n");
-}
-
-static Status write_table(const Session *s, const double *confusion, const char *path,
-                          void (*print)(const Session *s, const double *confusion, StrBuf *out))
-{
-    StrBuf text = { 0 };
-    if (!path || s->comm->rank != 0) return OK;
-    print(s, confusion, &text);
-    Status status = text.failed ? ERR_MEMORY : fs_write_atomic(path, text.text, text.length);
-    str_free(&text);
-    return status;
-}
-
-static const struct {
-    const char *option;
-    void (*print)(const Session *s, const double *confusion, StrBuf *out);
-} tables[] = { { "--per-class", print_classes }, { "--confusion", print_confusion } };
-enum { TABLES = sizeof tables / sizeof tables[0] };
-
-static bool wants_tables(const Args *args)
-{
-    bool wanted = false;
-    for (int i = 0; i < TABLES; i++) wanted = wanted || args_value(args, tables[i].option);
-    return wanted;
-}
-
-/* A name that cannot be written to is said before the work, not after it. */
-static Status check_tables(const Args *args)
-{
-    for (int i = 0; i < TABLES; i++) {
-        const char *path = args_value(args, tables[i].option);
-        if (path) TRY(fs_check_writable(path));
-    }
-    return OK;
-}
-
-static Status write_tables(const Session *s, const Args *args, const double *confusion)
-{
-    Status status = OK;
-    for (int i = 0; i < TABLES && status == OK; i++)
-        status = write_table(s, confusion, args_value(args, tables[i].option), tables[i].print);
-    return comm_agree(s->comm, status);
-}
-
-/* counts: [classes * classes] of zeros; NULL where no tables are wanted. */
+/* images: NULL where nobody asks for them. */
 static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMeta *meta,
-                               double *counts)
+                               EvalImage *images)
 {
     EvalResult r;
-    TRY(counts ? evaluate_confusion(s, &r, counts) : evaluate(s, &r));
+    TRY(images ? evaluate_images(s, &r, images) : evaluate(s, &r));
     EvalRecord e = { .epoch = epoch_of(meta),
                      .step = meta->run_step,
                      .epochs = meta->dataset_images > 0
@@ -208,24 +135,25 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
         log_warning("%s: the loss is no finite number: its weights or statistics are no good",
                     args->checkpoint);
     TRY(record(s->comm, s->config, &e));
-    return counts ? write_tables(s, args, counts) : OK;
+    if (!images) return OK;
+    return comm_agree(s->comm, s->comm->rank == 0 ? eval_tables_write(s, args, &r, images) : OK);
 }
 
 static Status evaluate_file(Session *s, const Args *args)
 {
     CheckpointMeta meta = { 0 };
-    double *counts = NULL;
+    EvalImage *images = NULL;
     WeightsChoice which;
     TRY(args_weights(args, &which));
     TRY(session_commit(s));
     TRY(comm_agree(s->comm,
                    s->comm->rank == 0 ? load_weights(s, args->checkpoint, which, &meta) : OK));
     TRY(session_broadcast(s));
-    const bool tables_wanted = wants_tables(args);
-    if (tables_wanted) counts = mem_calloc((size_t)(s->classes * s->classes), sizeof *counts);
-    Status status = comm_agree(s->comm, counts || !tables_wanted ? OK : ERR_MEMORY);
-    if (status == OK) status = evaluate_and_say(s, args, &meta, counts);
-    mem_free(counts);
+    const bool wanted = eval_tables_wanted(args);
+    if (wanted) images = mem_alloc((size_t)dataset_images(s->val) * sizeof *images);
+    Status status = comm_agree(s->comm, images || !wanted ? OK : ERR_MEMORY);
+    if (status == OK) status = evaluate_and_say(s, args, &meta, images);
+    mem_free(images);
     return status;
 }
 
@@ -250,7 +178,7 @@ static Status work(Comm *comm, Config *c, const Args *args)
     Args own = *args;
     char *path = NULL;
     device_forget(c);
-    TRY(comm_agree(comm, comm->rank == 0 ? check_tables(args) : OK));
+    TRY(comm_agree(comm, comm->rank == 0 ? eval_tables_check(args) : OK));
     TRY(comm_agree(comm, comm->rank == 0 ? choose_checkpoint(&path, c, args) : OK));
     own.checkpoint = path ? path : ""; /* rank 0 reads it */
     Status status = session_open(&session, c, comm, SESSION_EVAL);

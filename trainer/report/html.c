@@ -20,7 +20,9 @@ static const char style[] =
     "#888;white-space:normal;vertical-align:bottom}\nth.text,td.text{text-align:left}\ntd.text{"
     "white-space:normal;min-width:3em;overflow-wrap:anywhere}\nul{margin:.4em "
     "0;padding-left:1.3em}\npre{background:#f5f5f5;padding:.8em;overflow-x:auto;font-size:.85em}"
-    "\nsummary{cursor:pointer}\n@media "
+    "\nsummary{cursor:pointer}\n.pictures{display:flex;flex-wrap:wrap;gap:12px}\nfigure{margin:0;"
+    "width:160px;font-size:.8em;overflow-wrap:anywhere}\nfigure img{width:160px;image-rendering:"
+    "pixelated}\n@media "
     "print{.plots svg{max-width:48%}}\n";
 
 /* Okabe and Ito's colours, which colour-blind readers tell apart, without the yellow that white
@@ -148,4 +150,29 @@ void html_swatch(StrBuf *out, int k)
         "stroke-width=\"3\" stroke-dasharray=\"%s\"/><text x=\"31\" y=\"12\" font-size=\"13\" "
         "fill=\"%s\">%d</text></svg></td>",
         k + 1, html_colour(k), html_dashes(k), html_colour(k), k + 1);
+}
+
+/* RFC 4648. */
+static void add_base64(StrBuf *out, const uint8_t *b, size_t count)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < count; i += 3) {
+        const size_t n = count - i < 3 ? count - i : 3;
+        uint32_t word = (uint32_t)b[i] << 16;
+        if (n > 1) word |= (uint32_t)b[i + 1] << 8;
+        if (n > 2) word |= b[i + 2];
+        char four[4];
+        for (size_t k = 0; k < 4; k++) four[k] = k <= n ? letters[word >> (18 - 6 * k) & 63] : '=';
+        str_add_n(out, four, sizeof four);
+    }
+}
+
+void html_picture(StrBuf *out, const uint8_t *png, size_t bytes, const char *alt)
+{
+    str_add(out, "<img alt=\"");
+    html_text(out, alt);
+    str_add(out, "\" src=\"data:image/png;base64,");
+    add_base64(out, png, bytes);
+    str_add(out, "\">");
 }

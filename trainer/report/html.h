@@ -7,6 +7,7 @@
 #ifndef CONVOY_TRAINER_REPORT_HTML_H
 #define CONVOY_TRAINER_REPORT_HTML_H
 #include "base/str.h"
+#include <stdint.h>
 
 void html_begin(StrBuf *out, const char *title);
 void html_end(StrBuf *out);
@@ -26,6 +27,9 @@ void html_number(StrBuf *out, double value, int digits);
 void html_whole(StrBuf *out, int64_t value); /* -1: a dash */
 void html_row_end(StrBuf *out);
 void html_table_end(StrBuf *out);
+
+/* A PNG file, in the page itself; alt says in words what it shows. */
+void html_picture(StrBuf *out, const uint8_t *png, size_t bytes, const char *alt);
 
 /* The colour of series k, and how its line is broken ("none" or lengths): different for 28
  * series. */

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "trainer/guard/signals.h"
 #include <math.h>
+#include <string.h>
 
 #define AGREE_BATCHES 8 /* so soon all ranks hear of an error, or of a request to stop */
 
@@ -18,50 +19,51 @@ static void add_batch(double sums[SUM_COUNT], const double *stats, int64_t bad)
     sums[SUM_BAD] += (double)bad;
 }
 
-/* Where the confusion of a batch is read into. */
-typedef struct Confusion {
-    double *counts; /* [classes * classes]; NULL: nobody asks */
-    float *logits;
+/* Where what is said of each image goes. */
+typedef struct Details {
+    EvalImage *images; /* of the whole set, zero where another rank's; NULL: nobody asks */
+    int64_t next, end; /* positions of this rank that are not yet read */
+    float *logits;     /* of a batch, all views */
     int32_t *labels;
-} Confusion;
+} Details;
 
-/* The first of the largest logits, which are the mean of those of an image's views; -1 where none
- * is a number. */
-static int64_t best_class(const float *logits, int64_t classes, int64_t view_stride, int views)
+/* The logits of an image are the mean of those of its views, and the first of the largest says the
+ * class, counted from 1 so that 0 is none. */
+static EvalImage judge(float *logits, int64_t classes, int64_t view_stride, int views,
+                       int32_t label)
 {
     int64_t best = -1;
-    float largest = -INFINITY;
+    double sum = 0;
     for (int64_t c = 0; c < classes; c++) {
         float mean = 0;
         for (int v = 0; v < views; v++)
             mean += op_input_view_weight(views, v) * logits[c + v * view_stride];
-        if (mean > largest) {
-            largest = mean;
-            best = c;
-        }
+        logits[c] = mean;
+        if (mean > (best < 0 ? -INFINITY : logits[best])) best = c;
     }
-    return best;
+    if (best < 0) return (EvalImage){ 0 };
+    for (int64_t c = 0; c < classes; c++) sum += exp((double)(logits[c] - logits[best]));
+    return (EvalImage){ (double)best + 1, 1 / sum,
+                        exp((double)(logits[label] - logits[best])) / sum };
 }
 
-static Status add_confusion(Session *s, const PrefetchInput *input, Confusion *c)
+static Status add_details(Session *s, const PrefetchInput *input, Details *d)
 {
     const Graph *g = program_graph(s->eval);
     const OpTensor *logits = program_tensor(s->eval, graph_logits(g));
     OpTensor labels = *program_tensor(s->eval, graph_input(g, "labels"));
     const int64_t batch = labels.desc.dims[0], classes = logits->desc.dims[1];
     labels.data = (void *)(uintptr_t)input->labels;
-    TRY(s->backend->v->export_tensor(s->backend, logits, c->logits));
-    TRY(s->backend->v->export_tensor(s->backend, &labels, c->labels));
-    for (int64_t n = 0; n < batch; n++) {
-        if (c->labels[n] < 0) continue;
-        const int64_t best = best_class(c->logits + n * classes, classes, batch * classes,
-                                        (int)(logits->desc.dims[0] / batch));
-        if (best >= 0) c->counts[c->labels[n] * classes + best]++;
-    }
+    TRY(s->backend->v->export_tensor(s->backend, logits, d->logits));
+    TRY(s->backend->v->export_tensor(s->backend, &labels, d->labels));
+    for (int64_t n = 0; n < batch && d->next < d->end; n++, d->next++)
+        if (d->labels[n] >= 0)
+            d->images[d->next] = judge(d->logits + n * classes, classes, batch * classes,
+                                       (int)(logits->desc.dims[0] / batch), d->labels[n]);
     return OK;
 }
 
-static Status evaluate_batch(Session *s, double sums[SUM_COUNT], Confusion *confusion, bool *more)
+static Status evaluate_batch(Session *s, double sums[SUM_COUNT], Details *details, bool *more)
 {
     PrefetchInput input;
     Event *end;
@@ -71,8 +73,8 @@ static Status evaluate_batch(Session *s, double sums[SUM_COUNT], Confusion *conf
     RunOptions o = { .slot = input.slot, .images = input.images, .labels = input.labels };
     Status status = executor_issue(s->executor, s->eval, &o);
     /* while the slot, and with it the labels, is still this batch's */
-    if (status == OK && confusion->counts) status = executor_wait(s->executor);
-    if (status == OK && confusion->counts) status = add_confusion(s, &input, confusion);
+    if (status == OK && details->images) status = executor_wait(s->executor);
+    if (status == OK && details->images) status = add_details(s, &input, details);
     Status done = prefetch_done(s->eval_input);
     if (status == OK) status = done;
     if (status == OK) status = prefetch_mark(s->eval_input, &end);
@@ -83,12 +85,11 @@ static Status evaluate_batch(Session *s, double sums[SUM_COUNT], Confusion *conf
 }
 
 /* Agreed on every few batches, of which all ranks have as many. status: that of getting ready. */
-static Status evaluate_batches(Session *s, double sums[SUM_COUNT], Confusion *confusion,
-                               Status status)
+static Status evaluate_batches(Session *s, double sums[SUM_COUNT], Details *details, Status status)
 {
     bool more = true;
     for (int64_t batches = 1; more; batches++) {
-        if (status == OK) status = evaluate_batch(s, sums, confusion, &more);
+        if (status == OK) status = evaluate_batch(s, sums, details, &more);
         if (status == OK && more && batches % AGREE_BATCHES != 0) continue;
         if (status == OK && more && signals_stop_requested())
             status = fail(ERR_STOPPED, "stopped as asked during an evaluation, which the same "
@@ -99,27 +100,28 @@ static Status evaluate_batches(Session *s, double sums[SUM_COUNT], Confusion *co
 }
 
 /* Agreed. */
-static Status evaluate_share(Session *s, double sums[SUM_COUNT], Confusion *confusion)
+static Status evaluate_share(Session *s, double sums[SUM_COUNT], Details *details)
 {
     Loader *loader = NULL;
     LoaderOptions options = session_loader_options(s, DATA_VAL);
     prefetch_loader_options(s->eval_input, &options);
     Status status = loader_create(&loader, s->val, &options);
     if (status == OK) status = prefetch_attach(s->eval_input, loader);
-    status = evaluate_batches(s, sums, confusion, status);
+    status = evaluate_batches(s, sums, details, status);
     Status detached = loader ? prefetch_attach(s->eval_input, NULL) : OK;
     loader_destroy(loader);
     return status == OK ? comm_agree(s->comm, detached) : status;
 }
 
-static Status evaluate_all(Session *s, EvalResult *out, Confusion *confusion)
+static Status evaluate_all(Session *s, EvalResult *out, Details *details)
 {
     double sums[SUM_COUNT] = { 0 };
-    TRY(evaluate_share(s, sums, confusion));
+    TRY(evaluate_share(s, sums, details));
     comm_allreduce(s->comm, sums, SUM_COUNT, COMM_F64, COMM_SUM, "evaluation sums");
-    if (confusion->counts)
-        comm_allreduce(s->comm, confusion->counts, (size_t)(s->classes * s->classes), COMM_F64,
-                       COMM_SUM, "confusion");
+    if (details->images)
+        comm_allreduce(s->comm, details->images,
+                       (size_t)dataset_images(s->val) * sizeof *details->images / sizeof(double),
+                       COMM_F64, COMM_SUM, "evaluated images");
     double images = sums[SUM_DECODED] + sums[SUM_BAD];
     if ((int64_t)images != dataset_images(s->val)) { /* the same on all ranks */
         return fail(ERR_INTERNAL, "evaluation counted %.0f of %lld images", images,
@@ -135,20 +137,25 @@ static Status evaluate_all(Session *s, EvalResult *out, Confusion *confusion)
 
 Status evaluate(Session *s, EvalResult *out)
 {
-    Confusion none = { .counts = NULL };
+    Details none = { .images = NULL };
     return evaluate_all(s, out, &none);
 }
 
-Status evaluate_confusion(Session *s, EvalResult *out, double *confusion)
+Status evaluate_images(Session *s, EvalResult *out, EvalImage *images)
 {
     const int64_t rows =
         program_tensor(s->eval, graph_logits(program_graph(s->eval)))->desc.dims[0];
-    Confusion c = { .counts = confusion,
-                    .logits = mem_alloc((size_t)(rows * s->classes) * sizeof(float)),
-                    .labels = mem_alloc((size_t)rows * sizeof(int32_t)) };
-    Status status = comm_agree(s->comm, c.logits && c.labels ? OK : ERR_MEMORY);
-    if (status == OK) status = evaluate_all(s, out, &c);
-    mem_free(c.logits);
-    mem_free(c.labels);
+    const int64_t count = dataset_images(s->val), rank = s->comm->rank, world = s->comm->world;
+    Details d = { .images = images,
+                  .next = count * rank / world, /* the loader's share of this rank */
+                  .end = count * (rank + 1) / world,
+                  .logits = mem_alloc((size_t)(rows * s->classes) * sizeof(float)),
+                  .labels = mem_alloc((size_t)rows * sizeof(int32_t)) };
+    memset(images, 0, (size_t)count * sizeof *images);
+    Status status = comm_agree(s->comm, d.logits && d.labels ? OK : ERR_MEMORY);
+    if (status == OK) status = evaluate_all(s, out, &d);
+    for (int64_t i = 0; i < count; i++) images[i].predicted -= 1;
+    mem_free(d.logits);
+    mem_free(d.labels);
     return status;
 }

@@ -13,8 +13,12 @@ typedef struct EvalResult {
 /* Collective: all ranks get the same result or the same error. Sums are exact (counts) or double
  * (loss), reduced once at the end. */
 Status evaluate(Session *s, EvalResult *out);
-/* The same, and how often images of a class (row) were taken for another (column): confusion
- * [classes * classes], zero before; whole numbers on all ranks. Images that could not be decoded
- * are in no row. */
-Status evaluate_confusion(Session *s, EvalResult *out, double *confusion);
+/* What the network says of one image. */
+typedef struct EvalImage {
+    double predicted;  /* its class; -1: it could not be decoded, or no logit is a number */
+    double confidence; /* the probability of that class */
+    double given;      /* the probability of the image's own class */
+} EvalImage;
+/* The same, and what it says of each image: images [dataset_images(s->val)], on all ranks. */
+Status evaluate_images(Session *s, EvalResult *out, EvalImage *images);
 #endif

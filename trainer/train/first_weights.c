@@ -26,9 +26,10 @@ bool first_weights_needed(const Session *s)
     return s->config->model.init[0] || next_measured(s, 0) >= 0;
 }
 
-static void take(void *cookie, const uint8_t *pixels)
+static void take(void *cookie, int64_t index, const uint8_t *pixels)
 {
     Measured *m = cookie;
+    (void)index;
     whiten_add(m->whiten, pixels, m->side, m->side, m->graph->mean, m->graph->std);
     m->images++;
 }
