@@ -83,7 +83,7 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 
 ROOMS := base base/process kernels kernels/ops kernels/cpu $(CUDA_ROOMS) models models/graph \
-         data $(wildcard data/*) trainer $(wildcard trainer/*)
+         data $(wildcard data/*) trainer $(wildcard trainer/*) trainer/cmd/bench
 LIB   := $(wildcard $(addsuffix /*.c,$(ROOMS))) $(EMU_SOURCES)
 LIB   := $(filter-out trainer/main.c $(CUDA_UNUSED),$(LIB))
 ifneq ($(MPI),1)

@@ -57,7 +57,7 @@ report "includes against the floors of the house"
 faces='
 ^models/graph/             ^(base/|models/graph/|kernels/(op[a-z_]*|tensor|dtype)[.]h$)
 ^models/                   ^(base/|models/[a-z_0-9]+[.]h$|models/graph/graph[.]h$)
-^trainer/cmd/(bench_decode|cmd_pack)[.]c$           ^(base|data|trainer)/
+^trainer/cmd/(bench/bench_decode|cmd_pack)[.]c$           ^(base|data|trainer)/
 ^trainer/session/(build_info[.]c|cache_share[.]h)$   ^(base|data|kernels|models|trainer)/
 ^trainer/monitor/event_file[.]c$                     ^(base|data|trainer)/
 ^trainer/                  ^((base|models|trainer)/|(data|kernels|kernels/ops)/[a-z_]+[.]h$)

@@ -7,8 +7,8 @@
  * f32 holds exactly. */
 #include "base/clock.h"
 #include "base/log.h"
-#include "trainer/cmd/bench.h"
-#include "trainer/cmd/bench_sums.h"
+#include "trainer/cmd/bench/bench.h"
+#include "trainer/cmd/bench/bench_sums.h"
 
 typedef struct Sum {
     BenchSums *sums;

@@ -1,6 +1,6 @@
 /* bench.h - the benchmarks behind convoy bench; each prints its own lines on rank 0. */
-#ifndef CONVOY_TRAINER_CMD_BENCH_H
-#define CONVOY_TRAINER_CMD_BENCH_H
+#ifndef CONVOY_TRAINER_CMD_BENCH_BENCH_H
+#define CONVOY_TRAINER_CMD_BENCH_BENCH_H
 #include "trainer/cmd/command_run.h"
 
 typedef struct BenchOptions {

@@ -1,8 +1,8 @@
 /* bench_sums.h - what the benchmarks of sums over ranks share: memory that is summed by what
  * training would sum gradients with. NCCL where every rank has a GPU of its own, else MPI on host
  * memory (where ranks share a GPU, that is what their gradients take too). */
-#ifndef CONVOY_TRAINER_CMD_BENCH_SUMS_H
-#define CONVOY_TRAINER_CMD_BENCH_SUMS_H
+#ifndef CONVOY_TRAINER_CMD_BENCH_BENCH_SUMS_H
+#define CONVOY_TRAINER_CMD_BENCH_BENCH_SUMS_H
 #include "trainer/session/session.h"
 
 typedef struct BenchSums { /* zero-initialise all but comm */

@@ -5,7 +5,7 @@
  * synthetic images stand in. */
 #include "base/log.h"
 #include "base/str.h"
-#include "trainer/cmd/bench.h"
+#include "trainer/cmd/bench/bench.h"
 #include "trainer/cmd/cmd.h"
 #include <stdio.h>
 #include <string.h>

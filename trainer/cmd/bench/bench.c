@@ -1,5 +1,5 @@
 /* bench.c - what the benchmarks share. */
-#include "trainer/cmd/bench.h"
+#include "trainer/cmd/bench/bench.h"
 #include "data/data.h"
 #include <stdlib.h>
 

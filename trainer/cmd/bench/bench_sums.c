@@ -1,5 +1,5 @@
 /* bench_sums.c - see bench_sums.h. */
-#include "trainer/cmd/bench_sums.h"
+#include "trainer/cmd/bench/bench_sums.h"
 #include "base/mem.h"
 
 #define PERIOD 7 /* of the values that are summed */

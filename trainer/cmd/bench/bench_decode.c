@@ -13,7 +13,7 @@
 #include "data/decode/decoder.h"
 #include "data/load/dataset_internal.h"
 #include "data/load/worker.h"
-#include "trainer/cmd/bench.h"
+#include "trainer/cmd/bench/bench.h"
 #include "trainer/session/augment_options.h"
 #include "trainer/session/session_open.h"
 #include <stdio.h>

@@ -13,7 +13,7 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "trainer/cmd/bench.h"
+#include "trainer/cmd/bench/bench.h"
 #include "trainer/session/session_open.h"
 #include <stdio.h>
 #include <string.h>

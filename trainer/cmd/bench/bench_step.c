@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "trainer/cmd/bench.h"
+#include "trainer/cmd/bench/bench.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include "trainer/train/evaluate.h"
