@@ -127,7 +127,7 @@ typedef struct DatasetOptions {
     DataFormat format;
     DataRole role;
     /* 0; or the share of each class that is held out (index_split.h): of the training set at path,
-     * DATA_VAL is those samples and DATA_TRAIN the others */
+     * DATA_VAL is those samples and DATA_TRAIN the others. Generated images are not divided */
     double val_split;
     uint64_t val_split_seed;
     int64_t synthetic_images; /* DATA_SYNTHETIC: how many */

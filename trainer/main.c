@@ -35,6 +35,8 @@ static const CmdRow commands[] = {
     { "scale", cmd_scale, "CONFIG|RUN [key=value]...",
       "measure how epoch time changes with the number of ranks" },
     { "report", cmd_report_runs, "RUN... [--out FILE]", "write a page about runs, with plots" },
+    { "preview", cmd_preview, "CONFIG|RUN --out FILE [key=value]...",
+      "write a page that shows what a run would be shown" },
     { "find-lr", cmd_find_lr, "CONFIG|RUN [--steps N] [key=value]...",
       "show how high a learning rate may be" },
     { "bench", cmd_bench, "decode|loader|step|allreduce [CONFIG|RUN]",

@@ -271,7 +271,7 @@ Status dataset_open(Dataset **out, const DatasetOptions *o)
     const SourceKind *kind = NULL;
     TRY(choose_kind(&kind, o));
     if (kind->scan) TRY(make_index(&index, kind, o));
-    if (o->val_split > 0) TRY(take_side(&index, kind, o));
+    if (o->val_split > 0 && kind != &source_synthetic) TRY(take_side(&index, kind, o));
     return open_with(out, kind, o, index);
 }
 

@@ -33,8 +33,11 @@ if have_mpi; then
     near "held out: one rank and two" one two 1e-4
 fi
 train_fails beside 64 "data.val_split stands beside data.val" 1 "${split[@]}" "data.val=$data/val"
-train_fails formats 64 "format synthetic cannot be divided" 1 "${split[@]}" data.format=synthetic
+train_fails formats 64 "format cifar cannot be divided" 1 "${split[@]}" data.format=cifar
 expect "inspect memory" 0 run 1 inspect memory "$SCRATCH/whole" data.train=nowhere
+expect_text "inspect memory" some "evaluation"
+expect "inspect config" 0 run 1 inspect config "$SCRATCH/whole"
+expect "bench step" 0 run 1 bench step "$SCRATCH/whole" --steps 1
 
 # ---- balanced: nine classes of one image, one of eight ----
 cp -r "$data" "$SCRATCH/few"
@@ -104,6 +107,30 @@ if have_mpi; then
 fi
 expect_error "a page that cannot be written" 74 "nowhere" 1 eval "$SCRATCH/whole" \
     --gallery "$SCRATCH/nowhere/page.html"
+
+# ---- what a run would be shown ----
+pictures() # FILE - one a line, without their names
+{
+    grep -o 'src="data:image/png;base64,[^"]*' "$1" | sort -u
+}
+settings shown "data.val=$data/train"
+plain=(--set data.augment=none --images 80)
+expect "preview" 0 run 1 preview "${sets[@]}" "${plain[@]}" --out "$SCRATCH/plain.html"
+for text in "Preview of resnet20" "10 classes of 8 to 8 training images" "10 steps of 8 images" \
+    "</svg>" "</html>"; do
+    grep -qF "$text" "$SCRATCH/plain.html" || broken "the preview does not hold '$text'"
+done
+# without augmentation training sees what evaluation does: 12 of the 80 come twice
+[[ $(grep -o '<img' "$SCRATCH/plain.html" | wc -l) == 92 &&
+   $(pictures "$SCRATCH/plain.html" | wc -l) == 80 ]] || broken "the images are others"
+expect "preview of erased ones" 0 run 1 preview "${sets[@]}" "${plain[@]}" \
+    --set data.random_erase=1 --out "$SCRATCH/erased.html"
+[[ $(pictures "$SCRATCH/erased.html" | wc -l) == 92 ]] || broken "not all images are erased"
+expect "preview of mixed ones" 0 run 1 preview "${sets[@]}" "${plain[@]}" \
+    --set data.mixup=1 --out "$SCRATCH/mixed.html"
+expect_error "preview" 64 "must end in .html" 1 preview "${sets[@]}" --out "$SCRATCH/page"
+grep -q ' %, .* %\|[0-9] % ' "$SCRATCH/mixed.html" || broken "no target says what was mixed"
+[[ ! -e $SCRATCH/shown ]] || broken "preview has made a run folder"
 
 # ---- how high the rate may be ----
 settings rates model.name=mlp

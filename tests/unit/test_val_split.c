@@ -128,11 +128,9 @@ TEST(what_cannot_be_divided_is_refused)
     write_sample("b", 0);
     CHECK_STATUS(open_side(&d, DATA_VAL, 0.5, 0), ERR_DATA);
     CHECK_CONTAINS(status_message(), "no class has two images");
-    const DatasetOptions o = {
-        .format = DATA_SYNTHETIC, .synthetic_images = 8, .synthetic_classes = 2, .val_split = 0.5
-    };
+    const DatasetOptions o = { .path = test_scratch(), .format = DATA_IDX, .val_split = 0.5 };
     CHECK_STATUS(dataset_open(&d, &o), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "format synthetic cannot be divided by data.val_split");
+    CHECK_CONTAINS(status_message(), "format idx cannot be divided by data.val_split");
 }
 
 /* ---- the keys ---- */

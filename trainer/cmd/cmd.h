@@ -13,6 +13,7 @@ Status cmd_train(int argc, char **argv);
 Status cmd_eval(int argc, char **argv);
 Status cmd_bench(int argc, char **argv);
 Status cmd_find_lr(int argc, char **argv);
+Status cmd_preview(int argc, char **argv);
 Status cmd_export(int argc, char **argv);
 Status cmd_predict(int argc, char **argv);
 Status cmd_inspect(int argc, char **argv);

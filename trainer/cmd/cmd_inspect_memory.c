@@ -80,13 +80,8 @@ static Status report_memory(Comm *comm, Config *c, const Args *args)
     Session session;
     uint8_t *properties = NULL;
     size_t bytes = 0;
-    static char synthetic[] = "held out";
     Config local = *c; /* shares its strings; only plain fields change */
-    if (!c->data.train || !fs_is_dir(c->data.train)) {
-        local.data.format = DATA_SYNTHETIC;
-        if (c->data.val_split > 0) local.data.val = synthetic;
-        local.data.val_split = 0;
-    }
+    if (!c->data.train || !fs_is_dir(c->data.train)) local.data.format = DATA_SYNTHETIC;
     if (gpu) TRY(comm_agree(comm, fs_read_limited(gpu, FS_TEXT_BYTES, &properties, &bytes)));
     local.device.properties = (const char *)properties;
     Status status = session_open_plan(&session, &local, comm, SESSION_TRAIN);
