@@ -4,10 +4,11 @@
 #include <string.h>
 
 /* As models/graph/fuse*.c offers them. */
-static const char *const names[] = { "statistics",        "prologue",
-                                     "block end",         "block end with shortcut",
-                                     "gradient",          "residual gradient",
-                                     "shortcut gradient", "epilogue" };
+static const char *const names[] = {
+    "statistics", "prologue",          "block end",         "block end with shortcut",
+    "gradient",   "residual gradient", "shortcut gradient", "epilogue",
+    "pool",       "pool gradient"
+};
 enum { NAMES = sizeof names / sizeof *names };
 
 static bool is_word(const char *text, size_t length, const char *name)

@@ -3,6 +3,7 @@
 #ifndef CONVOY_KERNELS_OP_NORM_H
 #define CONVOY_KERNELS_OP_NORM_H
 #include "kernels/op_act.h"
+#include "kernels/op_layer.h"
 
 /* frozen: running statistics, gamma and beta still train */
 typedef enum BatchNormMode { BN_TRAIN, BN_EVAL, BN_FROZEN, BN_MODE_COUNT } BatchNormMode;
@@ -88,4 +89,15 @@ enum { BN_APPLY_OUT_Y };
 /* OP_BN_BWD_APPLY: dx = a dz + b x + c, by the coefficients [3,C] of OP_CONV2D_BWD_DATA_NORM. */
 enum { BN_BWD_APPLY_IN_DZ, BN_BWD_APPLY_IN_X, BN_BWD_APPLY_IN_COEFFICIENTS };
 enum { BN_BWD_APPLY_OUT_DX };
+
+/* OP_BN_POOL, OP_BN_POOL_BWD: the largest of each window of OP_POOL2D over act(bn(x)), which is
+ * nowhere kept, with the bits as if it had been. Inputs: those of OP_BATCHNORM and, with index in
+ * the place of y, of OP_BATCHNORM_BWD. In training by this rank's statistics, with ReLU and without
+ * a residual: y and dy are of the pooling, x and dx of the norm. */
+enum { BN_POOL_OUT_Y, BN_POOL_OUT_SAVED, BN_POOL_OUT_INDEX };
+enum { BN_POOL_BWD_IN_INDEX = BN_BWD_IN_Y };
+typedef struct BnPoolAttr {
+    BatchNormAttr norm; /* first */
+    Pool2dAttr pool;    /* POOL_MAX */
+} BnPoolAttr;
 #endif

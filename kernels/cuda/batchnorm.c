@@ -4,6 +4,8 @@
  * All kernels of an instance work in one type, that of x: the compute type, or f32 where x came
  * from a linear layer. What lies in another type is cast into the workspace first.
  *
+ * OP_BN_POOL and OP_BN_POOL_BWD are the same but that y, and what reads dy, go through windows.
+ *
  * Where statistics are of several ranks each pass is an op of its own: OP_BN_SUMS and
  * OP_BN_BWD_SUMS make sums, by the same kernels, and the rest starts from their totals. */
 #include "kernels/cuda/batchnorm.h"
@@ -29,6 +31,7 @@ typedef struct OwnState {
 typedef struct ForwardState {
     OwnState own;
     BnForward kernel;
+    BnPool pool;
     BatchNormMode mode;
     Operand residual;
     size_t guess_at, statistics_at;
@@ -95,6 +98,18 @@ static void take_sums_workspace(OpInstance *op, ForwardState *s, const CudaView 
     s->guess_at = cuda_take_workspace(op, (size_t)x->cp * sizeof(float));
 }
 
+/* x (or dx) and y (or dy) are decided. */
+static Status prepare_pool(OpInstance *op, const OpTensor *x, const OpTensor *y, OpTensor *index,
+                           BnPool *out)
+{
+    const BnPoolAttr *attr = op->attr;
+    cuda_decide(cuda_backend(op), index, CUDA_NHWC, DTYPE_U8);
+    TRY(pool2d_make_shape(op, &attr->pool, x, y, &out->shape));
+    out->by_h = fast_div_make((uint32_t)out->shape.h);
+    return OK;
+}
+
+/* Of OP_BN_POOL too, whose attributes begin with those of the norm. */
 static Status forward_prepare(OpInstance *op)
 {
     const BatchNormAttr *attr = op->attr;
@@ -128,6 +143,8 @@ static Status forward_prepare(OpInstance *op)
         s->statistics_at = cuda_take_workspace(op, 2 * (size_t)v.cp * sizeof(float));
     if (attr->mode == BN_TRAIN && attr->ranks == 0) take_sums_workspace(op, s, &v);
     op->implementation = "bn_rows";
+    if (op->kind == OP_BN_POOL)
+        return prepare_pool(op, x, &op->out[BN_POOL_OUT_Y], &op->out[BN_POOL_OUT_INDEX], &s->pool);
     return OK;
 }
 
@@ -155,6 +172,7 @@ static BnMask choose_mask(const OpInstance *op)
     case ACT_NONE:
         return BN_MASK_NONE;
     case ACT_RELU:
+        if (op->kind == OP_BN_POOL_BWD) return BN_MASK_FROM_X;
         if (op->in[BN_BWD_IN_Y].desc.rank != 0) return BN_MASK_FROM_Y;
         ASSERT(op->out[BN_BWD_OUT_DRESIDUAL].desc.rank == 0); /* its shape inference demands y */
         return BN_MASK_FROM_X;
@@ -169,7 +187,7 @@ static BnMask choose_mask(const OpInstance *op)
     return BN_MASK_NONE;
 }
 
-/* Of OP_BN_BWD_SUMS too, which has sums in the place of dx. */
+/* Of OP_BN_BWD_SUMS too, which has sums in the place of dx, and of OP_BN_POOL_BWD. */
 static Status backward_prepare(OpInstance *op)
 {
     const bool sums = op->kind == OP_BN_BWD_SUMS;
@@ -202,6 +220,9 @@ static Status backward_prepare(OpInstance *op)
     take_parts(op, &k->grid, &v);
     s->means_at = cuda_take_workspace(op, 2 * (size_t)v.cp * sizeof(float));
     op->implementation = "bn_rows";
+    if (op->kind == OP_BN_POOL_BWD)
+        return prepare_pool(op, &op->out[BN_BWD_OUT_DX], &op->in[BN_BWD_IN_DY],
+                            &op->in[BN_POOL_BWD_IN_INDEX], &k->pool);
     return OK;
 }
 
@@ -247,6 +268,7 @@ static Status forward_bind(OpInstance *op)
     k->statistics = saved->desc.rank != 0 ? saved->data : cuda_workspace(op, s->statistics_at);
     k->guess = cuda_workspace(op, s->guess_at);
     k->totals = op->in[BN_IN_SUMS].desc.rank != 0 ? op->in[BN_IN_SUMS].data : NULL;
+    if (op->kind == OP_BN_POOL) s->pool.index = op->out[BN_POOL_OUT_INDEX].data;
     return s->mode == BN_TRAIN && !k->totals ? bind_parts(op, &k->parts, &k->grid) : OK;
 }
 
@@ -278,6 +300,7 @@ static Status backward_bind(OpInstance *op)
     k->dresidual =
         op->out[BN_BWD_OUT_DRESIDUAL].desc.rank != 0 ? op->out[BN_BWD_OUT_DRESIDUAL].data : NULL;
     k->means = cuda_workspace(op, s->means_at);
+    if (op->kind == OP_BN_POOL_BWD) k->pool.index = op->in[BN_POOL_BWD_IN_INDEX].data;
     return k->totals ? OK : bind_parts(op, &k->parts, &k->grid);
 }
 
@@ -299,6 +322,7 @@ static Status forward_run(OpInstance *op, Stream *stream)
     if (k->totals) TRY_CUDA(cuda_launch_batchnorm_totals(k, stream->stream));
     else if (s->mode == BN_TRAIN) TRY_CUDA(cuda_launch_batchnorm_statistics(k, stream->stream));
     else TRY_CUDA(cuda_launch_batchnorm_constant(k, stream->stream));
+    if (s->pool.index) return CUDA_STATUS(cuda_launch_batchnorm_pool(k, &s->pool, stream->stream));
     return CUDA_STATUS(cuda_launch_batchnorm_apply(k, stream->stream));
 }
 
@@ -369,10 +393,13 @@ void batchnorm_bwd_traffic(const OpInstance *op, OpTraffic *t)
     read_operand(&s->dy, of_dz, x, &t->in[BN_BWD_IN_DY], t);
     read_operand(&s->dy2, of_dz, x, &t->in[BN_BWD_IN_DY2], t);
     read_operand(&s->y, s->kernel.mask == BN_MASK_FROM_Y ? of_dz : 0, x, &t->in[BN_BWD_IN_Y], t);
+    if (op->kind == OP_BN_POOL_BWD) t->in[BN_POOL_BWD_IN_INDEX].reads = of_dz;
     if (sums) t->other_bytes += partials_moved(&s->kernel.grid, s->kernel.cp);
 }
 
 const OpImpl batchnorm_own = { forward_prepare, forward_bind, forward_run, release };
 const OpImpl batchnorm_own_bwd = { backward_prepare, backward_bind, backward_run, release };
+const OpImpl cuda_bn_pool = { forward_prepare, forward_bind, forward_run, release };
+const OpImpl cuda_bn_pool_bwd = { backward_prepare, backward_bind, backward_run, release };
 const OpImpl cuda_bn_sums = { sums_prepare, sums_bind, sums_run, release };
 const OpImpl cuda_bn_bwd_sums = { backward_prepare, backward_bind, backward_run, release };

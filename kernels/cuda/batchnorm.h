@@ -9,6 +9,7 @@
 #ifndef CONVOY_KERNELS_CUDA_BATCHNORM_H
 #define CONVOY_KERNELS_CUDA_BATCHNORM_H
 #include "kernels/cuda/launcher.h"
+#include "kernels/cuda/pool2d.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/op.h"
 
@@ -43,6 +44,13 @@ typedef struct BnParts {
     unsigned *tickets; /* [tiles of the grid][BN_SLICES + 1]; 0 between runs */
 } BnParts;
 
+/* Max pooling of what is normalised, which is not kept. */
+typedef struct BnPool {
+    Pool2dShape shape;
+    FastDiv by_h;
+    uint8_t *index; /* NULL: nothing is pooled */
+} BnPool;
+
 typedef struct BnForward {
     RowGrid grid;
     DType dtype; /* of x, residual and y */
@@ -71,6 +79,10 @@ C_LINKAGE cudaError_t cuda_launch_batchnorm_constant(const BnForward *f, cudaStr
 /* y = act(bn(x) + residual) by statistics. */
 C_LINKAGE cudaError_t cuda_launch_batchnorm_apply(const BnForward *f, cudaStream_t stream);
 
+/* The same without residual, pooled: y, p->index. */
+C_LINKAGE cudaError_t cuda_launch_batchnorm_pool(const BnForward *f, const BnPool *p,
+                                                 cudaStream_t stream);
+
 /* Where the slope of the activation comes from: the sign of y, found again from x or read, or
  * silu's at bn(x). */
 typedef enum BnMask { BN_MASK_NONE, BN_MASK_FROM_X, BN_MASK_FROM_Y, BN_MASK_SILU } BnMask;
@@ -92,6 +104,7 @@ typedef struct BnBackward {
     double count;  /* as in BnForward */
     const double *totals;
     double *sums;
+    BnPool pool; /* dy is that of what was pooled; mask is from x then, dy2 absent */
 } BnBackward;
 /* dz -> dresidual, dgamma, dbeta, and means or sums. */
 C_LINKAGE cudaError_t cuda_launch_batchnorm_bwd_sums(const BnBackward *b, cudaStream_t stream);

@@ -6,6 +6,7 @@
 #include "kernels/cuda/batchnorm.cuh"
 #include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/pointwise_math.h"
+#include "kernels/cuda/pool2d.cuh"
 
 /* SiLU's derivative with two shares of dy leaves registers for one row at a time. */
 template <BnMask MASK, bool TWO>
@@ -21,11 +22,12 @@ template <int U> struct BackwardRows {
     uint4 dy[U], dy2[U], x[U], y[U];
 };
 
-template <BnMask MASK, bool TWO, bool LAST>
+template <BnMask MASK, bool TWO, bool LAST, bool POOLED = false>
 static __device__ __forceinline__ void backward_load(BackwardRows<backward_unroll<MASK, TWO>> *rows,
                                                      const BnBackward b, const RowWalk w)
 {
     constexpr int U = backward_unroll<MASK, TWO>;
+    if (POOLED) return; /* pooled_load(), row by row */
     if (LAST) {
         rows_load_last<U>(rows->dy, b.dy, w, b.grid);
         rows_load_last<U>(rows->x, b.x, w, b.grid);
@@ -37,6 +39,25 @@ static __device__ __forceinline__ void backward_load(BackwardRows<backward_unrol
         if (TWO) rows_load<U>(rows->dy2, b.dy2, w, b.grid);
         if (MASK == BN_MASK_FROM_Y) rows_load<U>(rows->y, b.y, w, b.grid);
     }
+}
+
+/* x of row u, and dy where what was normalised was pooled: rounded as if it had been written. A row
+ * at a time, so that registers suffice. */
+template <typename T, int U>
+static __device__ __forceinline__ void pooled_load(BackwardRows<U> *rows, const BnBackward &b,
+                                                   const RowWalk w, int u)
+{
+    const Pool2dShape &k = b.pool.shape;
+    float sum[vector_channels<T>] = {};
+    uint32_t column, row;
+    const uint32_t at = row_index(w, b.grid, u),
+                   line = fast_div_rest(fast_div(at, k.by_vectors), k.by_w, &column),
+                   n = fast_div_rest(line, b.pool.by_h, &row);
+    const PoolPlace t = { w.vector, (int)row, (int)column, true };
+    rows->x[0] = vector_load(static_cast<const uint4 *>(b.x) + at);
+    pool2d_gather<T, true, false, 1>(k, t, static_cast<const uint4 *>(b.dy), b.pool.index,
+                                     n * (uint32_t)(k.p * k.q * k.vectors), sum);
+    rows->dy[0] = vector_narrow<T>(sum);
 }
 
 /* dz of channel c in row u, whose x is given. */
@@ -87,7 +108,7 @@ static __device__ __forceinline__ void store_gradients(const BnBackward b, int c
     b.dbeta[channel] = (float)(sum_dz + (b.accumulate ? (double)b.dbeta[channel] : 0.0));
 }
 
-template <typename T, BnMask MASK, bool TWO>
+template <typename T, BnMask MASK, bool TWO, bool POOLED = false>
 static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
     bn_bwd_sums_kernel(const BnBackward b)
 {
@@ -97,17 +118,19 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
     BackwardRows<U> rows;
     BnLane<V> lane;
     float sums[2 * V] = {};
-    backward_load<MASK, TWO, false>(&rows, b, w);
+    backward_load<MASK, TWO, false, POOLED>(&rows, b, w);
     if (w.chunks > 0) batchnorm_lane_load(&lane, b.statistics, b.gamma, b.beta, w.vector * V, b.cp);
     while (w.chunks > 0) {
-#pragma unroll
+#pragma unroll(POOLED ? 1 : U)
         for (int u = 0; u < U; u++) {
+            const int at = POOLED ? 0 : u;
             if (!row_exists(w, u)) continue;
+            if (POOLED) pooled_load<T>(&rows, b, w, u);
             float dz[V];
 #pragma unroll
             for (int c = 0; c < V; c++) {
-                float x = vector_get<T>(rows.x[u], c);
-                dz[c] = form_dz<T, MASK, TWO>(rows, u, c, x, lane);
+                float x = vector_get<T>(rows.x[at], c);
+                dz[c] = form_dz<T, MASK, TWO>(rows, at, c, x, lane);
                 sums[c] += dz[c];
                 sums[V + c] = fmaf(dz[c], x - lane.mean[c], sums[V + c]);
             }
@@ -116,7 +139,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
                 row_store(b.dresidual, w, b.grid, u, vector_narrow<T>(dz));
         }
         row_advance(&w, b.grid);
-        backward_load<MASK, TWO, false>(&rows, b, w);
+        backward_load<MASK, TWO, false, POOLED>(&rows, b, w);
     }
     row_lanes_add(&shared, sums, b.grid, w.lane);
     int channel;
@@ -134,7 +157,7 @@ static __global__ void __launch_bounds__(CHANNEL_THREADS) bn_bwd_totals_kernel(c
 }
 
 /* dx may be dy: every element is read before it is written, by the same thread. */
-template <typename T, BnMask MASK, bool TWO>
+template <typename T, BnMask MASK, bool TWO, bool POOLED = false>
 static __global__ void __launch_bounds__(ROWS_THREADS, LAUNCH_ROOM_FOR(BN_BACKWARD_BLOCKS))
     bn_bwd_apply_kernel(const BnBackward b)
 {
@@ -144,25 +167,27 @@ static __global__ void __launch_bounds__(ROWS_THREADS, LAUNCH_ROOM_FOR(BN_BACKWA
     BnLane<V> lane;
     float mean_dz[V], slope[V];
     if (w.chunks == 0) return;
-    backward_load<MASK, TWO, true>(&rows, b, w);
+    backward_load<MASK, TWO, true, POOLED>(&rows, b, w);
     batchnorm_lane_load(&lane, b.statistics, b.gamma, b.beta, w.vector * V, b.cp);
     vector_load_values<V>(mean_dz, b.means, w.vector * V);
     vector_load_values<V>(slope, b.means + b.cp, w.vector * V);
     while (w.chunks > 0) {
-#pragma unroll
+#pragma unroll(POOLED ? 1 : U)
         for (int u = 0; u < U; u++) {
+            const int at = POOLED ? 0 : u;
             if (!row_exists(w, u)) continue;
+            if (POOLED) pooled_load<T>(&rows, b, w, u);
             float dx[V];
 #pragma unroll
             for (int c = 0; c < V; c++) {
-                float x = vector_get<T>(rows.x[u], c),
-                      dz = form_dz<T, MASK, TWO>(rows, u, c, x, lane);
+                float x = vector_get<T>(rows.x[at], c),
+                      dz = form_dz<T, MASK, TWO>(rows, at, c, x, lane);
                 dx[c] = batchnorm_dx(dz, x, lane.mean[c], lane.scale[c], mean_dz[c], slope[c]);
             }
             row_store(b.dx, w, b.grid, u, vector_narrow<T>(dx));
         }
         row_advance(&w, b.grid);
-        backward_load<MASK, TWO, true>(&rows, b, w);
+        backward_load<MASK, TWO, true, POOLED>(&rows, b, w);
     }
 }
 
@@ -188,6 +213,9 @@ static cudaError_t launch_apply_of(const BnBackward *b, cudaStream_t stream)
 
 template <typename T> static cudaError_t launch_sums(const BnBackward *b, cudaStream_t stream)
 {
+    if (b->pool.index)
+        return CUDA_LAUNCH((bn_bwd_sums_kernel<T, BN_MASK_FROM_X, false, true>),
+                           row_blocks(b->grid), ROWS_THREADS, stream, *b);
     switch (b->mask) {
     case BN_MASK_NONE:
         return launch_sums_of<T, BN_MASK_NONE>(b, stream);
@@ -204,6 +232,9 @@ template <typename T> static cudaError_t launch_sums(const BnBackward *b, cudaSt
 template <typename T> static cudaError_t launch_apply(const BnBackward *b, cudaStream_t stream)
 {
     BnBackward a = *b;
+    if (b->pool.index)
+        return CUDA_LAUNCH((bn_bwd_apply_kernel<T, BN_MASK_FROM_X, false, true>),
+                           row_blocks(b->grid), ROWS_THREADS, stream, *b);
     if (b->dresidual) {
         a.dy = b->dresidual;
         a.dy2 = NULL;

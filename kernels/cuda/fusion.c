@@ -2,13 +2,15 @@
  *
  * A fusion is asked for by shapes (kernels/op.h). What decides is CudaOptions.fuse:
  *   FUSE_NONE  none is taken
- *   FUSE_ALL   those whose ops can all be prepared: cuDNN has an engine for each
+ *   FUSE_ALL   those whose ops can all be prepared: cuDNN has an engine for each, or our kernels
+ *              do
  *   FUSE_AUTO  of these, those that were measured to be faster than what they replace, on this
  *              device and for this shape; the answer is kept in the plan cache. Where nothing can
  *              be measured and kept - a device that is only described, no cache - none is taken,
  *              since a run that is resumed must find what it began with.
  * CudaOptions.fuse_only leaves some of these. In other types than f16 there are no engines, and
- * nobody is asked. Each shape is decided once. */
+ * nobody is asked; our own kernels know theirs in every type, but leave norms to cuDNN that
+ * CudaOptions.batchnorm may want by it. Each shape is decided once. */
 #include "kernels/cuda/fusion.h"
 #include "kernels/cuda/decision.h"
 #include "kernels/cuda/time_ops.h"
@@ -57,6 +59,13 @@ static Status time_fusion(CudaBackend *b, const void *cookie, const char *what, 
     return cuda_time_ops(b, what, rows, ms);
 }
 
+/* Of CudaBackend.compute, by what it would be made of. */
+static bool is_offered(const CudaBackend *b, OpKind made)
+{
+    const bool own = made == OP_BN_POOL || made == OP_BN_POOL_BWD;
+    return own ? b->options.batchnorm == KERNELS_OWN : b->compute == DTYPE_F16;
+}
+
 bool cuda_fusion_takes(void *backend, const Fusion *fusion)
 {
     CudaBackend *b = backend;
@@ -67,7 +76,7 @@ bool cuda_fusion_takes(void *backend, const Fusion *fusion)
                                  .cookie = fusion,
                                  .timed = b->options.fuse == FUSE_AUTO };
     if (op_fused(fusion->after[0].kind) != FUSED_TRAINING) return false;
-    if (b->compute != DTYPE_F16 || b->options.fuse == FUSE_NONE) return false;
+    if (b->options.fuse == FUSE_NONE || !is_offered(b, fusion->after[0].kind)) return false;
     if (b->options.fuse_only && !(b->options.fuse_only & fuse_choice_bit(fusion->name)))
         return false;
     write_key(b, fusion, &key);

@@ -6,18 +6,15 @@
 #include "kernels/cuda/cuda.h"
 #include <inttypes.h>
 
-/* x (or dx) and y (or dy) are decided. */
-static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *y)
+Status pool2d_make_shape(const OpInstance *op, const Pool2dAttr *a, const OpTensor *x,
+                         const OpTensor *y, Pool2dShape *k)
 {
-    const Pool2dAttr *a = op->attr;
     const CudaView vx = cuda_view(cuda_backend(op), x), vy = cuda_view(cuda_backend(op), y);
     const int64_t most = vx.h * vx.w > vy.h * vy.w ? vx.h * vx.w : vy.h * vy.w;
     if (most > INT32_MAX / 2 / vx.vectors || vx.n > INT32_MAX / 2)
         return fail(ERR_USAGE,
                     "pooling of %" PRId64 "x%" PRId64 " pixels of %" PRId64 " channels: too large",
                     vx.h, vx.w, vx.c);
-    Pool2dShape *k = op->state = mem_calloc(1, sizeof *k);
-    if (!k) return ERR_MEMORY;
     *k = (Pool2dShape){ .dtype = vx.dtype,
                         .kind = a->kind,
                         .n = (int)vx.n,
@@ -40,8 +37,14 @@ static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *y)
                         .by_q = fast_div_make((uint32_t)vy.w),
                         .by_stride_h = fast_div_make((uint32_t)a->stride_h),
                         .by_stride_w = fast_div_make((uint32_t)a->stride_w) };
-    op->implementation = "pool_nhwc";
     return OK;
+}
+
+static Status make_state(OpInstance *op, const OpTensor *x, const OpTensor *y)
+{
+    op->implementation = "pool_nhwc";
+    if (!(op->state = mem_calloc(1, sizeof(Pool2dShape)))) return ERR_MEMORY;
+    return pool2d_make_shape(op, op->attr, x, y, op->state);
 }
 
 static Status prepare(OpInstance *op)
@@ -51,7 +54,7 @@ static Status prepare(OpInstance *op)
     cuda_decide_activation(b, x);
     cuda_decide_activation(b, y);
     if (index->desc.rank != 0) cuda_decide(b, index, CUDA_NHWC, DTYPE_U8);
-    return make_shape(op, x, y);
+    return make_state(op, x, y);
 }
 
 static Status prepare_bwd(OpInstance *op)
@@ -62,7 +65,7 @@ static Status prepare_bwd(OpInstance *op)
     cuda_decide_activation(b, dy);
     if (a->kind == POOL_MAX) cuda_decide(b, &op->in[POOL_BWD_IN_INDEX], CUDA_NHWC, DTYPE_U8);
     cuda_decide_activation(b, dx);
-    return make_shape(op, dx, dy);
+    return make_state(op, dx, dy);
 }
 
 static Status run(OpInstance *op, Stream *stream)

@@ -14,6 +14,11 @@ typedef struct Pool2dShape {
     float share; /* of an average: 1 / (kernel_h * kernel_w); of a blur: 1/16 */
     FastDiv by_vectors, by_w, by_q, by_stride_h, by_stride_w;
 } Pool2dShape;
+struct OpInstance;
+struct OpTensor;
+/* x (or dx) and y (or dy) of op are decided. ERR_USAGE: an image is too large. */
+Status pool2d_make_shape(const struct OpInstance *op, const Pool2dAttr *a, const struct OpTensor *x,
+                         const struct OpTensor *y, Pool2dShape *k);
 C_LINKAGE cudaError_t cuda_launch_pool2d(const Pool2dShape *k, const void *x, void *y,
                                          uint8_t *index, cudaStream_t stream);
 C_LINKAGE cudaError_t cuda_launch_pool2d_bwd(const Pool2dShape *k, const void *dy,

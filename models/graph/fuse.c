@@ -4,7 +4,7 @@
  * add_into_batchnorm_bwd: where a residual block's input was made by a batch norm, its gradient is
  * the sum of two shares. The OP_ADD that sums them writes and re-reads one whole activation;
  * batchnorm_bwd can read both shares itself (dy, dy2). What convolutions can take over of a batch
- * norm is fuse_norm.c's (training) and fuse_conv.c's (evaluation).
+ * norm is fuse_norm.c's (training) and fuse_conv.c's (evaluation); fuse_own.c has what needs none.
  *
  * Nodes only disappear here, and a surviving node's new inputs are inputs of the node that
  * disappeared before it, so the array stays in topological order. The tensor that the removed node
@@ -46,5 +46,6 @@ Status graph_fuse(Graph *g, const FuseOptions *o)
     TRY(graph_status(g));
     if (o->add_into_batchnorm_bwd) TRY(fold_adds(g));
     TRY(graph_fuse_norms(g, o));
+    TRY(graph_fuse_own(g, o));
     return graph_fuse_convs(g, o);
 }

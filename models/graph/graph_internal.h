@@ -22,7 +22,8 @@ struct Graph {
  * Returns the graph's error. */
 Status graph_break(Graph *g, Status status);
 
-/* fuse_norm.c, fuse_conv.c */
+/* fuse_norm.c, fuse_own.c, fuse_conv.c */
 Status graph_fuse_norms(Graph *g, const FuseOptions *o);
+Status graph_fuse_own(Graph *g, const FuseOptions *o);
 Status graph_fuse_convs(Graph *g, const FuseOptions *o);
 #endif

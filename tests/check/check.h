@@ -53,6 +53,7 @@ typedef union Attr {
     InputAttr input;
     Conv2dAttr conv;
     BatchNormAttr bn;
+    BnPoolAttr bn_pool;
     Conv2dBnAttr conv_bn;
     BnFinalizeAttr bn_finalize;
     ActivationAttr activation;
@@ -138,6 +139,7 @@ typedef struct Subject {
     bool tf32;               /* products of f32 round their factors to 11 bits */
     bool own_layouts;        /* no other than those it decides itself */
     bool fuses[FUSED_COUNT]; /* it has the ops that op_fused() marks so */
+    bool pools_norms;        /* of those, OP_BN_POOL and its gradient */
     bool rounds_dz;          /* batchnorm_bwd rounds dz to the compute type before anything else */
     bool wide_sums;          /* a convolution's gradient of weights is f32 from the first */
     int pad;                 /* grouped convolutions need multiples of so many channels; 1 = any */

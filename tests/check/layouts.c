@@ -179,14 +179,16 @@ static Status decide_norm_vectors(Backend *b, OpInstance *op)
     return OK;
 }
 
-static Status decide_pool_index(Backend *b, const Variant *v, OpInstance *op)
+/* x: of the pooling; index, and dy as y, lie as a pooling leaves them. */
+static Status decide_pool_index(Backend *b, const Variant *v, const Pool2dAttr *pool,
+                                const TensorDesc *x, OpTensor *dy, OpTensor *index)
 {
-    OpInstance forward = { .kind = OP_POOL2D, .backend = b, .attr = op->attr };
-    forward.in[POOL_IN_X].desc = op->out[POOL_BWD_OUT_DX].desc;
+    OpInstance forward = { .kind = OP_POOL2D, .backend = b, .attr = pool };
+    forward.in[POOL_IN_X].desc = *x;
     TRY(decide_activation(b, v, &forward.in[POOL_IN_X]));
     TRY(ask(&forward));
-    copy_decision(&op->in[POOL_BWD_IN_DY], &forward.out[POOL_OUT_Y]);
-    copy_decision(&op->in[POOL_BWD_IN_INDEX], &forward.out[POOL_OUT_INDEX]);
+    copy_decision(dy, &forward.out[POOL_OUT_Y]);
+    copy_decision(index, &forward.out[POOL_OUT_INDEX]);
     return OK;
 }
 
@@ -213,6 +215,11 @@ Status layouts_decide_inputs(Backend *b, const Problem *p, const Variant *v, OpI
         TRY(decide_norm_vectors(b, op));
     if (weights) TRY(decide_weights(b, v, weights, op));
     if (op->in[POOL_BWD_IN_INDEX].desc.rank && p->kind == OP_POOL2D_BWD)
-        TRY(decide_pool_index(b, v, op));
+        TRY(decide_pool_index(b, v, op->attr, &op->out[POOL_BWD_OUT_DX].desc,
+                              &op->in[POOL_BWD_IN_DY], &op->in[POOL_BWD_IN_INDEX]));
+    if (p->kind == OP_BN_POOL_BWD)
+        TRY(decide_pool_index(b, v, &((const BnPoolAttr *)op->attr)->pool,
+                              &op->in[BN_BWD_IN_X].desc, &op->in[BN_BWD_IN_DY],
+                              &op->in[BN_POOL_BWD_IN_INDEX]));
     return OK;
 }

@@ -13,6 +13,7 @@ bool op_updates_input(const Problem *p, int slot)
     if (p->kind == OP_BATCHNORM)
         return p->attr.bn.mode == BN_TRAIN &&
                (slot == BN_IN_RUNNING_MEAN || slot == BN_IN_RUNNING_VAR);
+    if (p->kind == OP_BN_POOL) return slot == BN_IN_RUNNING_MEAN || slot == BN_IN_RUNNING_VAR;
     if (p->kind == OP_BN_FINALIZE)
         return slot == BN_FINALIZE_IN_RUNNING_MEAN || slot == BN_FINALIZE_IN_RUNNING_VAR;
     if (p->kind == OP_FINITE_CHECK) return slot == FINITE_CHECK_IN_LOSS_SCALE;
@@ -25,7 +26,7 @@ bool op_updates_input(const Problem *p, int slot)
 
 bool op_out_is_gradient(OpKind kind, int slot)
 {
-    if (kind == OP_BATCHNORM_BWD || kind == OP_BN_BWD_SUMS)
+    if (kind == OP_BATCHNORM_BWD || kind == OP_BN_BWD_SUMS || kind == OP_BN_POOL_BWD)
         return slot == BN_BWD_OUT_DGAMMA || slot == BN_BWD_OUT_DBETA;
     if (kind == OP_CONV2D_BWD_DATA_NORM)
         return slot == CONV_BWD_DATA_NORM_OUT_DGAMMA || slot == CONV_BWD_DATA_NORM_OUT_DBETA ||

@@ -58,4 +58,11 @@ for precision in bf16 fp16; do
     counts "$precision" 1 update_kernel # on one rank
 done
 counts fp16 1 finite_check
+
+# The stem's norm and pooling at once: neither pooling by itself, and no more of the norm.
+record pooled train.precision=bf16 device.fuse=pool,pool_gradient
+holds pooled 384
+counts pooled 212 bn_
+counts pooled 0 pool_max
+counts pooled 0 '(pool_bwd' # of which avgpool_bwd_kernel has no part
 exit "$failed"

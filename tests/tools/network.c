@@ -119,11 +119,12 @@ static Status make_inputs(Network *n)
 
 static Status open_backend(Network *n, NetworkBackend backend)
 {
-    static const Precision precisions[] = { [NETWORK_CUDA_FP32] = PRECISION_FP32,
-                                            [NETWORK_CUDA_TF32] = PRECISION_TF32,
-                                            [NETWORK_CUDA_BF16] = PRECISION_BF16,
-                                            [NETWORK_CUDA_FP16] = PRECISION_FP16,
-                                            [NETWORK_CUDA_FP16_FUSED] = PRECISION_FP16 };
+    static const Precision precisions[] = {
+        [NETWORK_CUDA_FP32] = PRECISION_FP32,       [NETWORK_CUDA_TF32] = PRECISION_TF32,
+        [NETWORK_CUDA_BF16] = PRECISION_BF16,       [NETWORK_CUDA_FP16] = PRECISION_FP16,
+        [NETWORK_CUDA_FP16_FUSED] = PRECISION_FP16, [NETWORK_CUDA_FP32_FUSED] = PRECISION_FP32,
+        [NETWORK_CUDA_BF16_FUSED] = PRECISION_BF16
+    };
     if (backend == NETWORK_REF || backend == NETWORK_REF_FUSED)
         return backend_ref_create(&n->backend);
     if (backend == NETWORK_CPU)
@@ -134,7 +135,7 @@ static Status open_backend(Network *n, NetworkBackend backend)
         return backend_cpu_create(&n->backend,
                                   &(CpuOptions){ .fuse = FUSE_NONE, .precision = PRECISION_BF16 });
     const CudaOptions o = { .precision = precisions[backend],
-                            .fuse = backend == NETWORK_CUDA_FP16_FUSED ? FUSE_ALL : FUSE_NONE };
+                            .fuse = backend >= NETWORK_CUDA_FP16_FUSED ? FUSE_ALL : FUSE_NONE };
     return backend_cuda_create(&n->backend, &o);
 }
 

@@ -34,7 +34,9 @@ typedef enum NetworkBackend {
     NETWORK_CUDA_TF32,
     NETWORK_CUDA_BF16,
     NETWORK_CUDA_FP16,
-    NETWORK_CUDA_FP16_FUSED
+    NETWORK_CUDA_FP16_FUSED,
+    NETWORK_CUDA_FP32_FUSED,
+    NETWORK_CUDA_BF16_FUSED
 } NetworkBackend;
 /* For training with an eighth of the channels, 10 classes and label smoothing. Batch norm over few
  * values turns rounding into noise: batch and size must leave the last stage a dozen or so per

@@ -197,11 +197,18 @@ TEST(traffic_of_frozen_norms)
 
 TEST(traffic_of_fused_resnet)
 {
-    static const Wanted wanted = { { OP_BN_BWD_APPLY, OP_COUNT },
+    static const Wanted wanted = { { OP_BN_BWD_APPLY, OP_BN_POOL_BWD, OP_COUNT },
                                    { OP_CONV2D_STATS, OP_CONV2D_BWD_DATA_NORM,
                                      OP_CONV2D_BWD_WEIGHTS_NORM, OP_COUNT } };
     const ModelOptions o = network_narrow(8, 64);
     check_network(NETWORK_CUDA_FP16_FUSED, "resnet50", &o, &wanted);
+}
+
+TEST(traffic_of_a_stem_pooled_at_once)
+{
+    static const Wanted wanted = { { OP_BN_POOL, OP_BN_POOL_BWD, OP_COUNT }, { OP_COUNT } };
+    const ModelOptions o = network_narrow(8, 64);
+    check_network(NETWORK_CUDA_BF16_FUSED, "resnet18", &o, &wanted);
 }
 
 /* Its depthwise convolutions are our own kernels, the others products. */
