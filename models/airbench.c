@@ -82,7 +82,7 @@ static const ModelDef rows[] = {
     { .name = "airbench94",
       .summary = "Keller Jordan's network for CIFAR-10 in seconds (2023)",
       .build = build,
-      .input = { 3, 32, 32, MODEL_BILINEAR },
+      .input = { 3, 32 },
       .least_size = LEAST_SIZE },
 };
 const ModelFamily airbench_family = MODEL_FAMILY(rows);

@@ -228,36 +228,42 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 #define TORCHVISION_SAYS "EfficientNet, Tan and Le 2019, torchvision's names and shapes"
 #define TENSORFLOW_SAYS  "EfficientNet with TensorFlow's padding, timm's names and shapes"
 
-/* size and resize of its images; then width, depth and dropout of the paper, eps and momentum of
- * the norms: torchvision's B5 to B7 keep TensorFlow's eps. Each network has the other flavour's of
- * the same size as its twin. */
-#define ROW(flavour, name_of, names_of, twin_of, size, resize, ...)                                \
+/* size of its images, what was published; then width, depth and dropout of the paper, eps and
+ * momentum of the norms: torchvision's B5 to B7 keep TensorFlow's eps. Each network has the other
+ * flavour's of the same size as its twin. */
+#define ROW(flavour, name_of, names_of, twin_of, size, weights_of, ...)                            \
     {                                                                                              \
         .name = name_of, .summary = flavour##_SAYS, .build = build,                                \
-        .params = &(const EfficientNetRow){ flavour, __VA_ARGS__ },                                \
-        .input = { 3, size, resize, MODEL_BICUBIC }, .drops = true, .names = names_of,             \
-        .twin = twin_of                                                                            \
+        .params = &(const EfficientNetRow){ flavour, __VA_ARGS__ }, .input = { 3, size },          \
+        .weights = WEIGHTS weights_of, .drops = true, .names = names_of, .twin = twin_of           \
     }
-#define TV(b, ...)                                                                                 \
-    ROW(TORCHVISION, "efficientnet_" b, MODEL_NAMES_TORCHVISION, "tf_efficientnet_" b, __VA_ARGS__)
-#define TF(b, ...)                                                                                 \
-    ROW(TENSORFLOW, "tf_efficientnet_" b, MODEL_NAMES_TIMM, "efficientnet_" b, __VA_ARGS__)
+#define V1(top1, size, resize) WEIGHTS("IMAGENET1K_V1", top1, size, resize, MODEL_BICUBIC, false)
+#define B1_V2                  WEIGHTS("IMAGENET1K_V2", 79.838, 240, 255, MODEL_BILINEAR, false)
+/* AutoAugment's; Noisy Student's, which saw images of JFT too */
+#define AA(top1, size, resize) WEIGHTS("aa_in1k", top1, size, resize, MODEL_BICUBIC, false)
+#define NS(top1, size, resize) WEIGHTS("ns_jft_in1k", top1, size, resize, MODEL_BICUBIC, false)
+#define TV(b, size, weights, ...)                                                                  \
+    ROW(TORCHVISION, "efficientnet_" b, MODEL_NAMES_TORCHVISION, "tf_efficientnet_" b, size,       \
+        weights, __VA_ARGS__)
+#define TF(b, size, resize, aa, ns, ...)                                                           \
+    ROW(TENSORFLOW, "tf_efficientnet_" b, MODEL_NAMES_TIMM, "efficientnet_" b, size,               \
+        (AA(aa, size, resize), NS(ns, size, resize)), __VA_ARGS__)
 static const ModelDef rows[] = {
-    TV("b0", 224, 256, 1.0, 1.0, 0.2, 1e-5F, 0.1F),
-    TV("b1", 240, 256, 1.0, 1.1, 0.2, 1e-5F, 0.1F),
-    TV("b2", 288, 288, 1.1, 1.2, 0.3, 1e-5F, 0.1F),
-    TV("b3", 300, 320, 1.2, 1.4, 0.3, 1e-5F, 0.1F),
-    TV("b4", 380, 384, 1.4, 1.8, 0.4, 1e-5F, 0.1F),
-    TV("b5", 456, 456, 1.6, 2.2, 0.4, 1e-3F, 0.01F),
-    TV("b6", 528, 528, 1.8, 2.6, 0.5, 1e-3F, 0.01F),
-    TV("b7", 600, 600, 2.0, 3.1, 0.5, 1e-3F, 0.01F),
-    TF("b0", 224, 256, 1.0, 1.0, 0.2, 1e-3F, 0.1F),
-    TF("b1", 240, 272, 1.0, 1.1, 0.2, 1e-3F, 0.1F),
-    TF("b2", 260, 292, 1.1, 1.2, 0.3, 1e-3F, 0.1F),
-    TF("b3", 300, 331, 1.2, 1.4, 0.3, 1e-3F, 0.1F),
-    TF("b4", 380, 412, 1.4, 1.8, 0.4, 1e-3F, 0.1F),
-    TF("b5", 456, 488, 1.6, 2.2, 0.4, 1e-3F, 0.1F),
-    TF("b6", 528, 560, 1.8, 2.6, 0.5, 1e-3F, 0.1F),
-    TF("b7", 600, 632, 2.0, 3.1, 0.5, 1e-3F, 0.1F),
+    TV("b0", 224, (V1(77.692, 224, 256)), 1.0, 1.0, 0.2, 1e-5F, 0.1F),
+    TV("b1", 240, (V1(78.642, 240, 256), B1_V2), 1.0, 1.1, 0.2, 1e-5F, 0.1F),
+    TV("b2", 288, (V1(80.608, 288, 288)), 1.1, 1.2, 0.3, 1e-5F, 0.1F),
+    TV("b3", 300, (V1(82.008, 300, 320)), 1.2, 1.4, 0.3, 1e-5F, 0.1F),
+    TV("b4", 380, (V1(83.384, 380, 384)), 1.4, 1.8, 0.4, 1e-5F, 0.1F),
+    TV("b5", 456, (V1(83.444, 456, 456)), 1.6, 2.2, 0.4, 1e-3F, 0.01F),
+    TV("b6", 528, (V1(84.008, 528, 528)), 1.8, 2.6, 0.5, 1e-3F, 0.01F),
+    TV("b7", 600, (V1(84.122, 600, 600)), 2.0, 3.1, 0.5, 1e-3F, 0.01F),
+    TF("b0", 224, 256, 76.882, 78.680, 1.0, 1.0, 0.2, 1e-3F, 0.1F),
+    TF("b1", 240, 272, 78.840, 81.388, 1.0, 1.1, 0.2, 1e-3F, 0.1F),
+    TF("b2", 260, 292, 80.074, 82.412, 1.1, 1.2, 0.3, 1e-3F, 0.1F),
+    TF("b3", 300, 331, 81.648, 84.054, 1.2, 1.4, 0.3, 1e-3F, 0.1F),
+    TF("b4", 380, 412, 83.040, 85.156, 1.4, 1.8, 0.4, 1e-3F, 0.1F),
+    TF("b5", 456, 488, 83.696, 86.096, 1.6, 2.2, 0.4, 1e-3F, 0.1F),
+    TF("b6", 528, 560, 84.124, 86.476, 1.8, 2.6, 0.5, 1e-3F, 0.1F),
+    TF("b7", 600, 632, 84.424, 86.850, 2.0, 3.1, 0.5, 1e-3F, 0.1F),
 };
 const ModelFamily efficientnet_family = MODEL_FAMILY(rows);

@@ -11,6 +11,15 @@ typedef struct ModelFamily {
 extern const ModelFamily resnet_family, resnet_cifar_family, efficientnet_family, mlp_family,
     airbench_family;
 
+/* A ModelWeights, or in parentheses the list of a network's; those that torchvision has of most
+ * networks, after its first recipe and after that of 2021. */
+#define WEIGHTS(...)                                                                               \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define WEIGHTS_V1(top1) WEIGHTS("IMAGENET1K_V1", top1, 224, 256, MODEL_BILINEAR, false)
+#define WEIGHTS_V2(top1) WEIGHTS("IMAGENET1K_V2", top1, 224, 232, MODEL_BILINEAR, false)
+
 /* The definition of such a family out of the array of its rows. */
 #define MODEL_FAMILY(rows)                                                                         \
     {                                                                                              \

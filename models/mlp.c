@@ -32,7 +32,7 @@ static const ModelDef rows[] = {
       .summary = "perceptron with two hidden layers of 512",
       .build = build,
       .params = &(const MlpRow){ 2, { 512, 512 } },
-      .input = { 1, 28, 28, MODEL_BILINEAR },
+      .input = { 1, 28 },
       .one_size = true },
 };
 const ModelFamily mlp_family = MODEL_FAMILY(rows);

@@ -45,9 +45,17 @@ typedef enum ModelInterpolation {
 } ModelInterpolation;
 typedef struct ModelInput {
     int channels, size;
-    int resize; /* evaluation: the shorter side before the crop of size */
-    ModelInterpolation interpolation;
 } ModelInput;
+/* Weights that others published of a network, and what they say of them: the evaluation, and what
+ * it reaches. Those that come first give data.eval_resize its ratio. */
+typedef struct ModelWeights {
+    const char *name; /* torchvision's "IMAGENET1K_V2", timm's tag; NULL: no weights */
+    double top1;      /* percent of ImageNet's validation images */
+    int size, resize; /* pixels of an image, and of its shorter side before the crop */
+    ModelInterpolation interpolation;
+    bool halves; /* mean and std are 0.5 for each channel, not ImageNet's */
+} ModelWeights;
+enum { MODEL_WEIGHTS_MAX = 4 };
 
 /* Whose names a network's tensors have. */
 typedef enum ModelNames { MODEL_NAMES_TORCHVISION, MODEL_NAMES_TIMM, MODEL_NAMES_COUNT } ModelNames;
@@ -58,10 +66,11 @@ typedef struct ModelDef {
     Status (*build)(Graph *g, const struct ModelDef *def, const ModelOptions *o);
     const void *params; /* the family's own table row */
     ModelInput input;
-    bool drops;     /* has dropout and stochastic depth */
-    bool blurs;     /* has blurpool */
-    bool one_size;  /* its weights depend on the image size */
-    int least_size; /* of the images it can take; 0: 1 */
+    ModelWeights weights[MODEL_WEIGHTS_MAX]; /* without a name behind the last one */
+    bool drops;                              /* has dropout and stochastic depth */
+    bool blurs;                              /* has blurpool */
+    bool one_size;                           /* its weights depend on the image size */
+    int least_size;                          /* of the images it can take; 0: 1 */
     /* the network with the same tensors, in the same order, under other names; NULL: none */
     const char *twin;
     ModelNames names; /* whose names these are, where there is a twin */

@@ -86,28 +86,32 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 #define RESNEXT "ResNeXt, Xie et al. 2017, torchvision's names and shapes"
 #define WIDE    "Wide ResNet, Zagoruyko and Komodakis 2016, torchvision's names and shapes"
 
-/* resize: of the shorter side in evaluation; then block, blocks of each stage, groups,
- * width_of_64 */
-#define ROW(name_of, summary_of, resize, ...)                                                      \
+/* published weights; then block, blocks of each stage, groups, width_of_64 */
+#define ROW(name_of, summary_of, weights_of, ...)                                                  \
     {                                                                                              \
         .name = name_of, .summary = summary_of, .build = build, .drops = true, .blurs = true,      \
-        .params = &(const ResNetRow){ __VA_ARGS__ }, .input = {                                    \
-            3,                                                                                     \
-            224,                                                                                   \
-            resize,                                                                                \
-            MODEL_BILINEAR                                                                         \
-        }                                                                                          \
+        .params = &(const ResNetRow){ __VA_ARGS__ }, .input = { 3, 224 },                          \
+        .weights = WEIGHTS weights_of                                                              \
     }
 static const ModelDef rows[] = {
-    ROW("resnet18", RESNET, 256, block_basic, { 2, 2, 2, 2 }, 1, 0),
-    ROW("resnet34", RESNET, 256, block_basic, { 3, 4, 6, 3 }, 1, 0),
-    ROW("resnet50", RESNET, 256, block_bottleneck, { 3, 4, 6, 3 }, 1, 0),
-    ROW("resnet101", RESNET, 256, block_bottleneck, { 3, 4, 23, 3 }, 1, 0),
-    ROW("resnet152", RESNET, 256, block_bottleneck, { 3, 8, 36, 3 }, 1, 0),
-    ROW("resnext50_32x4d", RESNEXT, 256, block_bottleneck, { 3, 4, 6, 3 }, 32, 4),
-    ROW("resnext101_32x8d", RESNEXT, 256, block_bottleneck, { 3, 4, 23, 3 }, 32, 8),
-    ROW("resnext101_64x4d", RESNEXT, 232, block_bottleneck, { 3, 4, 23, 3 }, 64, 4),
-    ROW("wide_resnet50_2", WIDE, 256, block_bottleneck, { 3, 4, 6, 3 }, 1, 128),
-    ROW("wide_resnet101_2", WIDE, 256, block_bottleneck, { 3, 4, 23, 3 }, 1, 128),
+    ROW("resnet18", RESNET, (WEIGHTS_V1(69.758)), block_basic, { 2, 2, 2, 2 }, 1, 0),
+    ROW("resnet34", RESNET, (WEIGHTS_V1(73.314)), block_basic, { 3, 4, 6, 3 }, 1, 0),
+    ROW("resnet50", RESNET, (WEIGHTS_V1(76.130), WEIGHTS_V2(80.858)), block_bottleneck,
+        { 3, 4, 6, 3 }, 1, 0),
+    ROW("resnet101", RESNET, (WEIGHTS_V1(77.374), WEIGHTS_V2(81.886)), block_bottleneck,
+        { 3, 4, 23, 3 }, 1, 0),
+    ROW("resnet152", RESNET, (WEIGHTS_V1(78.312), WEIGHTS_V2(82.284)), block_bottleneck,
+        { 3, 8, 36, 3 }, 1, 0),
+    ROW("resnext50_32x4d", RESNEXT, (WEIGHTS_V1(77.618), WEIGHTS_V2(81.198)), block_bottleneck,
+        { 3, 4, 6, 3 }, 32, 4),
+    ROW("resnext101_32x8d", RESNEXT, (WEIGHTS_V1(79.312), WEIGHTS_V2(82.834)), block_bottleneck,
+        { 3, 4, 23, 3 }, 32, 8),
+    ROW("resnext101_64x4d", RESNEXT,
+        (WEIGHTS("IMAGENET1K_V1", 83.246, 224, 232, MODEL_BILINEAR, false)), block_bottleneck,
+        { 3, 4, 23, 3 }, 64, 4),
+    ROW("wide_resnet50_2", WIDE, (WEIGHTS_V1(78.468), WEIGHTS_V2(81.602)), block_bottleneck,
+        { 3, 4, 6, 3 }, 1, 128),
+    ROW("wide_resnet101_2", WIDE, (WEIGHTS_V1(78.848), WEIGHTS_V2(82.510)), block_bottleneck,
+        { 3, 4, 23, 3 }, 1, 128),
 };
 const ModelFamily resnet_family = MODEL_FAMILY(rows);

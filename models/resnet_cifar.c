@@ -50,9 +50,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
         .build = build, .drops = true, .blurs = true,                                              \
         .params = &(const CifarResNetRow){ blocks_of }, .input = {                                 \
             3,                                                                                     \
-            32,                                                                                    \
-            32,                                                                                    \
-            MODEL_BILINEAR                                                                         \
+            32                                                                                     \
         }                                                                                          \
     }
 static const ModelDef rows[] = {

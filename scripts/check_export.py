@@ -2,7 +2,8 @@
 """Holds convoy's weights against PyTorch and onnxruntime, there and back: each network is trained
 for two steps on synthetic images and exported; PyTorch must take every name and shape (strict) and
 find every bit of every tensor; onnx.checker must accept the ONNX file, and onnxruntime must find
-PyTorch's logits; what PyTorch saves again must come back into a checkpoint bit for bit.
+PyTorch's logits; what PyTorch saves again must come back into a checkpoint bit for bit. What
+inspect model says of published weights must be what torchvision says.
 
 Needs torch, torchvision, timm, safetensors, onnx and onnxruntime (pip); no part of build or tests.
 Without a name: all networks that torchvision or timm have.
@@ -74,6 +75,20 @@ def logits_differ(model, path, size):
     return worst
 
 
+def published(binary, name):
+    """Errors of what inspect model says of torchvision's weights, as a list of words."""
+    done = subprocess.run([binary, "inspect", "model", name], capture_output=True, text=True)
+    ours = {line for line in done.stdout.splitlines() if line.startswith("weights ")}
+    theirs = set()
+    for weights in torchvision.models.get_model_weights(name):
+        how, top1 = weights.transforms(), weights.meta["_metrics"]["ImageNet-1K"]["acc@1"]
+        halves = ", data.mean=[0.5, 0.5, 0.5] data.std=[0.5, 0.5, 0.5]"
+        theirs.add(f"weights {weights.name}: {top1:.3f} % top-1, {how.crop_size[0]} pixels cut "
+                   f"from {how.resize_size[0]}, {how.interpolation.value}"
+                   + (halves if how.mean == [0.5] * 3 else ""))
+    return [] if ours == theirs else [f"published: {ours ^ theirs}"]
+
+
 def check(args, name, source, scratch):
     """Errors, as a list of words, of one network under one library's names."""
     checkpoint = train(args.convoy, name, os.path.join(scratch, "first"), args.size,
@@ -87,7 +102,8 @@ def check(args, name, source, scratch):
                                   **({"bn_eps": 1e-3} if name in TORCHVISION_EPS else {}))
     else:
         model = torchvision.models.get_model(name, num_classes=CLASSES)
-    ours, state, errors = bits(load_file(checkpoint)), load_file(exported), []
+    ours, state = bits(load_file(checkpoint)), load_file(exported)
+    errors = published(args.convoy, name) if source == "torchvision" else []
     model.load_state_dict(state, strict=True)
     if bits(state) - ours:
         errors.append("tensors differ from the checkpoint's")

@@ -75,6 +75,9 @@ END
 answers "64 x 64 pixels, 3 channels, 6 classes" inspect model resnet20 --classes 6 --image-size 64
 answers "resnet110" inspect model --help
 answers "digraph" inspect model resnet20 --dot
+answers "weights IMAGENET1K_V2: 80.858 % top-1, 224 pixels cut from 232, bilinear" \
+    inspect model resnet50
+answers "resnet50            80.858" inspect model --help
 
 answers "blurpool timm" inspect model resnet50 --set model.blurpool=timm
 answers "blur, reflected, 3x3/2x2" inspect model resnet50 model.blurpool=timm

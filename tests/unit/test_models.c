@@ -437,15 +437,55 @@ TEST(width_is_rounded_to_eights)
           block_scale_channels(64, 1.3) == 80);
 }
 
-/* What torchvision's and timm's published weights are evaluated with, where it is not what their
- * family has. */
-TEST(networks_know_the_images_they_were_published_with)
+static void check_weights(const char *model, const char *name, double top1, int size, int resize,
+                          ModelInterpolation interpolation)
 {
-    const ModelDef *wide = model_find("resnext101_64x4d"), *own = model_find("efficientnet_b0");
-    REQUIRE(wide != NULL && own != NULL);
-    CHECK_INT(wide->input.size, 224);
-    CHECK_INT(wide->input.resize, 232);
-    CHECK_INT(own->input.resize, 256);
+    const ModelDef *def = model_find(model);
+    int seen = 0;
+    REQUIRE(def != NULL);
+    for (int k = 0; k < MODEL_WEIGHTS_MAX && def->weights[k].name; k++) {
+        const ModelWeights *w = &def->weights[k];
+        if (strcmp(w->name, name) != 0) continue;
+        CHECK_NEAR(w->top1, top1, 0);
+        CHECK_INT(w->size, size);
+        CHECK_INT(w->resize, resize);
+        CHECK(w->interpolation == interpolation && !w->halves);
+        seen++;
+    }
+    CHECK_INT(seen, 1);
+}
+
+/* Where sets of a network, or of a family, differ; scripts/check_export.py holds all of
+ * torchvision's against its own tables. */
+TEST(networks_know_what_was_published)
+{
+    check_weights("resnet50", "IMAGENET1K_V1", 76.130, 224, 256, MODEL_BILINEAR);
+    check_weights("resnet50", "IMAGENET1K_V2", 80.858, 224, 232, MODEL_BILINEAR);
+    check_weights("resnext101_64x4d", "IMAGENET1K_V1", 83.246, 224, 232, MODEL_BILINEAR);
+    check_weights("efficientnet_b1", "IMAGENET1K_V1", 78.642, 240, 256, MODEL_BICUBIC);
+    check_weights("efficientnet_b1", "IMAGENET1K_V2", 79.838, 240, 255, MODEL_BILINEAR);
+    check_weights("tf_efficientnet_b2", "aa_in1k", 80.074, 260, 292, MODEL_BICUBIC);
+}
+
+TEST(published_weights_are_plausible)
+{
+    int sets = 0;
+    for (int i = 0; i < model_count(); i++) {
+        const ModelDef *def = model_at(i);
+        for (int k = 0; k < MODEL_WEIGHTS_MAX; k++) {
+            const ModelWeights *w = &def->weights[k];
+            if (!w->name) {
+                CHECK(w->top1 == 0 && w->size == 0);
+                continue;
+            }
+            CHECK(k == 0 || def->weights[k - 1].name);
+            CHECK(w->top1 > 60 && w->top1 < 90);
+            CHECK(w->size >= def->input.size && w->resize >= w->size);
+            CHECK(w->interpolation < MODEL_INTERPOLATION_COUNT);
+            sets++;
+        }
+    }
+    CHECK(sets >= 42);
 }
 
 TEST(twins_name_each_other)

@@ -13,6 +13,7 @@
 #include "trainer/files/checkpoint.h"
 #include "trainer/files/run_source.h"
 #include "trainer/session/precision.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,8 +35,10 @@ static const char model_help[] =
     "[[--set] key=value]...\n\nPrints the layers "
     "of a network for one image and 1000 classes, with output shapes, parameters, FLOPs and the "
     "bytes\nof what each layer leaves behind. The image has the size that the network was "
-    "published with; a first line says\nit, and how evaluation gets there: the shorter side before "
-    "the crop, and the interpolation.\n\n  --image-size N   another size\n  --classes N      "
+    "published with. The first lines say\nit, and of each set of published weights its name, its "
+    "top-1 on ImageNet, and the evaluation that this is of:\nimage size, the shorter side before "
+    "the crop, interpolation, and mean and std where they are not ImageNet's.\n\n  --image-size N  "
+    " another size\n  --classes N      "
     "another number of classes\n  --dot            a drawing for Graphviz instead\n  --bytes       "
     "   instead, by "
     "kind of operation, what a training step moves and computes on a GPU, and how\n               "
@@ -43,14 +46,20 @@ static const char model_help[] =
     "train.batch_per_rank\n                   is 256 and device.fuse all\n  --gpu FILE       with "
     "--bytes: the GPU's description, such as configs/gpus/h200.json\n  --set "
     "key=value  a key of the network, such as model.stem=cifar or model.blurpool=timm\n\nNAME is "
-    "one of:\n";
+    "one of these; the number is the top-1 of its best published weights:\n";
 
 static Status print_model_help(void)
 {
     StrBuf text = { 0 };
     str_add(&text, model_help);
-    for (int i = 0; i < model_count(); i++)
-        str_printf(&text, "  %-18s  %s\n", model_at(i)->name, model_at(i)->summary);
+    for (int i = 0; i < model_count(); i++) {
+        const ModelDef *def = model_at(i);
+        double best = 0;
+        char percent[16] = "";
+        for (int k = 0; k < MODEL_WEIGHTS_MAX; k++) best = fmax(best, def->weights[k].top1);
+        if (best > 0) snprintf(percent, sizeof percent, "%.3f", best);
+        str_printf(&text, "  %-18s  %6s  %s\n", def->name, percent, def->summary);
+    }
     return print_and_free(&text, OK);
 }
 
@@ -83,14 +92,23 @@ static Status read_model_keys(ModelOptions *out, const ModelDef *def, const Args
     return OK;
 }
 
+static void describe_weights(const ModelDef *def, StrBuf *text)
+{
+    for (int k = 0; k < MODEL_WEIGHTS_MAX && def->weights[k].name; k++) {
+        const ModelWeights *w = &def->weights[k];
+        str_printf(text, "weights %s: %.3f %% top-1, %d pixels cut from %d, %s%s\n", w->name,
+                   w->top1, w->size, w->resize, model_interpolation_name(w->interpolation),
+                   w->halves ? ", data.mean=[0.5, 0.5, 0.5] data.std=[0.5, 0.5, 0.5]" : "");
+    }
+}
+
 static Status describe_model(const ModelDef *def, const Args *args)
 {
-    const ModelInput *input = &def->input;
     const bool dot = args_value(args, "--dot") != NULL;
     ModelOptions o;
     TRY(read_model_keys(&o, def, args));
     o.graph.batch = 1;
-    TRY(args_count(args, "--image-size", input->size, 8, 4096, &o.graph.height));
+    TRY(args_count(args, "--image-size", def->input.size, 8, 4096, &o.graph.height));
     TRY(args_count(args, "--classes", o.graph.classes, 1, 1000000, &o.graph.classes));
     o.graph.width = o.graph.height;
     for (int c = 0; c < o.graph.channels; c++) o.graph.std[c] = 1;
@@ -98,14 +116,12 @@ static Status describe_model(const ModelDef *def, const Args *args)
     StrBuf text = { 0 };
     Status status = model_build(&graph, def, &o);
     if (status == OK && !dot) {
-        str_printf(&text,
-                   "%s: %s; %lld x %lld pixels, %lld channels, %lld classes (published with %d "
-                   "pixels, cut from %d, %s)%s%s\n",
+        str_printf(&text, "%s: %s; %lld x %lld pixels, %lld channels, %lld classes%s%s\n",
                    def->name, def->summary, (long long)o.graph.height, (long long)o.graph.width,
-                   (long long)o.graph.channels, (long long)o.graph.classes, input->size,
-                   input->resize, model_interpolation_name(input->interpolation),
+                   (long long)o.graph.channels, (long long)o.graph.classes,
                    o.blurpool == BLURPOOL_NONE ? "" : "; blurpool ",
                    o.blurpool == BLURPOOL_NONE ? "" : blurpool_names[o.blurpool]);
+        describe_weights(def, &text);
         status = graph_dump_table(graph, &text);
         str_printf(&text, "amx_share %.3f\n", precision_amx_share(graph));
     } else if (status == OK) {

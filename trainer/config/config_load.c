@@ -63,14 +63,15 @@ static Status default_run_dir(Config *c, const char *path)
     return status;
 }
 
-/* Evaluation cuts image_size out of what eval_resize leaves, in the ratio in which the network was
- * published; rounded down, as timm does. */
+/* Evaluation cuts image_size out of what eval_resize leaves, in the ratio of the network's first
+ * published weights; rounded down, as timm does. */
 static int64_t usual_resize(const Config *c)
 {
     const ModelDef *def = model_find(c->model.name);
-    const ModelInput usual = { .size = 224, .resize = 256 }, *input = def ? &def->input : &usual;
-    if (c->model.stem == STEM_CIFAR) return c->data.image_size;
-    return c->data.image_size * input->resize / input->size;
+    const ModelWeights usual = { .size = 224, .resize = 256 };
+    const ModelWeights *weights = def ? &def->weights[0] : &usual;
+    if (c->model.stem == STEM_CIFAR || weights->size == 0) return c->data.image_size;
+    return c->data.image_size * weights->resize / weights->size;
 }
 
 static void resolve_eval_resize(Config *c)
