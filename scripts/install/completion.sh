@@ -7,7 +7,7 @@ convoy=$1 shell=$2
 # usage_of COMMAND... - the usage line of its help, as one line
 usage_of()
 {
-    "$convoy" "$@" --help | awk '/^$/ { exit } { printf "%s ", $0 }'
+    "$convoy" "$@" --help | awk '/^$/ { past = 1 } !past { printf "%s ", $0 }'
 }
 
 # options_in USAGE - its options, and --help
@@ -69,7 +69,7 @@ networks=$("$convoy" inspect model --help | sed '1,/^NAME is one of/d' | awk '{ 
     paste -sd ' ')
 takes_keys=()
 [[ $shell == zsh ]] && echo '#compdef convoy'
-echo "# Made by scripts/install/completion.sh from $("$convoy" --version | head -n 1)."
+echo "# Made by scripts/install/completion.sh from $("$convoy" --version | sed -n 1p)."
 echo '_convoy_words()'
 echo '{'
 echo "    case \$1 in"

@@ -93,7 +93,7 @@ also+=" $prefix/share/doc/convoy and $prefix/share/convoy."
 while read -r command && read -r about; do
     "$program" "$command" --help | page 1 "convoy $command" "$about" -v "more=$also" -v rows=1
     for word in $("$program" "$command" --help |
-        sed -n "s/^  convoy $command \([a-z]*\) .*/\1/p"); do
+        sed -n "s/^  convoy $command \([a-z-]*\) .*/\1/p"); do
         "$program" "$command" "$word" --help > /dev/null 2>&1 || continue
         [[ $("$program" "$command" "$word" --help) == "usage: convoy $command $word "* ]] ||
             continue
@@ -101,7 +101,7 @@ while read -r command && read -r about; do
         "$program" "$command" "$word" --help | page 1 "convoy $command $word" "$about" \
             -v "more=$also"
     done
-done < <("$program" --help | sed -nE '/^  convoy [a-z]/{s/^  convoy ([a-z]+).*/\1/p;n;s/^ +//p}')
+done < <("$program" --help | sed -nE '/^  convoy [a-z]/{s/^  convoy ([a-z-]+).*/\1/p;n;s/^ +//p}')
 "$program" inspect config | page 5 convoy-config 'every key of a config file' -v "more=$also"
 
 for shell in bash zsh; do

@@ -50,7 +50,7 @@ while read -r page; do
 done < "$SCRATCH/pages" > "$out"
 [[ ! -s $out ]] || broken_run "manual pages have faults"
 command -v man > /dev/null || echo "not tested: manual pages: no man"
-for command in $("$CONVOY" --help | sed -n 's/^  convoy \([a-z]*\) .*/\1/p'); do
+for command in $("$CONVOY" --help | sed -n 's/^  convoy \([a-z-]*\) .*/\1/p'); do
     page=$root/share/man/man1/convoy-$command.1
     [[ -s $page ]] || { broken "no manual page of $command" && continue; }
     "$CONVOY" "$command" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p' | sed 's/-/\\-/g' |

@@ -11,7 +11,7 @@ yaml=(scripts/*/*.yaml scripts/*/*.json)
 pages=(README.md CONTRIBUTING.md docs/*.md)
 
 # ---- what convoy knows: commands; "COMMAND OPTION" a line; keys ----
-"$CONVOY" --help | sed -nE 's/^  convoy ([a-z]+) .*/\1/p' | sort -u > "$SCRATCH/commands"
+"$CONVOY" --help | sed -nE 's/^  convoy ([a-z-]+) .*/\1/p' | sort -u > "$SCRATCH/commands"
 while read -r command; do
     "$CONVOY" "$command" --help | grep -oE -- '(^|[^a-z-])--[a-z][a-z-]*' | grep -oE -- '--.*' |
         sed "s/^/$command /"
@@ -35,7 +35,7 @@ check_commands()
         }
         {
             name = $3
-            if (name !~ /^[a-z]+$/) next # convoy --version; a sentence
+            if (name !~ /^[a-z][a-z-]*$/) next # convoy --version; a sentence
             if (!(name in command)) { print $1 ": no command convoy " name; next }
             for (i = 4; i <= NF; i++) {
                 if ($i == "--") {
