@@ -87,9 +87,9 @@ def train_torch(net, folder, recipe):
 
 def tune_torch(weights, folder, classes, seed):
     torch.manual_seed(seed)
-    net = torchvision.models.resnet18(num_classes=classes)
+    net = torchvision.models.resnet18(num_classes=classes[0])
     net.load_state_dict(weights)
-    net.fc = nn.Linear(net.fc.in_features, classes)
+    net.fc = nn.Linear(net.fc.in_features, classes[1])
     return train_torch(net, folder, TUNE)
 
 
@@ -131,9 +131,9 @@ def main():
         halves = [os.path.join(scratch, name) for name in ("source", "target")]
         for half, out in enumerate(halves):
             link_half(options.folder, out, half)
-        classes = len(os.listdir(os.path.join(halves[0], "train")))
+        classes = [len(os.listdir(os.path.join(half, "train"))) for half in halves]
         torch.manual_seed(0)
-        net = torchvision.models.resnet18(num_classes=classes)
+        net = torchvision.models.resnet18(num_classes=classes[0])
         timed(results, "PyTorch, first half, from nothing", 0,
               lambda: train_torch(net, halves[0], SOURCE))
         saved = os.path.join(scratch, "weights.pth")

@@ -43,7 +43,7 @@ def plain_name(name):
     return name
 
 
-def convert(path, folder):
+def convert(path, folder, written):
     saved = unwrap(torch.load(path, map_location="cpu", weights_only=True))
     # clones: tensors that share memory cannot be saved as they are
     weights = {plain_name(k): v.clone().contiguous() for k, v in saved.items()
@@ -52,7 +52,10 @@ def convert(path, folder):
         raise ValueError("holds no tensors")
     stem = os.path.splitext(os.path.basename(path))[0]
     out = os.path.join(folder or os.path.dirname(path), stem + ".safetensors")
+    if out in written:
+        raise ValueError("would overwrite %s of %s" % (out, written[out]))
     save_file(weights, out)
+    written[out] = path
     print("%s: %d tensors from %s" % (out, len(weights), path))
 
 
@@ -61,7 +64,7 @@ def main():
     parser.add_argument("paths", nargs="+", metavar="FILE|FOLDER")
     parser.add_argument("--out", metavar="FOLDER")
     options = parser.parse_args()
-    failed = False
+    failed, written = False, {}
     if options.out:
         os.makedirs(options.out, exist_ok=True)
     for given in options.paths:
@@ -71,8 +74,8 @@ def main():
             failed = True
         for path in files:
             try:
-                convert(path, options.out)
-            except pickle.UnpicklingError:
+                convert(path, options.out, written)
+            except (pickle.UnpicklingError, EOFError, KeyError, TypeError, AttributeError):
                 print("%s: is damaged, or holds more than tensors" % path, file=sys.stderr)
                 failed = True
             except (OSError, RuntimeError, ValueError) as error:

@@ -178,7 +178,7 @@ static int set_of(const char *name)
 
 /* A folder that holds train/ and val/ looks like two classes. It is one where all are called so and
  * have folders of their own: of a class those samples come last. */
-static Status check_sets(const Index *index, const char *path)
+static Status check_sets(const Index *index, const char *path, bool divided)
 {
     int of_set[4] = { -1, -1, -1, -1 };
     StrBuf advice = { 0 };
@@ -191,6 +191,8 @@ static Status check_sets(const Index *index, const char *path)
         if (set == 0 || !last || !strchr(last + 1, '/')) return OK;
         of_set[set] = c;
     }
+    if (divided)
+        return fail(ERR_DATA, "%s: its folders are sets already; leave data.val_split out", path);
     if (of_set[2] < 0) of_set[2] = of_set[3];
     for (int set = 1; set <= 2; set++)
         if (of_set[set] >= 0)
@@ -235,7 +237,7 @@ static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOpti
     d->index = index;
     d->path = mem_strdup(kind == &source_synthetic ? kind->name : o->path);
     Status status = d->path ? OK : ERR_MEMORY;
-    if (status == OK && index) status = check_sets(index, o->path);
+    if (status == OK && index) status = check_sets(index, o->path, false);
     if (status == OK) status = kind->open(&d->source, o, index);
     if (status == OK) d->source->kind = kind;
     if (status == OK) status = check_class_names(d);
@@ -256,7 +258,7 @@ static Status take_side(Index **index, const SourceKind *kind, const DatasetOpti
     Status status = OK;
     if (!whole)
         status = fail(ERR_USAGE, "format %s cannot be divided by data.val_split", kind->name);
-    else if (status == OK) status = check_sets(whole, o->path);
+    else if (status == OK) status = check_sets(whole, o->path, true);
     if (status == OK)
         status = index_split(index, whole, o->val_split, o->val_split_seed, o->role == DATA_VAL);
     index_destroy(whole);

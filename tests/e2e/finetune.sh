@@ -134,21 +134,36 @@ grep -q ' %, .* %\|[0-9] % ' "$SCRATCH/mixed.html" || broken "no target says wha
 
 # ---- how high the rate may be ----
 settings rates model.name=mlp
-expect "find-lr" 0 run 1 find-lr "${sets[@]}" --steps 40 --csv "$SCRATCH/rates.csv"
+expect "find-lr" 0 run 1 find-lr "${sets[@]}" --steps 60 --from 1e-3 --csv "$SCRATCH/rates.csv"
 expect_text "find-lr" 1 "a tenth of that is a good start"
 expect_text "find-lr" 1 "optimizer.lr="
 [[ $(wc -l < "$SCRATCH/rates.csv") -gt 20 ]] || broken_run "few steps were taken"
 [[ ! -e $SCRATCH/rates ]] || broken "find-lr has made a run folder"
 expect "find-lr from above" 0 run 1 find-lr "${sets[@]}" --steps 40 --from 100 --to 1000
 expect_text "find-lr from above" 1 "the loss never fell"
+expect "find-lr from below" 0 run 1 find-lr "${sets[@]}" --to 1e-5
+expect_text "find-lr from below" 1 "the loss never fell"
+expect_text "find-lr from below" 0 "optimizer.lr="
+expect "find-lr, too low an end" 0 run 1 find-lr "${sets[@]}" --steps 200 --from 1e-3 --to 0.01
+expect_text "find-lr, too low an end" 1 "had not risen by the end"
+expect_error "find-lr" 74 nowhere 1 find-lr "${sets[@]}" --csv "$SCRATCH/nowhere/x.csv"
 # the first step has the weights and the images of a run
 train first 1 model.name=mlp train.max_steps=1 log.every=1
 [[ $(sed -n 2p "$SCRATCH/rates.csv" | cut -d, -f3 | cut -c1-6) == \
    $(losses first | head -1 | grep -oE '[0-9]+\.[0-9]+' | cut -c1-6) ]] ||
     broken "the first loss is $(sed -n 2p "$SCRATCH/rates.csv"), of a run $(losses first | head -1)"
 if have_mpi; then
-    expect "find-lr on two" 0 run 2 find-lr "${sets[@]}" --set train.batch_per_rank=4 --steps 5
+    expect "find-lr on two" 0 run 2 find-lr "${sets[@]}" --set train.batch_per_rank=4 --steps 20
 fi
 expect_error "find-lr" 64 "--to 1 is not above --from 2" 1 find-lr "${sets[@]}" --from 2 --to 1
-train_fails idle 64 "train.patience needs evaluations" 1 train.patience=2
+train_fails idle 64 "train.patience: nothing would ever be evaluated" 1 train.patience=2
+expect "bench step of such a run" 0 run 1 bench step "$SCRATCH/early" data.val= --steps 1
+train_fails sets_already 65 "its folders are sets already; leave data.val_split out" 1 \
+    data.train= "data.dir=$data" data.val_split=0.2
+
+# convoy scale, whose runs do not evaluate
+mkdir "$SCRATCH/flat" && cp -r "$data/train/." "$SCRATCH/flat"
+settings series data.train= "data.dir=$SCRATCH/flat" data.val_split=0.25 train.patience=3 \
+    "scale.ranks=[1]" scale.repeats=1 scale.steps=3 scale.warmup_steps=1
+expect "scale" 0 run 1 scale "${sets[@]}"
 exit "$failed"

@@ -13,10 +13,13 @@
 #include <math.h>
 
 #define STEPS_DEFAULT 100
+#define STEPS_MIN     20
 #define STEPS_MAX     100000
 #define LR_MAX        1e6
 #define MEMORY        0.95 /* of the mean of losses, from step to step */
 #define TOO_MUCH      4    /* the mean is so many times its least */
+#define FALL          0.02 /* of the first loss: less is noise */
+#define RISE          1.1  /* of the least loss */
 #define ROWS          32
 #define BAR           48
 
@@ -89,14 +92,17 @@ static void add_row(StrBuf *text, const Range *r, int64_t step, double lr, doubl
 static Status say(const Range *r, int64_t asked)
 {
     const int64_t every = (r->steps + ROWS - 1) / ROWS;
-    const double best = rate_at(r, (double)r->least, asked);
+    /* the loss of a step is that before its own update */
+    const double best = rate_at(r, (double)(r->least - 1), asked);
     StrBuf text = { 0 };
     str_printf(&text, "%6s  %10s  %10s\n", "step", "rate", "mean loss");
     for (int64_t i = 0; i < r->steps; i += every)
         add_row(&text, r, i, rate_at(r, (double)i, asked), 2 * r->mean[0]);
-    if (r->least == 0)
-        str_add(&text, "the loss never fell: the rates are too high, or the network cannot learn "
-                       "from this\n");
+    if (!(r->mean[r->least] <= (1 - FALL) * r->mean[0]))
+        str_add(&text, "the loss never fell: the rates are too high or too low, or the network "
+                       "cannot learn from this\n");
+    else if (r->mean[r->steps - 1] <= RISE * r->mean[r->least])
+        str_add(&text, "the loss had not risen by the end: give a higher --to\n");
     else
         str_printf(&text,
                    "the mean loss is least at a rate of %.3g; a tenth of that is a good start:\n"
@@ -141,7 +147,7 @@ static Status find(Session *s, Range *r, const char *csv)
     return comm_agree(s->comm, status);
 }
 
-/* One rate for all steps, which the steps' factors make others of; nothing is evaluated. */
+/* One rate for all steps, which the steps' factors make others of. */
 static void prepare(Config *c)
 {
     static char none[] = "";
@@ -160,11 +166,13 @@ static Status run(Comm *comm, Config *c, const Args *args)
     Range r = { 0 };
     Session s;
     Config local = *c;
-    TRY(args_count(args, "--steps", STEPS_DEFAULT, 2, STEPS_MAX, &r.steps));
+    TRY(args_count(args, "--steps", STEPS_DEFAULT, STEPS_MIN, STEPS_MAX, &r.steps));
     TRY(rate_option(args, "--from", 1e-6, &r.from));
     TRY(rate_option(args, "--to", 10, &r.to));
     if (r.to <= r.from)
         return fail(ERR_USAGE, "convoy find-lr: --to %g is not above --from %g", r.to, r.from);
+    const char *csv = args_value(args, "--csv");
+    TRY(comm_agree(comm, csv && comm->rank == 0 ? fs_check_writable(csv) : OK));
     prepare(&local);
     r.loss = mem_calloc((size_t)r.steps, sizeof *r.loss);
     r.mean = mem_calloc((size_t)r.steps, sizeof *r.mean);
@@ -172,7 +180,7 @@ static Status run(Comm *comm, Config *c, const Args *args)
     if (status == OK) {
         status = session_open(&s, &local, comm, SESSION_TRAIN);
         if (status == OK) status = session_commit(&s);
-        if (status == OK) status = find(&s, &r, args_value(args, "--csv"));
+        if (status == OK) status = find(&s, &r, csv);
         session_close(&s);
     }
     mem_free(r.loss);

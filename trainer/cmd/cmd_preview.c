@@ -17,7 +17,7 @@
 #define IMAGES_DEFAULT 48
 #define IMAGES_MAX     1024
 #define EVAL_IMAGES    12
-#define CLASS_ROWS     60 /* of more classes those with fewest and most images */
+#define CLASS_ROWS     60 /* of more classes those with the fewest images */
 #define POINTS         PLOT_BINS
 #define BAR_WIDTH      240
 
@@ -205,13 +205,28 @@ static void add_classes(Page *p)
         most = images > most ? images : most;
     }
     char text[160];
+    int *labels = mem_alloc((size_t)classes * sizeof *labels);
+    if (!labels) {
+        p->text.failed = true;
+        return;
+    }
+    for (int c = 0; c < classes; c++) { /* sorted as they come in, where they are many */
+        int at = c;
+        for (; classes > CLASS_ROWS && at > 0; at--) {
+            if (dataset_class_images(d, labels[at - 1]) <= dataset_class_images(d, c)) break;
+            labels[at] = labels[at - 1];
+        }
+        labels[at] = c;
+    }
     html_heading(&p->text, "Classes");
     snprintf(text, sizeof text, "%d classes of %lld to %lld training images%s.", classes,
-             (long long)least, (long long)most, classes > CLASS_ROWS ? "; the first of them" : "");
+             (long long)least, (long long)most,
+             classes > CLASS_ROWS ? "; those with the fewest" : "");
     html_note(&p->text, text);
     html_table(&p->text, heads, 5);
-    for (int c = 0; c < classes && c < CLASS_ROWS; c++) add_class(p, c, most);
+    for (int c = 0; c < classes && c < CLASS_ROWS; c++) add_class(p, labels[c], most);
     html_table_end(&p->text);
+    mem_free(labels);
 }
 
 /* ---- the learning rate ---- */

@@ -210,8 +210,6 @@ static Status check_idle(const Config *c, const ConfigOrigin *origin)
           "is balanced, which has no epochs for data.repeated_augmentation to be of" },
         { c->data.order == ORDER_BALANCED && c->data.augment == AUGMENT_AIRBENCH, "data.order",
           "is balanced, which has no epochs for data.augment airbench to flip by" },
-        { c->train.patience > 0 && !c->data.val[0] && c->data.val_split == 0, "train.patience",
-          "needs evaluations: data.val or data.val_split" },
         { c->train.bce_threshold > 0 && c->train.loss != LOSS_BCE, "train.bce_threshold",
           "is of bce; train.loss is another" },
         { c->train.bce_sum && c->train.loss != LOSS_BCE, "train.bce_sum",

@@ -72,6 +72,9 @@ static void set_whole(Point *p, StrBuf *b, const char *key, int64_t value)
 static void add_sets(Point *p, const Config *c, StrBuf *b)
 {
     set_word(p, b, "run.dir", p->run_dir);
+    /* what data.dir stands for is resolved */
+    set_word(p, b, "data.dir", "");
+    set_word(p, b, "data.train", c->data.train);
     set_word(p, b, "data.val", "");
     set_word(p, b, "data.val_split", "0");
     set_whole(p, b, "train.patience", 0);

@@ -41,8 +41,9 @@ static EvalImage judge(float *logits, int64_t classes, int64_t view_stride, int 
         logits[c] = mean;
         if (mean > (best < 0 ? -INFINITY : logits[best])) best = c;
     }
-    if (best < 0) return (EvalImage){ 0 };
-    for (int64_t c = 0; c < classes; c++) sum += exp((double)(logits[c] - logits[best]));
+    for (int64_t c = 0; best >= 0 && c < classes; c++)
+        sum += exp((double)(logits[c] - logits[best]));
+    if (best < 0 || !isfinite(sum)) return (EvalImage){ 0 };
     return (EvalImage){ (double)best + 1, 1 / sum,
                         exp((double)(logits[label] - logits[best])) / sum };
 }

@@ -15,7 +15,7 @@ typedef struct EvalResult {
 Status evaluate(Session *s, EvalResult *out);
 /* What the network says of one image. */
 typedef struct EvalImage {
-    double predicted;  /* its class; -1: it could not be decoded, or no logit is a number */
+    double predicted;  /* its class; -1: it could not be decoded, or a logit is not finite */
     double confidence; /* the probability of that class */
     double given;      /* the probability of the image's own class */
 } EvalImage;

@@ -273,7 +273,7 @@ static Status evaluate_now(Loop *l, int64_t step, bool *best)
     if (patience_over(l))
         log_info("train.patience: %lld evaluations without one better than top-1 %.2f %%: the run "
                  "ends after step %lld",
-                 (long long)l->checkpoint.stale, 100 * l->checkpoint.best_top1,
+                 (long long)l->checkpoint.stale, 100 * fmax(l->checkpoint.best_top1, 0),
                  (long long)step + 1);
     return OK;
 }
@@ -460,6 +460,9 @@ static Status open_parts(Loop *l, const char *run_dir)
     if (has_ema(l) && !s->eval)
         return fail(ERR_USAGE, "%s: the averaged weights would never be evaluated: give data.val",
                     s->config->ema.decay > 0 ? "ema.decay" : "ema.half_life");
+    if (s->config->train.patience > 0 && !s->eval)
+        return fail(ERR_USAGE, "train.patience: nothing would ever be evaluated: give data.val or "
+                               "data.val_split");
     if (!(l->checkpoint.dir = fs_join(run_dir, "checkpoints"))) return ERR_MEMORY;
     TRY(config_dump_yaml(s->config, &l->checkpoint.config_text));
     for (int i = 0; i < dataset_classes(s->train); i++)
