@@ -8,20 +8,14 @@
  * name. */
 #include "trainer/files/onnx.h"
 #include "base/fs.h"
-#include "base/json.h"
 #include "base/version.h"
 #include "base/wire.h"
 #include "kernels/blur.h"
+#include "trainer/files/onnx_model.h"
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    IR_VERSION = 8,
-    OPERATOR_SET = 13,
-    NAME_BYTES = 160,
-    CLASS_NAME_BYTES = 256,
-    NODE_INPUTS = 5
-};
+enum { IR_VERSION = 8, OPERATOR_SET = 13, NAME_BYTES = 160, NODE_INPUTS = 5 };
 
 /* Field numbers of onnx.proto, by message. */
 enum {
@@ -30,10 +24,7 @@ enum {
     MODEL_PRODUCER_VERSION = 3,
     MODEL_GRAPH = 7,
     MODEL_OPERATOR_SET = 8,
-    MODEL_METADATA = 14,
-    OPERATOR_SET_VERSION = 2,
-    METADATA_KEY = 1,
-    METADATA_VALUE = 2
+    OPERATOR_SET_VERSION = 2
 };
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_TYPE = 4, NODE_ATTRIBUTE = 5 };
@@ -48,8 +39,6 @@ enum {
 enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_TEXT = 3, TYPE_INTS = 7 }; /* of an attribute */
 enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
 enum { ELEMENT_F32 = 1, ELEMENT_I64 = 7 };
-enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE = 2 };
-enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_PARAM = 2 };
 
 /* Adds a finished message and frees it. */
 static void put_message(StrBuf *out, int field, StrBuf *message)
@@ -463,72 +452,6 @@ static void export_weights(Exporter *e)
     }
 }
 
-/* An f32 value whose first dimension is free. */
-static void put_value(StrBuf *out, int field, const char *name, const int64_t *dims, int rank)
-{
-    StrBuf shape = { 0 }, tensor = { 0 }, type = { 0 }, value = { 0 };
-    for (int i = 0; i < rank; i++) {
-        StrBuf dim = { 0 };
-        if (i == 0) wire_put_text(&dim, DIM_PARAM, "N");
-        else wire_put_int(&dim, DIM_VALUE, dims[i]);
-        put_message(&shape, SHAPE_DIM, &dim);
-    }
-    wire_put_int(&tensor, TENSOR_ELEMENT, ELEMENT_F32);
-    put_message(&tensor, TENSOR_SHAPE, &shape);
-    put_message(&type, TYPE_TENSOR, &tensor);
-    wire_put_text(&value, VALUE_NAME, name);
-    put_message(&value, VALUE_TYPE, &type);
-    put_message(out, field, &value);
-}
-
-/* One entry for whoever feeds the network; value is JSON, and freed. */
-static void put_metadata(StrBuf *out, const char *key, StrBuf *value)
-{
-    StrBuf entry = { 0 };
-    wire_put_text(&entry, METADATA_KEY, key);
-    wire_put_message(&entry, METADATA_VALUE, value);
-    str_free(value);
-    put_message(out, MODEL_METADATA, &entry);
-}
-
-/* One value for each channel. */
-static void put_channels(StrBuf *out, const char *key, const ConfigList *list, int64_t channels)
-{
-    StrBuf text = { 0 };
-    JsonWriter w = { .out = &text };
-    json_begin_array(&w, NULL);
-    for (int64_t i = 0; i < channels; i++)
-        json_number(&w, NULL, list->values[list->count == 1 ? 0 : i]);
-    json_end_array(&w);
-    put_metadata(out, key, &text);
-}
-
-static void put_classes(StrBuf *out, const CheckpointModel *m)
-{
-    char name[CLASS_NAME_BYTES];
-    StrBuf text = { 0 };
-    JsonWriter w = { .out = &text };
-    json_begin_array(&w, NULL);
-    for (int64_t i = 0; i < m->classes; i++) {
-        checkpoint_model_class_name(m, i, name, sizeof name);
-        json_string(&w, NULL, name);
-    }
-    json_end_array(&w);
-    put_metadata(out, "classes", &text);
-}
-
-/* What inference must know besides the graph: how images are made, and what the answers mean. */
-static void describe_images(const CheckpointModel *m, StrBuf *out)
-{
-    const GraphOptions *o = graph_options(m->graph);
-    StrBuf size = { 0 };
-    str_printf(&size, "%lld", (long long)o->height);
-    put_metadata(out, "image_size", &size);
-    put_channels(out, "mean", &m->config->data.mean, o->channels);
-    put_channels(out, "std", &m->config->data.std, o->channels);
-    put_classes(out, m);
-}
-
 /* The fields of the graph in order; empties the exporter. */
 static void assemble(Exporter *e, StrBuf *out)
 {
@@ -541,15 +464,15 @@ static void assemble(Exporter *e, StrBuf *out)
     if (e->initializers.failed) graph.failed = true;
     else str_add_n(&graph, e->initializers.text, e->initializers.length);
     str_free(&e->initializers);
-    put_value(&graph, GRAPH_INPUT, "images", images, 4);
-    put_value(&graph, GRAPH_OUTPUT, "logits", logits, 2);
+    onnx_model_put_value(&graph, GRAPH_INPUT, "images", images, 4);
+    onnx_model_put_value(&graph, GRAPH_OUTPUT, "logits", logits, 2);
     wire_put_int(out, MODEL_IR_VERSION, IR_VERSION);
     wire_put_text(out, MODEL_PRODUCER, "convoy");
     wire_put_text(out, MODEL_PRODUCER_VERSION, version_text());
     wire_put_int(&operators, OPERATOR_SET_VERSION, OPERATOR_SET);
     put_message(out, MODEL_OPERATOR_SET, &operators);
     put_message(out, MODEL_GRAPH, &graph);
-    describe_images(e->model, out);
+    onnx_model_put_metadata(out, e->model);
 }
 
 Status onnx_export(const CheckpointModel *m, const char *path)
