@@ -1,5 +1,5 @@
 /* op_norm.h - batch norm, whole and in the parts that are left of it where convolutions beside it
- * do the rest. */
+ * do the rest; layer norm. */
 #ifndef CONVOY_KERNELS_OP_NORM_H
 #define CONVOY_KERNELS_OP_NORM_H
 #include "kernels/op_act.h"
@@ -100,4 +100,16 @@ typedef struct BnPoolAttr {
     BatchNormAttr norm; /* first */
     Pool2dAttr pool;    /* POOL_MAX */
 } BnPoolAttr;
+
+/* OP_LAYERNORM: y[n,c,h,w] = gamma[c] (x - mean) / sqrt(var + eps) + beta[c], mean and (biased)
+ * variance over the channels of one position, as torch.nn.LayerNorm over the last dimension of
+ * N,H,W,C. Of rank 4 or 2; a batch of sequences is N,width,length,1, a matrix of rows N,C.
+ * OP_LAYERNORM_BWD finds mean and variance again from x; dx may lie over dy. */
+enum { LAYERNORM_IN_X, LAYERNORM_IN_GAMMA, LAYERNORM_IN_BETA };
+enum { LAYERNORM_OUT_Y };
+enum { LAYERNORM_BWD_IN_DY, LAYERNORM_BWD_IN_X, LAYERNORM_BWD_IN_GAMMA };
+enum { LAYERNORM_BWD_OUT_DX, LAYERNORM_BWD_OUT_DGAMMA, LAYERNORM_BWD_OUT_DBETA };
+typedef struct LayerNormAttr {
+    float eps;
+} LayerNormAttr;
 #endif

@@ -87,6 +87,13 @@ static void gate_bwd(const OpInstance *op, OpTraffic *t)
     t->in[GATE_BWD_IN_G].reads = 2;
 }
 
+/* What blocks leave of the gradients of gamma and beta, and dy where it is cast. */
+static void layernorm_bwd(const OpInstance *op, OpTraffic *t)
+{
+    through_workspace(op, t);
+    t->out[LAYERNORM_BWD_OUT_DGAMMA].reads = t->out[LAYERNORM_BWD_OUT_DBETA].reads = op->accumulate;
+}
+
 /* Pixels that are left out, and their rows, are not touched. */
 static void subsample(const OpInstance *op, OpTraffic *t)
 {
@@ -112,7 +119,8 @@ static Traffic *const table[OP_COUNT] = { [OP_CONV2D] = conv2d,
                                           [OP_SUBSAMPLE] = subsample,
                                           [OP_GATE_BWD] = gate_bwd,
                                           [OP_SOFTMAX_XENT] = through_workspace,
-                                          [OP_DROP] = through_workspace };
+                                          [OP_DROP] = through_workspace,
+                                          [OP_LAYERNORM_BWD] = layernorm_bwd };
 
 void cuda_traffic_of_op(const OpInstance *op, OpTraffic *t)
 {

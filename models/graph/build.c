@@ -174,6 +174,22 @@ TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions
         g, graph_add_node(g, OP_BATCHNORM, PHASE_FORWARD, name, &attr, in, wanted, NULL), BN_OUT_Y);
 }
 
+TensorId graph_layernorm(Graph *g, const char *name, TensorId x, float eps)
+{
+    static const WeightSpec gamma = { "weight", ROLE_PARAM, INIT_ONE, 0, false },
+                            beta = { "bias", ROLE_PARAM, INIT_ZERO, 0, false };
+    TensorDesc xd;
+    if (!take_desc(g, name, x, 0, &xd)) return TENSOR_NONE;
+    const LayerNormAttr attr = { .eps = eps };
+    const int64_t dims[] = { xd.dims[1] };
+    TensorId in[OP_MAX_INPUTS] = { [LAYERNORM_IN_X] = x };
+    in[LAYERNORM_IN_GAMMA] = add_weight(g, name, &gamma, 1, dims);
+    in[LAYERNORM_IN_BETA] = add_weight(g, name, &beta, 1, dims);
+    return node_output(g,
+                       graph_add_node(g, OP_LAYERNORM, PHASE_FORWARD, name, &attr, in, NULL, NULL),
+                       LAYERNORM_OUT_Y);
+}
+
 TensorId graph_activation(Graph *g, const char *name, TensorId x, ActKind act)
 {
     const ActivationAttr attr = { .act = act };

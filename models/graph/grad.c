@@ -201,6 +201,22 @@ static void grad_batchnorm(Walk *w, const GraphNode *n, TensorId dy)
     deliver(w, residual, b.out[BN_BWD_OUT_DRESIDUAL]);
 }
 
+static void grad_layernorm(Walk *w, const GraphNode *n, TensorId dy)
+{
+    const TensorId x = n->in[LAYERNORM_IN_X], gamma = n->in[LAYERNORM_IN_GAMMA],
+                   beta = n->in[LAYERNORM_IN_BETA];
+    const TensorId in[OP_MAX_INPUTS] = {
+        [LAYERNORM_BWD_IN_DY] = dy, [LAYERNORM_BWD_IN_X] = x, [LAYERNORM_BWD_IN_GAMMA] = gamma
+    };
+    const TensorDesc preset[OP_MAX_OUTPUTS] = { [LAYERNORM_BWD_OUT_DX] = desc_of(w, x),
+                                                [LAYERNORM_BWD_OUT_DGAMMA] = desc_of(w, gamma),
+                                                [LAYERNORM_BWD_OUT_DBETA] = desc_of(w, beta) };
+    const GraphNode b = emit(w, n, OP_LAYERNORM_BWD, "bwd", in, NULL, preset);
+    own(w, gamma, b.out[LAYERNORM_BWD_OUT_DGAMMA]);
+    own(w, beta, b.out[LAYERNORM_BWD_OUT_DBETA]);
+    deliver(w, x, b.out[LAYERNORM_BWD_OUT_DX]);
+}
+
 static void grad_activation(Walk *w, const GraphNode *n, TensorId dy)
 {
     const ActivationAttr *attr = n->attr;
@@ -274,6 +290,7 @@ static const GradRule rules[OP_COUNT] = {
     [OP_SCALE] = grad_scale,
     [OP_GATE] = grad_gate,
     [OP_DROP] = grad_drop,
+    [OP_LAYERNORM] = grad_layernorm,
 };
 
 static void mark_needs(Walk *w, int tensors, int nodes)

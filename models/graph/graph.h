@@ -125,6 +125,8 @@ typedef struct BnOptions {
     bool frozen; /* by its running statistics in training too */
 } BnOptions;
 TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions *bn);
+/* Over the channels of each position of x (rank 4 or 2): name.weight, name.bias. */
+TensorId graph_layernorm(Graph *g, const char *name, TensorId x, float eps);
 TensorId graph_activation(Graph *g, const char *name, TensorId x, ActKind act);
 TensorId graph_pool2d(Graph *g, const char *name, TensorId x, const Pool2dAttr *attr);
 /* A 3x3 blur (POOL_BLUR), padded by 1 with zeros or mirrored; it has no parameters. ERR_USAGE where

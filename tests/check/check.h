@@ -66,6 +66,7 @@ typedef union Attr {
     GradNormAttr grad_norm;
     LerpAttr lerp;
     DropAttr drop;
+    LayerNormAttr layernorm;
 } Attr;
 
 /* What the parameters of a case mean. Not copied around: update's attribute points into it. */

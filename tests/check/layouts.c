@@ -96,6 +96,7 @@ static bool comes_from_linear(OpKind kind, const Variant *v, int slot)
     if (!v->wide) return false;
     if (kind == OP_ACTIVATION_BWD) return slot == ACTIVATION_BWD_IN_Y;
     if (kind == OP_ADD) return slot == ADD_IN_B;
+    if (kind == OP_LAYERNORM_BWD) return slot == LAYERNORM_BWD_IN_X;
     if (kind == OP_BATCHNORM_BWD || kind == OP_BN_BWD_SUMS) return slot == BN_BWD_IN_X;
     return slot == 0;
 }
@@ -198,6 +199,8 @@ static bool is_first_seen(OpKind kind, int slot, int rank)
 {
     if (op_fused(kind)) return rank < 4;
     if (kind == OP_BATCHNORM) return slot >= BN_IN_GAMMA && slot <= BN_IN_RUNNING_VAR;
+    if (kind == OP_LAYERNORM) return slot != LAYERNORM_IN_X;
+    if (kind == OP_LAYERNORM_BWD) return slot == LAYERNORM_BWD_IN_GAMMA;
     return kind == OP_LINEAR && slot == LINEAR_IN_B;
 }
 

@@ -16,7 +16,9 @@
  *              Forward has twice the c: its two sums feed every result.
  * BOUND_MAX    softmax: an exponent's rounding scales with the logits' range, which the inputs keep
  *              below about 20; and parameters and first moments after an update, which are a few
- *              operations on values of one size.
+ *              operations on values of one size. Layer norm has its c for the fixed case whose
+ *              mean is a hundred deviations, where E[x^2] - E[x]^2 would be off by hundreds of times
+ *              as much.
  * BOUND_TYPE   and BOUND_TYPE_MAX: fused convolutions, which round what they convolve, or the
  *              gradient that they pass on, to the type of their tensors. S is the op on absolute
  *              values; where a ReLU's mask depends on signs there is no such thing, and the largest
@@ -107,6 +109,10 @@ static const ToleranceRow rows[] = {
     { OP_GATE_BWD, OUT, GATE_BWD_OUT_DG, BOUND_SUM, 2 },
     { OP_DROP, OUT, DROP_OUT_Y, BOUND_MAX, 2 },
     { OP_DROP_BWD, OUT, DROP_BWD_OUT_DX, BOUND_EQUAL, 0 },
+    { OP_LAYERNORM, OUT, LAYERNORM_OUT_Y, BOUND_MAX, 192 },
+    { OP_LAYERNORM_BWD, OUT, LAYERNORM_BWD_OUT_DX, BOUND_MAX, 192 },
+    { OP_LAYERNORM_BWD, OUT, LAYERNORM_BWD_OUT_DGAMMA, BOUND_MAX, 192 },
+    { OP_LAYERNORM_BWD, OUT, LAYERNORM_BWD_OUT_DBETA, BOUND_MAX, 96 },
 };
 
 const ToleranceRow *tolerance_row(OpKind kind, bool input, int slot)

@@ -4,7 +4,7 @@
  * The file is one protobuf message. Its wire format is small enough to be written here: a field is
  * its number and wire type, then a varint, four bytes, or a length and so many bytes; messages
  * inside messages are built first. Field numbers are those of onnx.proto (IR version 8, operator
- * set 13), named below. Tensors are called t and their number in the graph, weights by their own
+ * set 17), named below. Tensors are called t and their number in the graph, weights by their own
  * name. */
 #include "trainer/files/onnx.h"
 #include "base/fs.h"
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { IR_VERSION = 8, OPERATOR_SET = 13, NAME_BYTES = 160, NODE_INPUTS = 5 };
+enum { IR_VERSION = 8, OPERATOR_SET = 17, NAME_BYTES = 160, NODE_INPUTS = 5 };
 
 /* Field numbers of onnx.proto, by message. */
 enum {
@@ -383,6 +383,36 @@ static void export_gate(Exporter *e, const GraphNode *n, const Names *names)
     add_pair(e, "Mul", names->in[GATE_IN_X], pixel, names->out);
 }
 
+static void add_transpose(Exporter *e, const char *x, const int64_t order[4], const char *output)
+{
+    StrBuf attributes = { 0 };
+    add_ints(&attributes, "perm", order, 4);
+    add_node(e, "Transpose", (const char *const[NODE_INPUTS]){ x }, output, &attributes);
+}
+
+/* Over the last axis: of images, whose channels are the second, behind a transpose. */
+static void export_layernorm(Exporter *e, const GraphNode *n, const Names *names)
+{
+    static const int64_t last[] = { 0, 2, 3, 1 }, second[] = { 0, 3, 1, 2 };
+    const bool images = desc_of(e, n->in[LAYERNORM_IN_X])->rank == 4;
+    const char *x = names->in[LAYERNORM_IN_X], *y = names->out;
+    char rows[NAME_BYTES], norm[NAME_BYTES];
+    StrBuf attributes = { 0 };
+    if (images) {
+        name_extra(e, rows);
+        name_extra(e, norm);
+        add_transpose(e, x, last, rows);
+        x = rows;
+        y = norm;
+    }
+    add_float(&attributes, "epsilon", ((const LayerNormAttr *)n->attr)->eps);
+    add_node(e, "LayerNormalization",
+             (const char *const[NODE_INPUTS]){ x, names->in[LAYERNORM_IN_GAMMA],
+                                               names->in[LAYERNORM_IN_BETA] },
+             y, &attributes);
+    if (images) add_transpose(e, norm, second, names->out);
+}
+
 static void export_scale(Exporter *e, const GraphNode *n, const Names *names)
 {
     const ScaleAttr *a = n->attr;
@@ -409,6 +439,7 @@ static const ExportOp exports[OP_COUNT] = {
     [OP_LINEAR] = export_linear,
     [OP_GATE] = export_gate,
     [OP_SCALE] = export_scale,
+    [OP_LAYERNORM] = export_layernorm,
     [OP_SOFTMAX_XENT] = export_nothing,
 };
 
