@@ -3,14 +3,15 @@
 #define CONVOY_KERNELS_OP_CONV_H
 #include "kernels/op_act.h"
 
-/* OP_CONV2D: cross-correlation, no bias. OP_CONV2D_BWD_DATA, OP_CONV2D_BWD_WEIGHTS: its gradients
- * by x and by w. */
-enum { CONV_IN_X, CONV_IN_W };
+/* OP_CONV2D: cross-correlation, plus b[k]. OP_CONV2D_BWD_DATA, OP_CONV2D_BWD_WEIGHTS: its gradients
+ * by x, and by w and b. w [K,C/G,R,S] may be of rank 2, [K,C]: a linear layer over the channels of
+ * each position; or with K groups of rank 3, [K,1,1]: a factor for each channel. */
+enum { CONV_IN_X, CONV_IN_W, CONV_IN_B /*optional*/ };
 enum { CONV_OUT_Y };
 enum { CONV_BWD_DATA_IN_DY, CONV_BWD_DATA_IN_W };
 enum { CONV_BWD_DATA_OUT_DX };
 enum { CONV_BWD_WEIGHTS_IN_X, CONV_BWD_WEIGHTS_IN_DY };
-enum { CONV_BWD_WEIGHTS_OUT_DW };
+enum { CONV_BWD_WEIGHTS_OUT_DW, CONV_BWD_WEIGHTS_OUT_DB /*optional*/ };
 typedef struct Conv2dAttr {
     int stride_h, stride_w, pad_top, pad_bottom, pad_left, pad_right, groups;
 } Conv2dAttr;

@@ -6,7 +6,7 @@
 
 TensorDesc tensor_desc(DType dtype, int rank, const int64_t *dims)
 {
-    TensorDesc d = { dtype, rank, { 0 } };
+    TensorDesc d = { dtype, rank, { 1, 1, 1, 1 } };
     for (int i = 0; i < rank && i < TENSOR_MAX_RANK; i++) d.dims[i] = dims[i];
     return d;
 }

@@ -17,6 +17,7 @@ typedef struct TensorDesc {
     int64_t dims[TENSOR_MAX_RANK];
 } TensorDesc;
 
+/* dims past rank become 1 */
 TensorDesc tensor_desc(DType dtype, int rank, const int64_t *dims);
 /* product of dims; 1 for rank 0 */
 int64_t tensor_elements(const TensorDesc *d);

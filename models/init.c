@@ -55,6 +55,9 @@ Status model_init_tensor(const Graph *g, TensorId id, uint64_t seed, float *out)
     case INIT_ONE:
         fill_constant(out, count, 1);
         break;
+    case INIT_INVERSE:
+        fill_constant(out, count, (float)(1 / (double)t->fan));
+        break;
     case INIT_HE_FAN_OUT:
         fill_normal(out, count, sqrt(2.0 / (double)t->fan), rng);
         break;

@@ -11,15 +11,18 @@
  * like them. In bf16 each direction that reads them rounds them into a copy as its primitive wants
  * it, so they may lie as is best for their gradient, which then goes where it belongs at once. */
 #include "base/mem.h"
+#include "kernels/cpu/bias.h"
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/view.h"
 
 typedef struct State {
     CpuSteps steps;
     CpuDepthwise depthwise;
+    CpuBias bias;
 } State;
 
-enum { ROLE_X, ROLE_W, ROLE_Y, ROLE_COUNT };
+/* with a bias forward has one role more, last */
+enum { ROLE_X, ROLE_W, ROLE_Y, ROLE_COUNT, ROLE_BIAS = ROLE_COUNT };
 
 static const struct DirectionRow {
     struct {
@@ -137,15 +140,15 @@ static Status add_depthwise(CpuBackend *b, State *state, const ConvGeometry *g,
     return OK;
 }
 
-/* The steps around choice; takes choice->pd. */
+/* The steps around choice; takes choice->pd. bias: what forward adds; NULL: nothing. */
 static Status make_steps(CpuBackend *b, State *state, const ConvGeometry *g,
                          const struct DirectionRow *row, const CpuOperand *have,
-                         const ConvChoice *choice, bool add)
+                         const ConvChoice *choice, const Layout *bias, bool add)
 {
     CpuSteps *s = &state->steps;
     const Layout *want[ROLE_COUNT] = { choice->x, choice->w, choice->y };
-    CpuOperand use[ROLE_COUNT];
-    int args[ROLE_COUNT], output = -1;
+    CpuOperand use[ROLE_COUNT + 1] = { [ROLE_BIAS] = cpu_steps_operand_in(CONV_IN_B, bias) };
+    int args[ROLE_COUNT + 1] = { [ROLE_BIAS] = DNNL_ARG_BIAS }, output = -1;
     bool direct = true;
     Status st = OK;
     for (int i = 0; i < ROLE_COUNT && st == OK; i++) {
@@ -164,10 +167,31 @@ static Status make_steps(CpuBackend *b, State *state, const ConvGeometry *g,
         dnnl_primitive_desc_destroy(choice->pd);
         return st;
     }
-    if (choice->pd) TRY(cpu_steps_add_primitive(b, s, choice->pd, ROLE_COUNT, args, use));
+    const int count = bias ? ROLE_COUNT + 1 : ROLE_COUNT;
+    if (choice->pd) TRY(cpu_steps_add_primitive(b, s, choice->pd, count, args, use));
     else TRY(add_depthwise(b, state, g, use));
     if (direct) return OK;
     return deliver(b, s, use[output], have[output], output == ROLE_W && g->cropped ? g : NULL, add);
+}
+
+/* The step that makes db of dy. */
+static Status add_bias_gradient(OpInstance *op, CpuOperand dy)
+{
+    CpuBackend *b = (CpuBackend *)op->backend;
+    State *s = op->state;
+    OpTensor *db = &op->out[CONV_BWD_WEIGHTS_OUT_DB];
+    const Layout *parts, *vector;
+    if (db->desc.rank == 0) return OK;
+    cpu_decide_plain(db);
+    TRY(cpu_layout_plain(b, &vector, 1, db->desc.dims));
+    TRY(cpu_bias_prepare(b, &s->bias, &op->in[CONV_BWD_WEIGHTS_IN_DY], op->accumulate, &parts));
+    const CpuOperand operands[BIAS_COUNT] = {
+        [BIAS_DB] = cpu_steps_operand_out(CONV_BWD_WEIGHTS_OUT_DB, vector),
+        [BIAS_DY] = dy,
+        [BIAS_PARTS] = cpu_steps_operand_workspace(&s->steps, parts)
+    };
+    cpu_steps_add_call(&s->steps, cpu_bias_run, &s->bias, BIAS_COUNT, operands);
+    return OK;
 }
 
 static Status prepare(OpInstance *op, ConvDirection direction)
@@ -196,17 +220,24 @@ static Status prepare(OpInstance *op, ConvDirection direction)
     if (!have[ROLE_W].layout) TRY(cpu_layout_plain(b, &have[ROLE_W].layout, full.w_rank, full.w));
 
     ConvChoice choice;
+    ConvEpilogue epilogue = { .bias = NULL };
     ConvProblem problem = { .direction = direction,
                             .geometry = &live,
                             .x = have[ROLE_X].layout,
                             .y = have[ROLE_Y].layout };
+    if (direction == CONV_FORWARD && op->in[CONV_IN_B].desc.rank) {
+        cpu_decide_plain(&op->in[CONV_IN_B]);
+        TRY(cpu_layout_plain(b, &epilogue.bias, 1, op->in[CONV_IN_B].desc.dims));
+        problem.epilogue = &epilogue;
+    }
     /* A part of the window is copied in any case, so it may lie as the primitive likes it. */
     if (!live.cropped) problem.w = have[ROLE_W].layout;
     TRY(conv2d_choose(b, &problem, &choice));
     op->implementation = choice.implementation;
     /* Only parameter gradients accumulate. */
     const bool add = op->accumulate && direction == CONV_BWD_WEIGHTS;
-    TRY(make_steps(b, s, &live, row, have, &choice, add));
+    TRY(make_steps(b, s, &live, row, have, &choice, epilogue.bias, add));
+    if (direction == CONV_BWD_WEIGHTS) TRY(add_bias_gradient(op, have[ROLE_Y]));
     op->workspace_bytes = s->steps.workspace_bytes;
     return OK;
 }

@@ -104,6 +104,9 @@ CPU_INLINE void sum_any(const CpuDepthwise *d, const void *x, const void *dy, fl
     else if (lanes == CPU_LANES && d->columns == 5) sum_plane(d, x, dy, out, 5, CPU_LANES, type);
     else if (lanes == CPU_HALF_LANES && d->columns == 5)
         sum_plane(d, x, dy, out, 5, CPU_HALF_LANES, type);
+    else if (lanes == CPU_LANES && d->columns == 7) sum_plane(d, x, dy, out, 7, CPU_LANES, type);
+    else if (lanes == CPU_HALF_LANES && d->columns == 7)
+        sum_plane(d, x, dy, out, 7, CPU_HALF_LANES, type);
     else sum_plane(d, x, dy, out, d->columns, lanes, type);
 }
 

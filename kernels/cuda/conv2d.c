@@ -10,12 +10,16 @@
  *       added to, the f32 gradient (staging.h): no engine writes f32 from 16-bit inputs. In f32 the
  *       plan writes or adds to the gradient itself.
  *
- * WORKSPACE is that tensor, if there is one, and behind it what the plan wants.
+ * A bias is added behind the plan, in place, and its gradient is summed, by kernels of our own
+ * (bias.h).
+ *
+ * WORKSPACE is that tensor, if there is one, behind it what the plan wants, and then sums of db.
  *
  * Convolutions with a filter for each channel may be run by kernels of our own (depthwise.h), which
  * write dw in f32. */
 #include "kernels/cuda/conv2d.h"
 #include "base/mem.h"
+#include "kernels/cuda/bias.h"
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/cudnn/conv_plan.h"
 #include "kernels/cuda/decision.h"
@@ -94,6 +98,8 @@ typedef struct ConvState {
     /* in the workspace: weights in the compute type, rounded up to the alignment; 0 for f32 */
     size_t weights_bytes;
     bool convert; /* forward and data gradient: w has no compute copy */
+    RowGrid rows; /* of dy, for db */
+    size_t sums;  /* in the workspace, of db */
 } ConvState;
 
 static OpTensor *tensor_of(OpInstance *op, ConvPass pass, int role)
@@ -173,6 +179,23 @@ static Status prepare(OpInstance *op, ConvPass pass)
     return OK;
 }
 
+/* Room for db's sums behind what is asked for. */
+static Status prepare_bias_gradient(OpInstance *op)
+{
+    const CudaBackend *b = cuda_backend(op);
+    const CudaView dy = cuda_view(b, &op->in[CONV_BWD_WEIGHTS_IN_DY]);
+    OpTensor *db = &op->out[CONV_BWD_WEIGHTS_OUT_DB];
+    ConvState *s = op->state;
+    if (!db->desc.rank) return OK;
+    cuda_decide(b, db, CUDA_VECTOR, DTYPE_F32);
+    if (!row_grid_make(&s->rows, dy.rows, dy.vectors, b->sm_count, BIAS_BLOCKS_PER_SM))
+        return fail(ERR_USAGE, "bias over %lld rows of %lld channels: too large",
+                    (long long)dy.rows, (long long)dy.c);
+    s->sums = cuda_take_workspace(op, (size_t)row_grid_partials(&s->rows) * (size_t)dy.cp *
+                                          sizeof(float));
+    return OK;
+}
+
 static Status bind_plan(OpInstance *op, const void *a, const void *b, void *out)
 {
     const ConvState *s = op->state;
@@ -225,6 +248,8 @@ static void release(OpInstance *op)
 
 static Status prepare_forward(OpInstance *op)
 {
+    if (op->in[CONV_IN_B].desc.rank)
+        cuda_decide(cuda_backend(op), &op->in[CONV_IN_B], CUDA_VECTOR, DTYPE_F32);
     return prepare(op, CONV_FORWARD);
 }
 
@@ -236,8 +261,13 @@ static Status bind_forward(OpInstance *op)
 
 static Status run_forward(OpInstance *op, Stream *stream)
 {
+    const OpTensor *bias = &op->in[CONV_IN_B], *y = &op->out[CONV_OUT_Y];
     TRY(convert_weights(op, &op->in[CONV_IN_W], stream));
-    return run_plan(op->state, stream);
+    TRY(run_plan(op->state, stream));
+    if (!bias->desc.rank) return OK;
+    const CudaView v = cuda_view(cuda_backend(op), y);
+    return CUDA_STATUS(
+        cuda_launch_bias(y->data, v.dtype, bias->data, v.rows, v.vectors, stream->stream));
 }
 
 /* ---- gradient of x ---- */
@@ -264,7 +294,8 @@ static Status run_bwd_data(OpInstance *op, Stream *stream)
 
 static Status prepare_bwd_weights(OpInstance *op)
 {
-    return prepare(op, CONV_BWD_WEIGHTS);
+    TRY(prepare(op, CONV_BWD_WEIGHTS));
+    return prepare_bias_gradient(op);
 }
 
 static Status bind_bwd_weights(OpInstance *op)
@@ -277,6 +308,12 @@ static Status bind_bwd_weights(OpInstance *op)
 static Status run_bwd_weights(OpInstance *op, Stream *stream)
 {
     const ConvState *s = op->state;
+    const OpTensor *dy = &op->in[CONV_BWD_WEIGHTS_IN_DY], *db = &op->out[CONV_BWD_WEIGHTS_OUT_DB];
+    const CudaView v = cuda_view(cuda_backend(op), dy);
+    if (db->desc.rank)
+        TRY_CUDA(cuda_launch_bias_gradient(&s->rows, dy->data, v.dtype, db->data, v.cp,
+                                           op->accumulate, cuda_workspace(op, s->sums),
+                                           stream->stream));
     TRY(run_plan(s, stream));
     return staging_run(op, &s->dw, stream->stream);
 }

@@ -14,6 +14,7 @@
  *   CUDA_ROWS     activations of rank 2 [N][Cp] compute type; y of linear f32
  *   CUDA_KRSC     convolution weights [K,C,R,S], one group     [Kp][R][S][Cp]        f32
  *   CUDA_KRSC_GROUPED  the same of several groups [K,C/G,R,S]  [Kp][R][S][C/G]       f32
+ *                 (of 1x1 also as [K,C], and [K,1,1] for C/G = 1)
  *   CUDA_MATRIX   linear weights [K,C] or [K,C,1,1]            [Kp][Cp]              f32
  *   CUDA_VECTOR   per-channel vectors [C] and saved [2,C]      [Cp], [2][Cp]         f32
  *   plain (NULL) images u8 N,H,W,C, labels, scalars, stats, flat ranges of slabs; POOL_OUT_INDEX is

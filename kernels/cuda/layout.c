@@ -23,7 +23,7 @@ static const struct {
     bool pads_filters, pads_channels;
 } formats[CUDA_FORMAT_COUNT] = {
     [CUDA_NHWC] = { 4, 4, false, true },  [CUDA_ROWS] = { 2, 2, false, true },
-    [CUDA_KRSC] = { 4, 4, true, true },   [CUDA_KRSC_GROUPED] = { 4, 4, true, false },
+    [CUDA_KRSC] = { 2, 4, true, true },   [CUDA_KRSC_GROUPED] = { 2, 4, true, false },
     [CUDA_MATRIX] = { 2, 4, true, true }, [CUDA_VECTOR] = { 1, 2, false, true },
 };
 

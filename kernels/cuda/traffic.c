@@ -67,7 +67,11 @@ static void conv2d(const OpInstance *op, OpTraffic *t)
 {
     by_weights(op, t);
     t->product = !conv2d_is_own(op);
-    if (op->kind == OP_CONV2D) t->in[CONV_IN_X].reads = covered(op, &op->in[CONV_IN_W]);
+    if (op->kind != OP_CONV2D) return;
+    t->in[CONV_IN_X].reads = covered(op, &op->in[CONV_IN_W]);
+    if (!op->in[CONV_IN_B].desc.rank) return; /* else y is read, and written again */
+    t->out[CONV_OUT_Y].reads += 1;
+    t->out[CONV_OUT_Y].writes += 1;
 }
 
 static void conv2d_bwd_weights(const OpInstance *op, OpTraffic *t)
@@ -76,6 +80,7 @@ static void conv2d_bwd_weights(const OpInstance *op, OpTraffic *t)
     t->product = !conv2d_is_own(op);
     if (!t->product) through_workspace(op, t); /* f32 partial sums, and f32 from them */
     t->in[CONV_BWD_WEIGHTS_IN_X].reads = covered(op, &op->out[CONV_BWD_WEIGHTS_OUT_DW]);
+    if (op->out[CONV_BWD_WEIGHTS_OUT_DB].desc.rank) t->in[CONV_BWD_WEIGHTS_IN_DY].reads += 1;
 }
 
 /* ---- the rest ---- */

@@ -1,8 +1,8 @@
 /* conv2d.c - shapes and work of the convolution and its two gradients.
  *
- * x [N,C,H,W], w [K,C/G,R,S], y [N,K,P,Q]. All three kinds are one relation between x, w and y;
- * each checks it with whichever two it is given, and the shape of the third (dx, dw) comes from the
- * caller because a stride leaves it open. */
+ * x [N,C,H,W], w [K,C/G,R,S], b [K], y [N,K,P,Q]. All three kinds are one relation between x, w and
+ * y; each checks it with whichever two it is given, and the shape of the third (dx, dw) comes from
+ * the caller because a stride leaves it open. */
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
@@ -16,6 +16,13 @@ static Status check_attr(OpKind kind, const Conv2dAttr *a)
     return OK;
 }
 
+/* w's dims past its rank are 1. */
+static Status check_weights(OpKind kind, const TensorDesc *w)
+{
+    return w->rank >= 2 ? OK
+                        : fail(ERR_INTERNAL, "%s: weights have rank %d", op_name(kind), w->rank);
+}
+
 /* The shape of y for x and w. */
 static Status output_dims(OpKind kind, const Conv2dAttr *a, const TensorDesc *x,
                           const TensorDesc *w, int64_t y[4])
@@ -23,6 +30,7 @@ static Status output_dims(OpKind kind, const Conv2dAttr *a, const TensorDesc *x,
     char xs[96], ws[96];
     tensor_format(x, xs, sizeof xs);
     tensor_format(w, ws, sizeof ws);
+    TRY(check_weights(kind, w));
     if (w->dims[1] * a->groups != x->dims[1] || w->dims[0] % a->groups)
         return fail(ERR_INTERNAL, "%s: weights %s do not fit x %s with %d groups", op_name(kind),
                     ws, xs, a->groups);
@@ -41,8 +49,10 @@ static Status infer_forward(const OpSlots *s)
     int64_t y[4];
     TRY(check_attr(s->kind, s->attr));
     TRY(infer_need(s, CONV_IN_X, DTYPE_F32, 4));
-    TRY(infer_need(s, CONV_IN_W, DTYPE_F32, 4));
+    TRY(infer_need(s, CONV_IN_W, DTYPE_F32, 0));
     TRY(output_dims(s->kind, s->attr, s->in[CONV_IN_X], s->in[CONV_IN_W], y));
+    /* or gamma of OP_CONV2D_BN, whose row asks here too */
+    if (s->in[CONV_IN_B]) TRY(infer_need_dims(s, CONV_IN_B, 1, &y[1]));
     return infer_output(s, CONV_OUT_Y, DTYPE_F32, 4, y);
 }
 
@@ -50,7 +60,7 @@ static Status infer_bwd_data(const OpSlots *s)
 {
     int64_t y[4];
     TRY(check_attr(s->kind, s->attr));
-    TRY(infer_need(s, CONV_BWD_DATA_IN_W, DTYPE_F32, 4));
+    TRY(infer_need(s, CONV_BWD_DATA_IN_W, DTYPE_F32, 0));
     TRY(infer_preset(s, CONV_BWD_DATA_OUT_DX, 4));
     TRY(output_dims(s->kind, s->attr, &s->out[CONV_BWD_DATA_OUT_DX], s->in[CONV_BWD_DATA_IN_W], y));
     return infer_need_dims(s, CONV_BWD_DATA_IN_DY, 4, y);
@@ -61,10 +71,11 @@ static Status infer_bwd_weights(const OpSlots *s)
     int64_t y[4];
     TRY(check_attr(s->kind, s->attr));
     TRY(infer_need(s, CONV_BWD_WEIGHTS_IN_X, DTYPE_F32, 4));
-    TRY(infer_preset(s, CONV_BWD_WEIGHTS_OUT_DW, 4));
+    TRY(infer_preset(s, CONV_BWD_WEIGHTS_OUT_DW, 0));
     TRY(output_dims(s->kind, s->attr, s->in[CONV_BWD_WEIGHTS_IN_X],
                     &s->out[CONV_BWD_WEIGHTS_OUT_DW], y));
-    return infer_need_dims(s, CONV_BWD_WEIGHTS_IN_DY, 4, y);
+    TRY(infer_need_dims(s, CONV_BWD_WEIGHTS_IN_DY, 4, y));
+    return infer_output(s, CONV_BWD_WEIGHTS_OUT_DB, DTYPE_F32, 1, &y[1]);
 }
 
 /* Each element of y is a dot product over C/G,R,S; the gradients do the same products. */
@@ -115,13 +126,15 @@ static void print(const void *attr, char *out, size_t bytes)
     snprintf(out, bytes, "%s%s%s", stride, pad, groups);
 }
 
-#define CONV_ROW(a, b, o, f, fl)                                                                   \
+#define NAMES(...) __VA_ARGS__
+#define CONV_ROW(in, out, f, fl)                                                                   \
     {                                                                                              \
-        .attr_bytes = sizeof(Conv2dAttr), .in_names = { a, b }, .out_names = { o }, .infer = f,    \
+        .attr_bytes = sizeof(Conv2dAttr), .in_names = { in }, .out_names = { out }, .infer = f,    \
         .flops = fl, .print = print                                                                \
     }
 
-const OpDef op_row_conv2d = CONV_ROW("x", "w", "y", infer_forward, flops_forward);
-const OpDef op_row_conv2d_bwd_data = CONV_ROW("dy", "w", "dx", infer_bwd_data, flops_bwd_data);
+const OpDef op_row_conv2d = CONV_ROW(NAMES("x", "w", "b?"), "y", infer_forward, flops_forward);
+const OpDef op_row_conv2d_bwd_data =
+    CONV_ROW(NAMES("dy", "w"), "dx", infer_bwd_data, flops_bwd_data);
 const OpDef op_row_conv2d_bwd_weights =
-    CONV_ROW("x", "dy", "dw", infer_bwd_weights, flops_bwd_weights);
+    CONV_ROW(NAMES("x", "dy"), NAMES("dw", "db?"), infer_bwd_weights, flops_bwd_weights);

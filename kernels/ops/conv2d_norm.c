@@ -14,7 +14,7 @@ static Status need_vectors(const OpSlots *s, int slot, int64_t channels)
 
 static Status infer_stats(const OpSlots *s)
 {
-    const TensorDesc *conv[] = {
+    const TensorDesc *conv[OP_MAX_INPUTS] = {
         [CONV_IN_X] = s->in[CONV_STATS_IN_X], [CONV_IN_W] = s->in[CONV_STATS_IN_W]
     };
     const TensorDesc *x = conv[CONV_IN_X], *residual = s->in[CONV_STATS_IN_RESIDUAL];

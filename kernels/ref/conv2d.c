@@ -1,7 +1,8 @@
 /* conv2d.c - cross-correlation and its two gradients.
  *
  *   y[n,k,p,q] = sum over c,r,s of
- *                x[n, g*C/G + c, p*stride_h - pad_top + r, q*stride_w - pad_left + s] * w[k,c,r,s],
+ *                x[n, g*C/G + c, p*stride_h - pad_top + r, q*stride_w - pad_left + s] * w[k,c,r,s]
+ *                + b[k],
  *   g = k / (K/G)
  *
  * All three kinds walk the same triples (x element, w element, y element): forward sums into y, the
@@ -55,7 +56,10 @@ static void run_forward(OpInstance *op)
 {
     Geometry g = { op->attr, ref_in_dims(op, CONV_IN_X), ref_in_dims(op, CONV_IN_W),
                    ref_out_dims(op, CONV_OUT_Y) };
-    memset(op->out[CONV_OUT_Y].data, 0, op->out[CONV_OUT_Y].bytes);
+    const int64_t plane = g.y[2] * g.y[3];
+    for (int64_t i = 0; i < g.y[0] * g.y[1] * plane; i++)
+        ref_out(op, CONV_OUT_Y)[i] =
+            ref_has_in(op, CONV_IN_B) ? ref_in(op, CONV_IN_B)[i / plane % g.y[1]] : 0;
     accumulate_all(&g, INTO_Y, op->in[CONV_IN_X].data, op->in[CONV_IN_W].data,
                    op->out[CONV_OUT_Y].data);
 }
@@ -78,6 +82,15 @@ static void run_bwd_weights(OpInstance *op)
     if (!op->accumulate) memset(dw->data, 0, dw->bytes);
     accumulate_all(&g, INTO_W, op->in[CONV_BWD_WEIGHTS_IN_X].data, dw->data,
                    op->in[CONV_BWD_WEIGHTS_IN_DY].data);
+    if (!ref_has_out(op, CONV_BWD_WEIGHTS_OUT_DB)) return;
+    const int64_t plane = g.y[2] * g.y[3];
+    for (int64_t k = 0; k < g.y[1]; k++) {
+        double sum = 0;
+        for (int64_t n = 0; n < g.y[0]; n++)
+            for (int64_t i = 0; i < plane; i++)
+                sum += ref_in(op, CONV_BWD_WEIGHTS_IN_DY)[(n * g.y[1] + k) * plane + i];
+        ref_store_gradient(op, &ref_out(op, CONV_BWD_WEIGHTS_OUT_DB)[k], sum);
+    }
 }
 
 REF_LOOPS(ref_conv2d, run_forward);

@@ -97,8 +97,22 @@ TensorId graph_images(Graph *g, const GraphOptions *o)
         g, graph_add_node(g, OP_INPUT, PHASE_FORWARD, "input", &attr, in, NULL, NULL), INPUT_OUT_X);
 }
 
-TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filters, int kernel_size,
-                           const Conv2dAttr *attr, bool fan_per_group)
+/* layer.suffix, of rank dims behind each other, and with bias layer.bias; then the node. */
+static TensorId add_conv(Graph *g, const char *layer, TensorId x, const Conv2dAttr *attr,
+                         const WeightSpec *weight, int rank, const int64_t *dims, bool biased)
+{
+    static const WeightSpec bias = { "bias", ROLE_PARAM, INIT_ZERO, 0, false };
+    const TensorId in[OP_MAX_INPUTS] = { [CONV_IN_X] = x,
+                                         [CONV_IN_W] = add_weight(g, layer, weight, rank, dims),
+                                         [CONV_IN_B] = biased ? add_weight(g, layer, &bias, 1, dims)
+                                                              : TENSOR_NONE };
+    return node_output(g, graph_add_node(g, OP_CONV2D, PHASE_FORWARD, layer, attr, in, NULL, NULL),
+                       CONV_OUT_Y);
+}
+
+static TensorId add_windowed(Graph *g, const char *name, TensorId x, int64_t filters,
+                             int kernel_size, const Conv2dAttr *attr, bool fan_per_group,
+                             bool biased)
 {
     TensorDesc xd;
     if (!take_desc(g, name, x, 4, &xd)) return TENSOR_NONE;
@@ -112,11 +126,40 @@ TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filte
     const int64_t dims[] = { filters, xd.dims[1] / groups, kernel_size, kernel_size };
     const int64_t fan = filters * kernel_size * kernel_size / (fan_per_group ? groups : 1);
     const WeightSpec weight = { "weight", ROLE_PARAM, INIT_HE_FAN_OUT, fan, true };
-    const TensorId in[OP_MAX_INPUTS] = {
-        [CONV_IN_X] = x, [CONV_IN_W] = add_weight(g, name, &weight, 4, dims)
-    };
-    return node_output(g, graph_add_node(g, OP_CONV2D, PHASE_FORWARD, name, attr, in, NULL, NULL),
-                       CONV_OUT_Y);
+    return add_conv(g, name, x, attr, &weight, 4, dims, biased);
+}
+
+TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filters, int kernel_size,
+                           const Conv2dAttr *attr, bool fan_per_group)
+{
+    return add_windowed(g, name, x, filters, kernel_size, attr, fan_per_group, false);
+}
+
+TensorId graph_conv2d_biased(Graph *g, const char *name, TensorId x, int64_t filters,
+                             int kernel_size, const Conv2dAttr *attr)
+{
+    return add_windowed(g, name, x, filters, kernel_size, attr, false, true);
+}
+
+TensorId graph_linear_positions(Graph *g, const char *name, TensorId x, int64_t out_features)
+{
+    static const Conv2dAttr attr = { .stride_h = 1, .stride_w = 1, .groups = 1 };
+    const WeightSpec weight = { "weight", ROLE_PARAM, INIT_HE_FAN_OUT, out_features, true };
+    TensorDesc xd;
+    if (!take_desc(g, name, x, 4, &xd)) return TENSOR_NONE;
+    const int64_t dims[] = { out_features, xd.dims[1] };
+    return add_conv(g, name, x, &attr, &weight, 2, dims, true);
+}
+
+TensorId graph_layer_scale(Graph *g, const char *layer, const char *suffix, TensorId x,
+                           int64_t inverse)
+{
+    const WeightSpec factors = { suffix, ROLE_PARAM, INIT_INVERSE, inverse, false };
+    TensorDesc xd;
+    if (!take_desc(g, layer, x, 4, &xd)) return TENSOR_NONE;
+    const Conv2dAttr attr = { .stride_h = 1, .stride_w = 1, .groups = (int)xd.dims[1] };
+    const int64_t dims[] = { xd.dims[1], 1, 1 };
+    return add_conv(g, layer, x, &attr, &factors, 3, dims, false);
 }
 
 TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int kernel_size,
@@ -308,6 +351,13 @@ void graph_set_init(Graph *g, const char *parameter, InitKind init, int64_t fan,
     g->tensors[id].init = init;
     g->tensors[id].fan = fan;
     g->tensors[id].frozen = frozen;
+}
+
+TensorId graph_add(Graph *g, const char *name, TensorId a, TensorId b)
+{
+    const TensorId in[OP_MAX_INPUTS] = { [ADD_IN_A] = a, [ADD_IN_B] = b };
+    return node_output(g, graph_add_node(g, OP_ADD, PHASE_FORWARD, name, NULL, in, NULL, NULL),
+                       ADD_OUT_Y);
 }
 
 TensorId graph_gate(Graph *g, const char *name, TensorId x, TensorId gate)

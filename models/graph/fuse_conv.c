@@ -16,7 +16,7 @@ static const GraphNode *find_conv(const Graph *g, const GraphNode *bn)
     const int producer = g->tensors[x].producer;
     /* A result that leaves the graph (another role) has to be written. */
     if (producer < 0 || g->nodes[producer].kind != OP_CONV2D ||
-        g->tensors[x].role != ROLE_ACTIVATION)
+        g->nodes[producer].in[CONV_IN_B] != TENSOR_NONE || g->tensors[x].role != ROLE_ACTIVATION)
         return NULL;
     if (bn->out[BN_OUT_SAVED] != TENSOR_NONE || graph_edit_count_readers(g, x, &reader, &slot) != 1)
         return NULL;

@@ -151,8 +151,8 @@ static void move_or_split(const Fuser *f, const GraphNode *n, GraphNode *to, con
     const BatchNormAttr *attr = n->attr;
     const int made_by = n->kind == OP_BATCHNORM ? g->tensors[n->in[BN_IN_X]].producer : -1;
     GraphNode *conv = made_by >= 0 ? &to[place[made_by]] : NULL;
-    if (conv && conv->kind == OP_CONV2D && attr->mode == BN_TRAIN && attr->ranks == 0 &&
-        op_act(attr->act)->by_sign) {
+    if (conv && conv->kind == OP_CONV2D && conv->in[CONV_IN_B] == TENSOR_NONE &&
+        attr->mode == BN_TRAIN && attr->ranks == 0 && op_act(attr->act)->by_sign) {
         const int64_t *x = g->tensors[n->in[BN_IN_X]].desc.dims;
         const BnFinalizeAttr finalize = { attr->eps, attr->momentum, x[0] * x[2] * x[3] };
         const Fusion fusion = statistics_fusion(g, conv, n, &finalize);

@@ -85,28 +85,13 @@ static void emit_unary(Walk *w, const GraphNode *n, OpKind kind, TensorId dy, Te
     deliver(w, n->in[0], emit(w, n, kind, "bwd", in, NULL, preset).out[0]);
 }
 
-static void grad_conv2d(Walk *w, const GraphNode *n, TensorId dy)
-{
-    const TensorId x = n->in[CONV_IN_X], weight = n->in[CONV_IN_W];
-    const TensorId weights_in[OP_MAX_INPUTS] = {
-        [CONV_BWD_WEIGHTS_IN_X] = x, [CONV_BWD_WEIGHTS_IN_DY] = dy
-    };
-    const TensorDesc dw[OP_MAX_OUTPUTS] = { [CONV_BWD_WEIGHTS_OUT_DW] = desc_of(w, weight) };
-    if (w->needs[weight])
-        own(w, weight,
-            emit(w, n, OP_CONV2D_BWD_WEIGHTS, "bwd_weights", weights_in, NULL, dw)
-                .out[CONV_BWD_WEIGHTS_OUT_DW]);
-    if (!w->needs[x]) return;
-    const TensorId data_in[OP_MAX_INPUTS] = {
-        [CONV_BWD_DATA_IN_DY] = dy, [CONV_BWD_DATA_IN_W] = weight
-    };
-    const TensorDesc dx[OP_MAX_OUTPUTS] = { [CONV_BWD_DATA_OUT_DX] = desc_of(w, x) };
-    deliver(
-        w, x,
-        emit(w, n, OP_CONV2D_BWD_DATA, "bwd_data", data_in, NULL, dx).out[CONV_BWD_DATA_OUT_DX]);
-}
+_Static_assert((int)CONV_IN_B == (int)LINEAR_IN_B && (int)CONV_IN_W == (int)LINEAR_IN_W &&
+                   (int)CONV_BWD_WEIGHTS_IN_DY == (int)LINEAR_BWD_WEIGHTS_IN_DY &&
+                   (int)CONV_BWD_WEIGHTS_OUT_DB == (int)LINEAR_BWD_WEIGHTS_OUT_DB,
+               "weights_bwd() takes these as one");
 
-static void linear_bwd_weights(Walk *w, const GraphNode *n, TensorId dy)
+/* Of convolutions and linear layers, whose slots are the same. */
+static void weights_bwd(Walk *w, const GraphNode *n, OpKind kind, TensorId dy)
 {
     const TensorId x = n->in[LINEAR_IN_X], weight = n->in[LINEAR_IN_W], bias = n->in[LINEAR_IN_B];
     const bool biased = bias != TENSOR_NONE && w->needs[bias];
@@ -119,15 +104,29 @@ static void linear_bwd_weights(Walk *w, const GraphNode *n, TensorId dy)
     const TensorDesc dw[OP_MAX_OUTPUTS] = { [LINEAR_BWD_WEIGHTS_OUT_DW] = desc_of(w, weight),
                                             [LINEAR_BWD_WEIGHTS_OUT_DB] = desc_of(w, bias) };
     if (!biased && !w->needs[weight]) return;
-    const GraphNode weights = emit(w, n, OP_LINEAR_BWD_WEIGHTS, "bwd_weights", in, wanted, dw);
+    const GraphNode weights = emit(w, n, kind, "bwd_weights", in, wanted, dw);
     own(w, weight, weights.out[LINEAR_BWD_WEIGHTS_OUT_DW]);
     own(w, bias, weights.out[LINEAR_BWD_WEIGHTS_OUT_DB]);
+}
+
+static void grad_conv2d(Walk *w, const GraphNode *n, TensorId dy)
+{
+    const TensorId x = n->in[CONV_IN_X], weight = n->in[CONV_IN_W];
+    weights_bwd(w, n, OP_CONV2D_BWD_WEIGHTS, dy);
+    if (!w->needs[x]) return;
+    const TensorId data_in[OP_MAX_INPUTS] = {
+        [CONV_BWD_DATA_IN_DY] = dy, [CONV_BWD_DATA_IN_W] = weight
+    };
+    const TensorDesc dx[OP_MAX_OUTPUTS] = { [CONV_BWD_DATA_OUT_DX] = desc_of(w, x) };
+    deliver(
+        w, x,
+        emit(w, n, OP_CONV2D_BWD_DATA, "bwd_data", data_in, NULL, dx).out[CONV_BWD_DATA_OUT_DX]);
 }
 
 static void grad_linear(Walk *w, const GraphNode *n, TensorId dy)
 {
     const TensorId x = n->in[LINEAR_IN_X], weight = n->in[LINEAR_IN_W];
-    linear_bwd_weights(w, n, dy);
+    weights_bwd(w, n, OP_LINEAR_BWD_WEIGHTS, dy);
     if (!w->needs[x]) return;
     const TensorId data_in[OP_MAX_INPUTS] = {
         [LINEAR_BWD_DATA_IN_DY] = dy, [LINEAR_BWD_DATA_IN_W] = weight

@@ -29,6 +29,7 @@ typedef enum Phase { PHASE_FORWARD, PHASE_BACKWARD } Phase;
 typedef enum InitKind {
     INIT_ZERO,
     INIT_ONE,
+    INIT_INVERSE /*1/fan*/,
     INIT_HE_FAN_OUT /*normal, sqrt(2/fan), fan = K R S*/,
     INIT_UNIFORM_FAN /*U(+-1/sqrt(fan)); with fan_in as torch.nn.Linear*/,
     /* INIT_UNIFORM_FAN, then filter k < C of a convolution becomes channel k itself */
@@ -117,6 +118,16 @@ TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, i
  * fan_per_group: initial values are drawn for K R S / groups. */
 TensorId graph_conv2d_attr(Graph *g, const char *name, TensorId x, int64_t filters, int kernel_size,
                            const Conv2dAttr *attr, bool fan_per_group);
+/* The same with a bias, name.bias. */
+TensorId graph_conv2d_biased(Graph *g, const char *name, TensorId x, int64_t filters,
+                             int kernel_size, const Conv2dAttr *attr);
+/* A linear layer with bias over the channels of each position of x [N,C,H,W]: name.weight
+ * [out_features,C]. A 1x1 convolution to those who compute it. */
+TensorId graph_linear_positions(Graph *g, const char *name, TensorId x, int64_t out_features);
+/* x times a factor for each channel, layer.suffix [C,1,1], all of which start at 1 / inverse: a
+ * convolution of each channel with one weight. Touvron et al. 2021, LayerScale. */
+TensorId graph_layer_scale(Graph *g, const char *layer, const char *suffix, TensorId x,
+                           int64_t inverse);
 typedef struct BnOptions {
     float eps, momentum;
     ActKind act;
@@ -142,6 +153,7 @@ TensorId graph_linear_no_bias(Graph *g, const char *name, TensorId x, int64_t ou
 /* A 1x1 convolution with bias of images of one pixel, given as N,C: weights are shaped and start as
  * a convolution's. */
 TensorId graph_linear_1x1(Graph *g, const char *name, TensorId x, int64_t out_features);
+TensorId graph_add(Graph *g, const char *name, TensorId a, TensorId b); /* a + b */
 TensorId graph_gate(Graph *g, const char *name, TensorId x, TensorId gate);
 TensorId graph_scale(Graph *g, const char *name, TensorId x, float factor);
 /* Another rule for the first values of a parameter that a layer has made, and whether it stays at

@@ -2,12 +2,14 @@
 #include "tests/check/families.h"
 
 /* ---- convolution ---- */
-enum { CN, CC, CH, CW, CK, CR, CS, CSH, CSW, CPT, CPB, CPL, CPR, CG };
+enum { CN, CC, CH, CW, CK, CR, CS, CSH, CSW, CPT, CPB, CPL, CPR, CG, CBIAS, CRANK };
 
 static const ParamDef conv_params[] = {
-    { "n", 1 },  { "c", 1 },  { "h", 1 },  { "w", 1 },  { "k", 1 },
-    { "r", 1 },  { "s", 1 },  { "sh", 1 }, { "sw", 1 }, { "pt", 0 },
-    { "pb", 0 }, { "pl", 0 }, { "pr", 0 }, { "g", 1 },  { NULL, 0 },
+    { "n", 1 },  { "c", 1 },  { "h", 1 },    { "w", 1 },
+    { "k", 1 },  { "r", 1 },  { "s", 1 },    { "sh", 1 },
+    { "sw", 1 }, { "pt", 0 }, { "pb", 0 },   { "pl", 0 },
+    { "pr", 0 }, { "g", 1 },  { "bias", 0 }, { "rank", 4 } /* of w */,
+    { NULL, 0 },
 };
 
 static const char *const conv_fixed[] = {
@@ -38,6 +40,12 @@ static const char *const conv_fixed[] = {
     "n=1 c=16 h=5 w=4 k=16 r=3 s=3 pt=0 pb=0 pl=2 pr=0 g=16",
     "n=1 c=6 h=5 w=5 k=4 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=2",
     "n=3 c=24 h=4 w=4 k=8 r=1 s=3 sh=1 sw=2 pl=1 pr=1",
+    "n=2 c=13 h=5 w=7 k=20 bias=1 rank=2",
+    "n=2 c=3 h=8 w=12 k=24 r=4 s=4 sh=4 sw=4 bias=1", /* ConvNeXt's stem, */
+    "n=2 c=16 h=9 w=8 k=16 r=7 s=7 pt=3 pb=3 pl=3 pr=3 g=16 bias=1",
+    "n=2 c=40 h=3 w=5 k=40 r=7 s=7 pt=3 pb=3 pl=3 pr=3 g=40 bias=1",
+    "n=1 c=24 h=33 w=20 k=24 r=7 s=7 pt=3 pb=3 pl=3 pr=3 g=24", /* its blocks, */
+    "n=3 c=24 h=6 w=5 k=24 g=24 rank=3",                        /* and their scale */
     NULL,
 };
 
@@ -56,6 +64,7 @@ static void draw_conv_axis(Rng *rng, int64_t *size, int64_t *kernel_size, int64_
 static void draw_conv(Rng *rng, int64_t *p)
 {
     p[CN] = draw_between(rng, 1, 3);
+    p[CBIAS] = draw_chance(rng, 3);
     draw_conv_axis(rng, &p[CH], &p[CR], &p[CSH], &p[CPT], &p[CPB]);
     draw_conv_axis(rng, &p[CW], &p[CS], &p[CSW], &p[CPL], &p[CPR]);
     if (draw_chance(rng, 4)) {
@@ -75,15 +84,18 @@ static void build_conv(const int64_t *p, Problem *out)
                                    (int)p[CPL], (int)p[CPR], (int)p[CG] };
     out->exact = true;
     TensorDesc x = desc_f32(p[CN], p[CC], p[CH], p[CW]),
-               w = desc_f32(p[CK], p[CC] / p[CG], p[CR], p[CS]);
+               w = tensor_desc(DTYPE_F32, (int)p[CRANK],
+                               (int64_t[]){ p[CK], p[CC] / p[CG], p[CR], p[CS] });
     int64_t rows = (p[CH] + p[CPT] + p[CPB] - p[CR]) / p[CSH] + 1,
             columns = (p[CW] + p[CPL] + p[CPR] - p[CS]) / p[CSW] + 1;
-    TensorDesc y = desc_f32(p[CN], p[CK], rows, columns);
+    TensorDesc y = desc_f32(p[CN], p[CK], rows, columns),
+               bias = desc_f32(p[CBIAS] * p[CK], 0, 0, 0);
     out->wanted[0] = true;
     if (out->kind == OP_CONV2D) {
         out->in[CONV_IN_X] = x;
         out->in[CONV_IN_W] = w;
-        out->terms = w.dims[1] * p[CR] * p[CS];
+        out->in[CONV_IN_B] = bias;
+        out->terms = w.dims[1] * p[CR] * p[CS] + p[CBIAS];
     } else if (out->kind == OP_CONV2D_BWD_DATA) {
         out->in[CONV_BWD_DATA_IN_DY] = y;
         out->in[CONV_BWD_DATA_IN_W] = w;
@@ -93,6 +105,8 @@ static void build_conv(const int64_t *p, Problem *out)
         out->in[CONV_BWD_WEIGHTS_IN_X] = x;
         out->in[CONV_BWD_WEIGHTS_IN_DY] = y;
         out->out[CONV_BWD_WEIGHTS_OUT_DW] = w;
+        out->out[CONV_BWD_WEIGHTS_OUT_DB] = bias;
+        out->wanted[CONV_BWD_WEIGHTS_OUT_DB] = p[CBIAS] != 0;
         out->terms = p[CN] * rows * columns;
     }
 }

@@ -201,6 +201,7 @@ static bool is_first_seen(OpKind kind, int slot, int rank)
     if (kind == OP_BATCHNORM) return slot >= BN_IN_GAMMA && slot <= BN_IN_RUNNING_VAR;
     if (kind == OP_LAYERNORM) return slot != LAYERNORM_IN_X;
     if (kind == OP_LAYERNORM_BWD) return slot == LAYERNORM_BWD_IN_GAMMA;
+    if (kind == OP_CONV2D) return slot == CONV_IN_B;
     return kind == OP_LINEAR && slot == LINEAR_IN_B;
 }
 

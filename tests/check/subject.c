@@ -89,7 +89,8 @@ Status subject_round_inputs(const Subject *s, Arena *arena, const OpInstance *op
     int weights = product ? layouts_weight_input(op->kind) : -1;
     for (int i = 0; i < OP_MAX_INPUTS; i++) {
         if (op->in[i].desc.dtype != DTYPE_F32 || !in[i].v) continue;
-        bool bias = op->kind == OP_LINEAR && i == LINEAR_IN_B;
+        bool bias = (op->kind == OP_LINEAR && i == LINEAR_IN_B) ||
+                    (op->kind == OP_CONV2D && i == CONV_IN_B);
         int64_t count = tensor_elements(&in[i].desc);
         if (s->compute != DTYPE_F32) {
             Host back;

@@ -119,6 +119,28 @@ TEST(a_convolution_with_two_readers_stays)
     graph_destroy(g);
 }
 
+/* OP_CONV2D_BN has no place for a bias of the convolution's own. */
+TEST(a_convolution_with_a_bias_stays)
+{
+    const GraphOptions o = {
+        .batch = 2, .channels = 3, .height = 8, .width = 8, .classes = 4, .std = { 1, 1, 1 }
+    };
+    const Conv2dAttr attr = { .stride_h = 1, .stride_w = 1, .groups = 1 };
+    Taker all = { .takes = true };
+    const FuseOptions fuse = { .takes = take, .cookie = &all };
+    Graph *g = NULL;
+    REQUIRE_OK(graph_create(&g));
+    graph_set_options(g, &o);
+    const TensorId y = graph_conv2d_biased(g, "conv", graph_images(g, &o), 8, 3, &attr);
+    const TensorId z = graph_batchnorm(
+        g, "bn", y, &(BnOptions){ .eps = 1e-5f, .momentum = 0.1f, .residual = TENSOR_NONE });
+    graph_softmax_xent(g, graph_linear(g, "fc", graph_global_avgpool(g, "pool", z), 4));
+    CHECK_OK(graph_fuse(g, &fuse));
+    CHECK_INT(all.asked, 0);
+    CHECK_INT(graph_count_kind(g, OP_CONV2D), 1);
+    graph_destroy(g);
+}
+
 /* ---- the numbers ---- */
 
 static double *logits_of(NetworkBackend backend, const char *model, const ModelOptions *o,

@@ -97,8 +97,8 @@ static void prepare_conv(OpInstance *op, const Conv2dAttr *attr, TensorDesc x, T
     *op = (OpInstance){ .kind = OP_CONV2D, .backend = backend, .attr = attr };
     op->in[CONV_IN_X].desc = x;
     op->in[CONV_IN_W].desc = w;
-    REQUIRE_OK(op_infer(OP_CONV2D, attr, (const TensorDesc *[]){ &x, &w }, (bool[]){ true },
-                        &op->out[CONV_OUT_Y].desc));
+    REQUIRE_OK(op_infer(OP_CONV2D, attr, (const TensorDesc *[OP_MAX_INPUTS]){ &x, &w },
+                        (bool[]){ true }, &op->out[CONV_OUT_Y].desc));
     REQUIRE_OK(backend_prepare_op(op));
 }
 

@@ -215,6 +215,7 @@ static const TensorDesc *desc_of(const Exporter *e, TensorId id)
 static void export_conv2d(Exporter *e, const GraphNode *n, const Names *names)
 {
     const Conv2dAttr *a = n->attr;
+    const char *bias = names->in[CONV_IN_B];
     const int64_t strides[] = { a->stride_h, a->stride_w },
                   pads[] = { a->pad_top, a->pad_left, a->pad_bottom, a->pad_right };
     StrBuf attributes = { 0 };
@@ -223,7 +224,8 @@ static void export_conv2d(Exporter *e, const GraphNode *n, const Names *names)
     add_ints(&attributes, "kernel_shape", &desc_of(e, n->in[CONV_IN_W])->dims[2], 2);
     add_int(&attributes, "group", a->groups);
     add_node(e, "Conv",
-             (const char *const[NODE_INPUTS]){ names->in[CONV_IN_X], names->in[CONV_IN_W] },
+             (const char *const[NODE_INPUTS]){ names->in[CONV_IN_X], names->in[CONV_IN_W],
+                                               bias[0] ? bias : NULL },
              names->out, &attributes);
 }
 
@@ -462,13 +464,17 @@ static Status export_nodes(Exporter *e)
     return OK;
 }
 
-/* Linear weights are of rank 2 there, also those of 1x1 convolutions of one pixel. */
-static bool is_matrix(const Graph *g, TensorId id)
+/* Linear weights are of rank 2 there, also those of 1x1 convolutions of one pixel; those of
+ * convolutions of rank 4. */
+static int rank_of(const Graph *g, TensorId id)
 {
-    for (int i = 0; i < graph_node_count(g); i++)
-        if (graph_node(g, i)->kind == OP_LINEAR && graph_node(g, i)->in[LINEAR_IN_W] == id)
-            return true;
-    return false;
+    _Static_assert((int)LINEAR_IN_W == (int)CONV_IN_W, "w");
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        if (n->kind == OP_LINEAR && n->in[LINEAR_IN_W] == id) return 2;
+        if (n->kind == OP_CONV2D && n->in[CONV_IN_W] == id) return 4;
+    }
+    return graph_tensor(g, id)->desc.rank;
 }
 
 static void export_weights(Exporter *e)
@@ -477,8 +483,7 @@ static void export_weights(Exporter *e)
     for (TensorId id = 0; id < graph_tensor_count(g); id++) {
         const GraphTensor *t = graph_tensor(g, id);
         if (t->role != ROLE_PARAM && t->role != ROLE_BUFFER) continue;
-        const int rank = is_matrix(g, id) ? 2 : t->desc.rank;
-        add_tensor(e, t->name, ELEMENT_F32, t->desc.dims, rank,
+        add_tensor(e, t->name, ELEMENT_F32, t->desc.dims, rank_of(g, id),
                    safetensors_find(e->model->file, t->name)->data, tensor_plain_bytes(&t->desc));
     }
 }
