@@ -300,7 +300,7 @@ part_correct() {
 
 # What may be faster than the default, each alone; what this convoy lacks is named and left out.
 variants=(device.cuda_graph=false train.batch_per_rank=512 train.batch_per_rank=128
-    device.batchnorm=cudnn device.batchnorm=auto)
+    device.side_depth=1 device.side_depth=4 device.batchnorm=cudnn device.batchnorm=auto)
 fused=(device.fuse=none device.fuse=all device.fuse=statistics device.fuse=gradient
     device.fuse=statistics,prologue,block_end,block_end_with_shortcut
     device.fuse=gradient,residual_gradient,shortcut_gradient device.batchnorm=auto)

@@ -18,6 +18,7 @@ train_fails bad 64 "train.loss_scale" 1 train.loss_scale=0.5
 train_fails bad 64 "train.loss_scale_interval" 1 train.loss_scale_interval=0
 train_fails bad 64 "device.workspace_mb" 1 device.workspace_mb=-1
 train_fails bad 64 "device.cuda_graph" 1 device.cuda_graph=maybe
+train_fails bad 64 "device.side_depth" 1 device.side_depth=65
 train index 1 device.index=0 train.max_steps=1
 
 # A GPU with a few MiB left beside what CUDA takes for itself: the batch that is said to fit does,

@@ -160,7 +160,7 @@ typedef struct Config {
     struct {
         BackendChoice backend;
         int64_t threads /*0 = auto*/, index /*-1 = by local rank*/,
-            workspace_mb /*0 = by precision*/;
+            workspace_mb /*0 = by precision*/, side_depth;
         bool cuda_graph, emulate;
         char *fuse; /* FuseChoice */
         int batchnorm /*KernelMode*/, depthwise;

@@ -468,6 +468,10 @@ const ConfigKey config_keys[] = {
     {BOOL(device, cuda_graph, "true"), KEY_RUNTIME,
      "GPU: record a step once and replay it as a whole; false launches every kernel of every step",
      .old = "device.graph"},
+    {INT(device, side_depth, "2", 0, 64), KEY_RUNTIME,
+     "GPU: weight gradients that may lag behind the rest of the backward pass, on a stream of "
+     "their own; each keeps memory that it reads for longer. 0: they run in turn with the rest. "
+     "Results are the same bits"},
     {STRING(device, fuse, "auto"), KEY_RUNTIME,
      "Give batch norm to the convolutions beside it; none: nowhere. CPU, evaluation: norm, "
      "residual and activation become the end of the convolution (epilogue); auto: where its "

@@ -21,7 +21,8 @@
 
 typedef struct Executor Executor;
 
-/* deeper brings little: two weight gradients fill what the data gradients leave idle */
+/* executor_create()'s and device.side_depth's; two weight gradients should fill what the data
+ * gradients leave idle */
 #define EXECUTOR_SIDE_DEPTH 2
 
 typedef struct ExecutorOptions {

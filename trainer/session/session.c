@@ -97,10 +97,11 @@ static Status add_program(const Session *s, Executor *x, const ProgramOptions *p
 static Status create_executor(const Session *s, Executor **out)
 {
     int64_t least, most;
+    const int depth = (int)s->config->device.side_depth;
     train_plan_micros(&s->plan, &least, &most);
     TRY(executor_create(out, s->backend));
     executor_configure(*out,
-                       &(ExecutorOptions){ .side_depth = s->device.cuda ? EXECUTOR_SIDE_DEPTH : 0,
+                       &(ExecutorOptions){ .side_depth = s->device.cuda ? depth : 0,
                                            .replay = s->device.cuda && s->config->device.cuda_graph,
                                            .results = SESSION_STEPS_MAX * (int)most });
     return OK;
