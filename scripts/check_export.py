@@ -27,11 +27,14 @@ from safetensors.torch import load_file, save_file
 
 CLASSES = 10
 MODELS = (["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
-           "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2"]
+           "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
+           "convnext_tiny", "convnext_small", "convnext_base", "convnext_large"]
           + [f"{family}_b{i}" for family in ("efficientnet", "tf_efficientnet") for i in range(8)])
 # Batch norm's epsilon is 1e-3 in torchvision's, and so in ours;
 # timm makes them with 1e-5 unless it is told otherwise.
 TORCHVISION_EPS = ("efficientnet_b5", "efficientnet_b6", "efficientnet_b7")
+# timm has networks of these names too, under other names of tensors, which are not ours.
+NOT_TIMMS = ("convnext_tiny", "convnext_small", "convnext_base", "convnext_large")
 
 
 def convoy(binary, *arguments):
@@ -131,7 +134,8 @@ def main():
     checked = failed = 0
     for name in args.models:
         sources = [source for source, known in (("torchvision", torchvision.models.list_models()),
-                                                ("timm", timm.list_models())) if name in known]
+                                                ("timm", timm.list_models()))
+                   if name in known and not (source == "timm" and name in NOT_TIMMS)]
         if not sources:
             sys.exit(f"{name}: neither torchvision nor timm has it")
         for source in sources:

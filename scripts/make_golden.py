@@ -180,6 +180,14 @@ def narrow_resnet18(classes, width):
     return model
 
 
+def narrow_convnext(classes, width):
+    """ConvNeXt-T without stochastic depth, its channels as convoy scales them."""
+    widths = [max(8, int(c * width / 8 + 0.5) * 8) for c in (96, 192, 384, 768)]
+    config = torchvision.models.convnext.CNBlockConfig
+    stages = [config(c, w, n) for c, w, n in zip(widths, widths[1:] + [None], (3, 3, 9, 3))]
+    return torchvision.models.ConvNeXt(stages, num_classes=classes)
+
+
 def blurred(model, max_pool):
     """FFCV's and Composer's blurs, in front of each convolution of at least 16 channels that has a
     stride; max_pool: Composer's of the max pool too. Hooks, so that names stay."""
@@ -341,13 +349,16 @@ FILES = {
     "resnet50_timm": (lambda classes: timm_model("resnetblur50")(classes), 2, 97, 20, False, False),
     "airbench94_narrow": (lambda classes: Airbench(classes, (16, 64, 64)), 8, 32, 10, True, False),
     "resnet50_64": (vision("resnet50"), 8, 64, 10, True, False),
+    "convnext_tiny_narrow": (lambda classes: narrow_convnext(classes, 0.125), 8, 64, 10, True,
+                             False),
     "efficientnet_b0_64": (quiet("efficientnet_b0"), 8, 64, 10, True, False),
     "efficientnet_b0_97": (vision("efficientnet_b0"), 1, 97, 20, False, False),
     "tf_efficientnet_b0_97": (lambda classes: timm_model("tf_efficientnet_b0")(classes), 1, 97, 20,
                               False, False),
     **{name: (vision(name), 1, 224, 20, False, False) for name in
        ("resnet34", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d",
-        "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2")},
+        "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2", "convnext_tiny",
+        "convnext_small", "convnext_base", "convnext_large")},
     **{f"efficientnet_b{i}": (vision(f"efficientnet_b{i}"), 1, size, 20, False, False)
        for i, size in enumerate((224, 240, 288, 300, 380, 456, 528, 600))},
     **{f"tf_efficientnet_b{i}": (lambda classes, i=i: timm_model(f"tf_efficientnet_b{i}")(classes),

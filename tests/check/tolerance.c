@@ -17,8 +17,8 @@
  * BOUND_MAX    softmax: an exponent's rounding scales with the logits' range, which the inputs keep
  *              below about 20; and parameters and first moments after an update, which are a few
  *              operations on values of one size. Layer norm has its c for the fixed case whose
- *              mean is a hundred deviations, where E[x^2] - E[x]^2 would be off by hundreds of times
- *              as much.
+ *              mean is a hundred deviations, where E[x^2] - E[x]^2 would be off by hundreds of
+ *              times as much.
  * BOUND_TYPE   and BOUND_TYPE_MAX: fused convolutions, which round what they convolve, or the
  *              gradient that they pass on, to the type of their tensors. S is the op on absolute
  *              values; where a ReLU's mask depends on signs there is no such thing, and the largest

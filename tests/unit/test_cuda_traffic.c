@@ -220,6 +220,15 @@ TEST(traffic_of_efficientnet)
     const ModelOptions o = network_narrow(32, 32);
     check_network(NETWORK_CUDA_BF16, "efficientnet_b0", &o, &wanted);
 }
+TEST(traffic_of_convnext)
+{
+    static const Wanted wanted = {
+        { OP_LAYERNORM, OP_LAYERNORM_BWD, OP_ACTIVATION, OP_ACTIVATION_BWD, OP_ADD, OP_COUNT },
+        { OP_CONV2D, OP_CONV2D_BWD_DATA, OP_CONV2D_BWD_WEIGHTS, OP_COUNT }
+    };
+    const ModelOptions o = network_narrow(8, 64);
+    check_network(NETWORK_CUDA_BF16, "convnext_tiny", &o, &wanted);
+}
 #else
 typedef int test_cuda_traffic_has_nothing_to_test_here;
 #endif

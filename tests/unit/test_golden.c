@@ -73,6 +73,10 @@ LOGITS(resnext101_32x8d)
 LOGITS(resnext101_64x4d)
 LOGITS(wide_resnet50_2)
 LOGITS(wide_resnet101_2)
+LOGITS(convnext_tiny)
+LOGITS(convnext_small)
+LOGITS(convnext_base)
+LOGITS(convnext_large)
 LOGITS(efficientnet_b0)
 LOGITS(efficientnet_b1)
 LOGITS(efficientnet_b2)
@@ -191,6 +195,10 @@ TEST(gradients_of_resnet50)
 TEST(gradients_of_efficientnet_b0)
 {
     check_training("efficientnet_b0_64", "efficientnet_b0", 1, 59);
+}
+TEST(gradients_of_narrow_convnext_tiny)
+{
+    check_training("convnext_tiny_narrow", "convnext_tiny", 0.125, 182);
 }
 TEST(gradients_of_resnet20)
 {

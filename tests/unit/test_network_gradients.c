@@ -137,6 +137,11 @@ static ModelOptions efficientnet_options(void)
     return o;
 }
 
+static ModelOptions convnext_options(void)
+{
+    return network_narrow(4, 32);
+}
+
 /* Slack: statistics of the batch pass rounding on to every image (ResNet-20); depthwise
  * convolutions, squeeze and excitation, SiLU (EfficientNet, of which nothing is dropped). */
 static const struct {
@@ -145,7 +150,8 @@ static const struct {
     double slack;
 } networks[] = { { "resnet18", resnet18_options, 1 },
                  { "resnet20", resnet20_options, 3 },
-                 { "efficientnet_b0", efficientnet_options, 1.5 } };
+                 { "efficientnet_b0", efficientnet_options, 1.5 },
+                 { "convnext_tiny", convnext_options, 1 } };
 
 static void check_rows(int network, const Row *rows, size_t count)
 {
@@ -167,3 +173,4 @@ static void check_rows(int network, const Row *rows, size_t count)
 GRADIENTS(resnet18, 0)
 GRADIENTS(resnet20, 1)
 GRADIENTS(efficientnet_b0, 2)
+GRADIENTS(convnext_tiny, 3)

@@ -147,7 +147,7 @@ static void take_node(Reader *r, WireReader m)
     for (int i = 0; i < count; i++) use_value(r, inputs[i]);
     if (strcmp(type, "BatchNormalization") == 0) check_norm(r, inputs, count);
     if (strcmp(type, "Conv") == 0) { /* of a blur the weights are a constant */
-        CHECK(count == 2 &&
+        CHECK((count == 2 || (count == 3 && weight(r->draft, inputs[2]) != NULL)) &&
               (weight(r->draft, inputs[1]) != NULL || strncmp(inputs[1], "extra", 5) == 0));
         r->convolutions++;
     }
@@ -226,8 +226,9 @@ static void check_model(const char *name, BlurPool blurpool)
 
 TEST(exported_networks_are_whole)
 {
-    static const char *const names[] = { "mlp", "resnet20", "resnet50", "efficientnet_b0",
-                                         "airbench94" };
+    static const char *const names[] = { "mlp",           "resnet20",
+                                         "resnet50",      "efficientnet_b0",
+                                         "convnext_tiny", "airbench94" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         check_model(names[i], BLURPOOL_NONE);
     check_model("resnet18", BLURPOOL_FFCV);

@@ -257,6 +257,40 @@ TEST(rules_that_cannot_be_name_the_key)
     }
 }
 
+/* Biases of convolutions, layer norms, and factors of blocks, which timm keeps in one dimension. */
+TEST(decay_leaves_out_layer_norms_and_scales)
+{
+    static const struct {
+        const char *set, *name;
+        double decay;
+    } rows[] = {
+        { "optimizer.decay_skip=timm", "features.1.0.block.3.weight", 1 },
+        { "optimizer.decay_skip=timm", "features.1.0.block.0.bias", 0 },
+        { "optimizer.decay_skip=timm", "features.1.0.block.2.weight", 0 },
+        { "optimizer.decay_skip=timm", "features.1.0.layer_scale", 0 },
+        { "optimizer.decay_skip=torchvision", "features.1.0.block.0.bias", 1 },
+        { "optimizer.decay_skip=torchvision", "features.1.0.block.2.weight", 0 },
+        { "optimizer.decay_skip=torchvision", "classifier.0.bias", 0 },
+        { "optimizer.decay_skip=torchvision", "features.1.0.layer_scale", 1 },
+        { "optimizer.decay_skip=none", "features.1.0.block.2.weight", 1 },
+    };
+    Network n;
+    REQUIRE_OK(open_network(&n, "convnext_tiny", NULL));
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        ParamRule *rules = NULL;
+        int seen = 0;
+        REQUIRE_OK(make_rules(&n, &rows[k].set, 1, &rules));
+        for (int i = 0; i < executor_state_count(n.executor); i++) {
+            if (strcmp(executor_state_name(n.executor, i), rows[k].name) != 0) continue;
+            (void)test_check(rules[i].decay == rows[k].decay, __FILE__, __LINE__, rows[k].name);
+            seen++;
+        }
+        CHECK_INT(seen, 1);
+        mem_free(rules);
+    }
+    network_close(&n);
+}
+
 /* ---- steps ---- */
 
 static void check_steps(const char *line, const char *optimizer)

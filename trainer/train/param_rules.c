@@ -45,14 +45,15 @@ static long stage_of(const char *name)
     return NO_STAGE;
 }
 
-/* Only batch norms keep running statistics. */
+/* Only of norms, of batches or of layers, the weight has one dimension. */
 static bool is_norm(const Executor *x, int index)
 {
-    char mean[NAME_BYTES];
+    char weight[NAME_BYTES];
     const char *name = executor_state_name(x, index);
-    snprintf(mean, sizeof mean, "%.*s.running_mean", (int)layer_length(name), name);
+    snprintf(weight, sizeof weight, "%.*s.weight", (int)layer_length(name), name);
     for (int i = 0; i < executor_state_count(x); i++)
-        if (strcmp(executor_state_name(x, i), mean) == 0) return true;
+        if (strcmp(executor_state_name(x, i), weight) == 0)
+            return executor_state(x, i)->desc.rank == 1;
     return false;
 }
 
