@@ -4,7 +4,7 @@
 const char *const data_format_names[DATA_FORMAT_COUNT + 1] = {
     [DATA_AUTO] = "auto",     [DATA_IMAGEFOLDER] = "imagefolder", [DATA_IDX] = "idx",
     [DATA_SHARDS] = "shards", [DATA_WEBDATASET] = "webdataset",   [DATA_TFRECORD] = "tfrecord",
-    [DATA_CIFAR] = "cifar",   [DATA_SYNTHETIC] = "synthetic",
+    [DATA_CIFAR] = "cifar",   [DATA_SYNTHETIC] = "synthetic",     [DATA_LIST] = "list",
 };
 const char *const data_role_names[DATA_ROLE_COUNT + 1] = {
     [DATA_TRAIN] = "train", [DATA_VAL] = "val"

@@ -13,6 +13,7 @@ typedef enum DataFormat {
     DATA_SHARDS,     /* what convoy pack writes */
     DATA_WEBDATASET, /* tar files */
     DATA_TFRECORD,
+    DATA_LIST,  /* a text file with each image's path and class */
     DATA_CIFAR, /* the binary files of CIFAR-10 and CIFAR-100 */
     DATA_SYNTHETIC,
     DATA_FORMAT_COUNT
@@ -130,6 +131,9 @@ typedef struct DatasetOptions {
      * DATA_VAL is those samples and DATA_TRAIN the others. Generated images are not divided */
     double val_split;
     uint64_t val_split_seed;
+    /* NULL or "": the set's own classes; else a file that lists them (index_classes.h). Generated
+     * images keep theirs */
+    const char *class_map;
     int64_t synthetic_images; /* DATA_SYNTHETIC: how many */
     int synthetic_classes;
     /* training: most memory for seek indices (seek_index.h) made while files are read first; 0:
@@ -138,7 +142,8 @@ typedef struct DatasetOptions {
     /* Where the index is kept between runs: a folder, or a file that ends in .index; NULL or "" =
      * nowhere */
     const char *index;
-    bool allow_empty; /* DATA_IMAGEFOLDER: folders without an image are classes too */
+    /* DATA_IMAGEFOLDER: folders without an image are classes too; class_map: lines without one */
+    bool allow_empty;
     int scan_threads; /* 0 = so many that a network file system is kept busy */
 } DatasetOptions;
 

@@ -3,6 +3,7 @@
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "base/philox.h"
+#include "data/index/index_select.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,62 +54,24 @@ static Status draw(bool *taken, const Index *x, double share, uint64_t seed)
     return OK;
 }
 
-/* Of an array of the whole, with so many bytes a sample, those of the side asked for. */
-static void pick(uint8_t *to, const void *from, size_t bytes, const bool *taken, int64_t images,
-                 bool held_out)
+static Status choose(Index **out, const Index *x, const bool *taken, bool held_out)
 {
-    for (int64_t i = 0; from && i < images; i++) {
-        if (taken[i] != held_out) continue;
-        memcpy(to, (const uint8_t *)from + (size_t)i * bytes, bytes);
-        to += bytes;
-    }
-}
-
-static void write_starts(uint64_t *start, const Index *x, const bool *taken, bool held_out)
-{
-    uint64_t n = 0;
+    const size_t starts = (size_t)x->classes + 1;
+    int64_t *ids = mem_alloc((size_t)x->images * sizeof *ids + starts * sizeof(uint64_t));
+    if (!ids) return ERR_MEMORY;
+    uint64_t *start = (uint64_t *)(void *)(ids + x->images), n = 0;
     int64_t i = 0;
     for (int c = 0; c <= x->classes; c++) {
-        for (; i < (int64_t)x->class_start[c]; i++) n += taken[i] == held_out;
+        for (; i < (int64_t)x->class_start[c]; i++)
+            if (taken[i] == held_out) ids[n++] = i;
         start[c] = n;
     }
-}
-
-static Status make_block(Index **out, const Index *x, const bool *taken, bool held_out)
-{
-    size_t at[INDEX_ARRAYS], bytes = 0;
-    IndexHeader h = *x->header;
-    h.images = 0;
-    for (int64_t i = 0; i < x->images; i++) h.images += taken[i] == held_out;
-    if (h.images == 0)
-        return fail(ERR_DATA, "%s: no class has two images, so none can be held out",
-                    index_root(x));
-    ASSERT(index_layout(&h, at, &bytes));
-    uint8_t *block = mem_calloc(1, bytes);
-    if (!block) return ERR_MEMORY;
-    h.block_bytes = bytes;
-    memcpy(block, &h, sizeof h);
-    write_starts((uint64_t *)(void *)(block + at[INDEX_CLASS_START]), x, taken, held_out);
-    const struct {
-        IndexArray array;
-        const void *from;
-        size_t bytes;
-    } arrays[] = {
-        { INDEX_PATH_AT, x->path_at, sizeof *x->path_at },
-        { INDEX_OFFSET, x->offset, sizeof *x->offset },
-        { INDEX_FILE, x->file, sizeof *x->file },
-        { INDEX_BYTES, x->bytes, sizeof *x->bytes },
-        { INDEX_SEEK_BYTES, x->seek_bytes, sizeof *x->seek_bytes },
-        { INDEX_CRC, x->crc, sizeof *x->crc },
-    };
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        pick(block + at[arrays[i].array], arrays[i].from, arrays[i].bytes, taken, x->images,
-             held_out);
-    memcpy(block + at[INDEX_CLASS_AT], x->class_at, (size_t)x->classes * sizeof *x->class_at);
-    memcpy(block + at[INDEX_STAMP_ROWS], x->stamps, (size_t)x->stamp_count * sizeof *x->stamps);
-    memcpy(block + at[INDEX_TEXT], x->text, (size_t)h.text_bytes);
-    ((IndexHeader *)(void *)block)->crc = index_checksum(block, bytes);
-    return index_adopt(out, block, bytes);
+    const IndexChoice choice = { .ids = ids, .class_start = start, .classes = x->classes };
+    Status status =
+        n ? index_select(out, x, &choice)
+          : fail(ERR_DATA, "%s: no class has two images, so none can be held out", index_root(x));
+    mem_free(ids);
+    return status;
 }
 
 Status index_split(Index **out, const Index *whole, double share, uint64_t seed, bool held_out)
@@ -118,7 +81,7 @@ Status index_split(Index **out, const Index *whole, double share, uint64_t seed,
     bool *taken = mem_calloc((size_t)whole->images, sizeof *taken);
     if (!taken) return ERR_MEMORY;
     Status status = draw(taken, whole, share, seed);
-    if (status == OK) status = make_block(out, whole, taken, held_out);
+    if (status == OK) status = choose(out, whole, taken, held_out);
     mem_free(taken);
     return status;
 }

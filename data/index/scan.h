@@ -1,4 +1,4 @@
-/* scan.h - what a scan is asked for, and the scan of an ImageFolder tree. */
+/* scan.h - what a scan is asked for, and the scans of an ImageFolder tree and of a list. */
 #ifndef CONVOY_DATA_INDEX_SCAN_H
 #define CONVOY_DATA_INDEX_SCAN_H
 #include "data/index/index.h"
@@ -16,6 +16,12 @@ typedef struct ScanOptions { /* of SourceKind.scan */
 /* Scans the tree as torchvision's ImageFolder does (order, extensions, symlinks: see scan.c).
  * ERR_DATA names the folder at fault. */
 Status scan_imagefolder(Index **out, const ScanOptions *o);
+/* Of a text file with a path and a class in each line: see scan_list.c. ERR_DATA names file and
+ * line at fault. */
+Status scan_list(Index **out, const ScanOptions *o);
+bool scan_is_list(const char *name); /* by its ending */
+/* The folder that a list's paths start from (mem_free); NULL without memory. */
+char *scan_list_folder(const char *list);
 /* By the ending of its name, as a tree's files are told. */
 bool scan_is_picture(const char *name);
 #endif

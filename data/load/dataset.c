@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "data/index/index_classes.h"
 #include "data/index/index_file.h"
 #include "data/index/index_split.h"
 #include "data/load/bad_list.h"
@@ -37,16 +38,21 @@ struct Dataset {
 };
 
 static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
-    [DATA_IMAGEFOLDER] = &source_imagefolder, [DATA_IDX] = &source_idx,
-    [DATA_SHARDS] = &source_shards,           [DATA_WEBDATASET] = &source_webdataset,
-    [DATA_TFRECORD] = &source_tfrecord,       [DATA_CIFAR] = &source_cifar,
+    [DATA_IMAGEFOLDER] = &source_imagefolder,
+    [DATA_IDX] = &source_idx,
+    [DATA_SHARDS] = &source_shards,
+    [DATA_WEBDATASET] = &source_webdataset,
+    [DATA_TFRECORD] = &source_tfrecord,
+    [DATA_CIFAR] = &source_cifar,
+    [DATA_LIST] = &source_list,
     [DATA_SYNTHETIC] = &source_synthetic,
 };
 
 /* In the order of asking; imagefolder says yes to everything. */
-static const SourceKind *const guesses[] = { &source_shards,     &source_idx,
-                                             &source_cifar,      &source_tfrecord,
-                                             &source_webdataset, &source_imagefolder };
+static const SourceKind *const guesses[] = { &source_list,       &source_shards,
+                                             &source_idx,        &source_cifar,
+                                             &source_tfrecord,   &source_webdataset,
+                                             &source_imagefolder };
 
 /* Both sides of a split come from the files of the training set. */
 static DataRole listed_role(const DatasetOptions *o)
@@ -265,6 +271,18 @@ static Status take_side(Index **index, const SourceKind *kind, const DatasetOpti
     return status;
 }
 
+/* In place of the whole *index, which is destroyed, on failure too. */
+static Status map_classes(Index **index, const SourceKind *kind, const DatasetOptions *o)
+{
+    Index *whole = *index;
+    *index = NULL;
+    Status status =
+        whole ? index_classes_map(index, whole, o->class_map, o->allow_empty)
+              : fail(ERR_USAGE, "data.class_map cannot be applied to format %s", kind->name);
+    index_destroy(whole);
+    return status == ERR_DATA ? fail_note(status, "data.class_map") : status;
+}
+
 Status dataset_open(Dataset **out, const DatasetOptions *o)
 {
     Index *index = NULL;
@@ -273,6 +291,8 @@ Status dataset_open(Dataset **out, const DatasetOptions *o)
     const SourceKind *kind = NULL;
     TRY(choose_kind(&kind, o));
     if (kind->scan) TRY(make_index(&index, kind, o));
+    if (o->class_map && o->class_map[0] && kind != &source_synthetic)
+        TRY(map_classes(&index, kind, o));
     if (o->val_split > 0 && kind != &source_synthetic) TRY(take_side(&index, kind, o));
     return open_with(out, kind, o, index);
 }

@@ -196,11 +196,10 @@ static Status check_containers(const Index *index, int root, const char *path)
 
 Status source_check_index(const Index *index, const char *path)
 {
-    bool places = index->header->flags & INDEX_PACKED;
+    bool files = index->stamp_count > 0 && index->stamps[0].bytes > 0;
     int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0 && (errno != ENOTDIR || !places))
-        return fail(ERR_DATA, "%s: no such folder", path);
-    Status status = places ? check_containers(index, root, path) : OK;
+    if (root < 0 && (errno != ENOTDIR || !files)) return fail(ERR_DATA, "%s: no such folder", path);
+    Status status = files ? check_containers(index, root, path) : OK;
     if (root >= 0) close(root);
     return status;
 }

@@ -67,13 +67,14 @@ struct Source { /* first member of each kind's struct; filled by its open, but f
     const Index *index;       /* borrowed; NULL without */
 };
 
-extern const SourceKind source_imagefolder, source_idx, source_synthetic, source_shards,
-    source_webdataset, source_tfrecord, source_cifar;
+extern const SourceKind source_imagefolder, source_list, source_idx, source_synthetic,
+    source_shards, source_webdataset, source_tfrecord, source_cifar;
 
 /* What every source with an index does first: fills the struct from it. */
 Status source_use_index(Source *s, const Index *index);
 /* Compares what an index that another process has made says with what lies at path here: the sizes
- * of all containers; a folder must be there. ERR_DATA names what is missing or differs. */
+ * of all containers, or of the list; a folder must be there. ERR_DATA names what is missing or
+ * differs. */
 Status source_check_index(const Index *index, const char *path);
 /* SourceKind.label of sources with an index */
 int source_index_label(const Source *s, int64_t id);

@@ -1,8 +1,9 @@
-/* source_imagefolder.c - one file per image, one folder per class. Hands over encoded bytes,
- * whatever they hold.
+/* source_imagefolder.c - one file per image, one folder per class; or the files that a list names.
+ * Hands over encoded bytes, whatever they hold.
  *
  * The root folder stays open and files are opened relative to it, so a run does not care if
  * somebody moves the tree's parent. */
+#include "base/fs.h"
 #include "base/mem.h"
 #include "data/index/scan.h"
 #include "data/source/source.h"
@@ -29,26 +30,48 @@ static void folder_close(Source *base)
     mem_free(s);
 }
 
-static Status fill(FolderSource *s, const char *path, const Index *index)
+/* Takes root over. */
+static Status fill(FolderSource *s, char *root, const Index *index)
 {
-    if (!(s->root = mem_strdup(path))) return ERR_MEMORY;
-    s->root_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    s->root = root;
+    if (!root) return ERR_MEMORY;
+    s->root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->root_fd < 0)
-        return fail(ERR_DATA, "%s: cannot open this folder: %s", path, strerror(errno));
+        return fail(ERR_DATA, "%s: cannot open this folder: %s", root, strerror(errno));
     return source_use_index(&s->base, index);
 }
 
-static Status folder_open(Source **out, const DatasetOptions *o, const Index *index)
+static Status open_root(Source **out, char *root, const Index *index)
 {
     FolderSource *s = mem_calloc(1, sizeof *s);
-    if (!s) return ERR_MEMORY;
+    if (!s) {
+        mem_free(root);
+        return ERR_MEMORY;
+    }
     s->root_fd = -1;
-    Status status = fill(s, o->path, index);
+    Status status = fill(s, root, index);
     if (status != OK) {
         folder_close(&s->base);
         return status;
     }
     *out = &s->base;
+    return OK;
+}
+
+static Status folder_open(Source **out, const DatasetOptions *o, const Index *index)
+{
+    return open_root(out, mem_strdup(o->path), index);
+}
+
+static Status list_open(Source **out, const DatasetOptions *o, const Index *index)
+{
+    return open_root(out, scan_list_folder(o->path), index);
+}
+
+static Status list_probe(const char *path, DataRole role, bool *yes)
+{
+    (void)role;
+    *yes = scan_is_list(path) && !fs_is_dir(path);
     return OK;
 }
 
@@ -65,7 +88,9 @@ static Status folder_probe(const char *path, DataRole role, bool *yes)
 static void folder_describe(const Source *base, int64_t id, char *out, size_t bytes)
 {
     const FolderSource *s = (const FolderSource *)base;
-    snprintf(out, bytes, "%s/%s", s->root, index_path(s->base.index, id));
+    const char *path = index_path(s->base.index, id);
+    if (path[0] == '/') snprintf(out, bytes, "%s", path); /* a list's alone */
+    else snprintf(out, bytes, "%s/%s", s->root, path);
 }
 
 static Status folder_read(const Source *base, int64_t id, int image_size, ByteBuf *buf, Sample *out)
@@ -92,6 +117,19 @@ const SourceKind source_imagefolder = {
     .scan = scan_imagefolder,
     .scan_by_emptiness = true,
     .open = folder_open,
+    .read = folder_read,
+    .bytes = source_no_bytes,
+    .label = source_index_label,
+    .describe = folder_describe,
+    .forget = folder_forget,
+    .close = folder_close,
+};
+
+const SourceKind source_list = {
+    .name = "list",
+    .probe = list_probe,
+    .scan = scan_list,
+    .open = list_open,
     .read = folder_read,
     .bytes = source_no_bytes,
     .label = source_index_label,

@@ -20,6 +20,7 @@
     X(stored)                                                                                      \
     X(checkpoint)                                                                                  \
     X(metrics)                                                                                     \
+    X(rows)                                                                                        \
     X(names)                                                                                       \
     X(hosts)
 

@@ -237,10 +237,13 @@ static void write_checkpoints(const char *folder)
 
 static void write_texts(const char *folder)
 {
+    /* 0x03: as .csv */
+    static const char rows[] = "\x03\xef\xbb\xbfpath,class\r\n\"a \"\"b\"\"\nc\" , d\n\n e,,\"";
     static const char names[] = "cat\nd\xc3\xb6g\n\n=1+1\n\x1b[31m\xff\na,\"b\"\n";
     static const char hosts[] = "h1\nh2:4\n\nnode-3.x slots=2 # free\nh1:8\n10.0.0.7\n";
     static const char refused[] = "h1\n[fe80::1]:4\n";
     tree_write(folder, "names/seed", names, sizeof names - 1);
+    tree_write(folder, "rows/seed", rows, sizeof rows - 1);
     StrBuf b = { 0 };
     str_add_n(&b, "\3\30", 2);
     str_add(&b, hosts);

@@ -35,7 +35,7 @@ typedef struct Config {
         double stochastic_depth, dropout /*-1 = as published*/;
     } model;
     struct {
-        char *dir /*empty: it is in train and val*/, *train, *val, *index;
+        char *dir /*empty: it is in train and val*/, *train, *val, *index, *class_map;
         double val_split /*0 = off*/;
         int64_t val_split_seed;
         SampleOrder order;

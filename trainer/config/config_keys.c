@@ -72,17 +72,22 @@ const ConfigKey config_keys[] = {
     {STRING(data, dir, ""), KEY_RUNTIME,
      "Stands for data.train and data.val: its folders train and val, or with data.val_split the "
      "folder itself"},
-    {STRING(data, train, ""), KEY_RUNTIME, "Folder of the training set"},
+    {STRING(data, train, ""), KEY_RUNTIME,
+     "Training set: a folder or, where its format is that, a file"},
     {STRING(data, val, ""), KEY_RUNTIME, "Folder of the validation set; empty means no evaluation"},
     {DOUBLE(data, val_split, "0", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MAX,
      "Share of each class of data.train that is held out and validates in place of data.val; which "
      "images follows from their names and val_split_seed"},
     {INT(data, val_split_seed, "0", 0, 9e15), KEY_MATH | KEY_YOUNG,
      "Another number holds other images out"},
+    {STRING(data, class_map, ""), KEY_MATH | KEY_YOUNG,
+     "Text file that lists the classes to train on, a line each in the order of labels: the set's "
+     "name of it, and behind a tab another to call it by; lines with one name are one class, and "
+     "images of other classes are left out"},
     {ENUM(data, format, "auto", data_format_names), KEY_RUNTIME,
      "How the images are kept: one folder a class (imagefolder), what convoy pack writes (shards), "
-     "tar files (webdataset), tfrecord, the binary files of MNIST (idx) or CIFAR (cifar), or "
-     "generated ones; auto looks"},
+     "tar files (webdataset), tfrecord, a text file of paths and classes (list), the binary files "
+     "of MNIST (idx) or CIFAR (cifar), or generated ones; auto looks"},
     {BOOL(data, allow_empty_classes, "false"), KEY_RUNTIME,
      "imagefolder: folders without an image are classes too, as with torchvision's allow_empty; "
      "false refuses them"},

@@ -111,6 +111,7 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, Comm *comm
     DatasetOptions o = { .path = path,
                          .format = c->data.format,
                          .role = role,
+                         .class_map = c->data.class_map,
                          .val_split = c->data.val_split,
                          .val_split_seed = (uint64_t)c->data.val_split_seed,
                          .synthetic_images = c->data.synthetic_images,

@@ -1,0 +1,15 @@
+/* index_select.h - some samples of an index, in classes of their own. */
+#ifndef CONVOY_DATA_INDEX_INDEX_SELECT_H
+#define CONVOY_DATA_INDEX_INDEX_SELECT_H
+#include "data/index/index.h"
+
+typedef struct IndexChoice {
+    const int64_t *ids;             /* samples of the whole, class after class; at least one */
+    const uint64_t *class_start;    /* [classes + 1], positions in ids */
+    const char *const *class_names; /* [classes]; NULL: the whole's */
+    int classes;
+} IndexChoice;
+
+/* An index of its own. ERR_MEMORY. */
+Status index_select(Index **out, const Index *whole, const IndexChoice *choice);
+#endif

@@ -1,0 +1,302 @@
+/* scan_list.c - fills an index from a list: a text file that says each image's path and class.
+ *
+ * In a .csv or .tsv file (rows.h) a first row without a picture's name in it names the columns, of
+ * which two count; without one there are two, path and class. In .txt and .lst files the class is
+ * the last word of a line and the path what stands before it, as in Caffe's lists. Paths are
+ * relative to the list's folder, or absolute. Classes are sorted by name, as an ImageFolder's;
+ * where every one is a whole number, the numbers are the labels.
+ *
+ * The same image with two classes is refused; two equal rows show it twice as often. Each file is
+ * asked for once, by several threads, so that a wrong folder is found before training is. */
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "base/str.h"
+#include "data/index/index_build.h"
+#include "data/index/rows.h"
+#include "data/index/scan.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CLASSES_MAX = 1000000, CHUNK = 256, MAX_NAME_BYTES = 768 };
+
+typedef struct Listed { /* in the rows' text */
+    const char *path, *class;
+    int line;
+    uint32_t label;
+} Listed;
+
+typedef struct List {
+    const char *path; /* of the list */
+    Rows rows;
+    int path_at, class_at, columns; /* of a row */
+    Listed *items;
+    size_t count, capacity;
+    const char **names; /* of classes; NULL: labels are numbers */
+    int classes;
+    int folder; /* in which paths lie; -1: not open */
+    _Atomic int64_t missing;
+} List;
+
+static const char *const path_columns[] = { "path",      "file",  "filename",   "file_name",
+                                            "file_path", "image", "image_path", NULL };
+static const char *const class_columns[] = { "class",    "label",  "class_name",
+                                             "category", "target", NULL };
+
+bool scan_is_list(const char *name)
+{
+    static const char *const endings[] = { ".csv", ".tsv", ".txt", ".lst" };
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (str_ends_with_nocase(name, endings[i])) return true;
+    return false;
+}
+
+/* ---- rows ---- */
+
+/* -1: no field has one of these names. */
+static int find_column(char *const *fields, int count, const char *const *names)
+{
+    for (; *names; names++)
+        for (int i = 0; i < count; i++)
+            if (strcasecmp(fields[i], *names) == 0) return i;
+    return -1;
+}
+
+static Status take_header(List *l, char *const *fields, int count)
+{
+    l->columns = count;
+    l->path_at = find_column(fields, count, path_columns);
+    l->class_at = find_column(fields, count, class_columns);
+    if (l->path_at >= 0 && l->class_at >= 0) return OK;
+    return fail(ERR_DATA,
+                "%s:%d: neither an image and its class nor a header with columns path "
+                "and class",
+                l->path, l->rows.line);
+}
+
+static Status add_item(List *l, const char *path, const char *class)
+{
+    if (!path[0] || !class[0])
+        return fail(ERR_DATA, "%s:%d: no %s in this row", l->path, l->rows.line,
+                    path[0] ? "class" : "path");
+    if (l->count == l->capacity) {
+        const size_t wanted = l->capacity ? 2 * l->capacity : 1024;
+        Listed *grown = mem_realloc(l->items, wanted * sizeof *grown);
+        if (!grown) return ERR_MEMORY;
+        l->items = grown;
+        l->capacity = wanted;
+    }
+    l->items[l->count++] = (Listed){ .path = path, .class = class, .line = l->rows.line };
+    return OK;
+}
+
+/* A line of words: the last is the class. */
+static Status take_words(List *l, char *line)
+{
+    char *end = line + strlen(line);
+    while (end > line && end[-1] != ' ' && end[-1] != '\t') end--;
+    const char *class = end;
+    while (end > line && (end[-1] == ' ' || end[-1] == '\t')) end--;
+    *end = '\0';
+    return add_item(l, line, class);
+}
+
+static Status take_row(List *l, char *const *fields, int count)
+{
+    if (!l->rows.separator) return take_words(l, fields[0]);
+    if (l->columns == 0) {
+        bool picture = false;
+        for (int i = 0; i < count; i++) picture |= scan_is_picture(fields[i]);
+        if (!picture) return take_header(l, fields, count);
+        l->class_at = 1;
+        l->columns = 2;
+    }
+    if (count != l->columns)
+        return fail(ERR_DATA, "%s:%d: %d fields, not %d", l->path, l->rows.line, count, l->columns);
+    return add_item(l, fields[l->path_at], fields[l->class_at]);
+}
+
+static Status read_rows(List *l)
+{
+    char *fields[ROWS_FIELDS];
+    int count = 0;
+    TRY(rows_open(&l->rows, l->path));
+    TRY(rows_next(&l->rows, fields, &count));
+    for (; count > 0;) {
+        TRY(take_row(l, fields, count));
+        TRY(rows_next(&l->rows, fields, &count));
+    }
+    return l->count > 0 ? OK : fail(ERR_DATA, "%s: no images in it", l->path);
+}
+
+/* ---- classes ---- */
+
+static int by_class(const void *pa, const void *pb)
+{
+    return strcmp(((const Listed *)pa)->class, ((const Listed *)pb)->class);
+}
+
+static int by_path(const void *pa, const void *pb)
+{
+    const Listed *a = pa, *b = pb;
+    const int order = strcmp(a->path, b->path);
+    return order ? order : (a->line > b->line) - (a->line < b->line);
+}
+
+static bool number_classes(List *l)
+{
+    int64_t number = 0, most = -1;
+    for (size_t i = 0; i < l->count; i++) {
+        if (strspn(l->items[i].class, "0123456789") != strlen(l->items[i].class)) return false;
+        if (!str_to_i64(l->items[i].class, &number) || number >= CLASSES_MAX) return false;
+        l->items[i].label = (uint32_t)number;
+        most = number > most ? number : most;
+    }
+    l->classes = (int)most + 1;
+    return true;
+}
+
+static Status name_classes(List *l)
+{
+    qsort(l->items, l->count, sizeof *l->items, by_class);
+    l->names = mem_alloc(l->count * sizeof *l->names);
+    if (!l->names) return ERR_MEMORY;
+    for (size_t i = 0; i < l->count; i++) {
+        if (i == 0 || by_class(&l->items[i - 1], &l->items[i]) != 0)
+            l->names[l->classes++] = l->items[i].class;
+        l->items[i].label = (uint32_t)l->classes - 1;
+    }
+    return OK;
+}
+
+static Status label_items(List *l)
+{
+    if (!number_classes(l)) TRY(name_classes(l));
+    qsort(l->items, l->count, sizeof *l->items, by_path);
+    for (size_t i = 1; i < l->count; i++) {
+        const Listed *a = &l->items[i - 1], *b = &l->items[i];
+        if (strcmp(a->path, b->path) == 0 && a->label != b->label)
+            return fail(ERR_DATA, "%s:%d: %s is of class %s here, of %s in line %d", l->path,
+                        b->line, b->path, b->class, a->class, a->line);
+    }
+    return OK;
+}
+
+/* ---- files ---- */
+
+static Status check_chunk(void *cookie, int64_t chunk)
+{
+    List *l = cookie;
+    size_t i = (size_t)chunk * CHUNK, end = i + CHUNK < l->count ? i + CHUNK : l->count;
+    for (; i < end; i++)
+        if (faccessat(l->folder, l->items[i].path, R_OK, 0)) {
+            l->items[i].label = UINT32_MAX;
+            atomic_fetch_add(&l->missing, 1);
+        }
+    return OK;
+}
+
+static Status check_files(List *l, int threads)
+{
+    const int64_t chunks = (int64_t)((l->count + CHUNK - 1) / CHUNK);
+    TRY(parallel_run(threads, chunks, "list", check_chunk, l));
+    const Listed *first = NULL;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->items[i].label == UINT32_MAX && (!first || l->items[i].line < first->line))
+            first = &l->items[i];
+    if (!first) return OK;
+    const int error = faccessat(l->folder, first->path, R_OK, 0) ? errno : EAGAIN;
+    return fail(ERR_DATA, "%s:%d: %s: %s; so %lld of %zu images", l->path, first->line, first->path,
+                strerror(error), (long long)atomic_load(&l->missing), l->count);
+}
+
+/* The folder of a list, for its paths. */
+char *scan_list_folder(const char *list)
+{
+    const char *slash = strrchr(list, '/');
+    char *folder = mem_strdup(slash ? list : ".");
+    if (folder && slash) folder[slash == list ? 1 : slash - list] = '\0';
+    return folder;
+}
+
+static Status open_folder(List *l)
+{
+    char *folder = scan_list_folder(l->path);
+    if (!folder) return ERR_MEMORY;
+    l->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    Status status =
+        l->folder >= 0 ? OK
+                       : fail(ERR_DATA, "%s: cannot open this folder: %s", folder, strerror(errno));
+    mem_free(folder);
+    return status;
+}
+
+/* ---- the index ---- */
+
+static Status fill_piece(IndexPiece *piece, const List *l)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        const IndexEntry entry = { .label = l->items[i].label };
+        TRY(index_piece_add(piece, NULL, l->items[i].path, &entry));
+    }
+    return OK;
+}
+
+/* Names of classes that are numbers: one block. */
+static Status write_numbers(List *l)
+{
+    enum { NUMBER_BYTES = 12 };
+    const size_t n = (size_t)l->classes;
+    l->names = mem_alloc(n * (sizeof *l->names + NUMBER_BYTES));
+    if (!l->names) return ERR_MEMORY;
+    char *text = (char *)(l->names + n);
+    for (size_t i = 0; i < n; i++, text += NUMBER_BYTES) {
+        snprintf(text, NUMBER_BYTES, "%d", (int)i);
+        l->names[i] = text;
+    }
+    return OK;
+}
+
+static Status scan(List *l, IndexPiece *piece, const ScanOptions *o, Index **out)
+{
+    struct stat info;
+    if (stat(l->path, &info) == 0)
+        TRY(index_piece_stamp(piece, "",
+                              (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec,
+                              (uint64_t)info.st_size));
+    TRY(read_rows(l));
+    TRY(label_items(l));
+    TRY(open_folder(l));
+    TRY(check_files(l, o->threads));
+    TRY(fill_piece(piece, l));
+    const bool named = l->names;
+    if (!named) TRY(write_numbers(l));
+    const IndexParts parts = { .format = o->format,
+                               .root = o->root,
+                               .class_names = l->names,
+                               .classes = l->classes,
+                               .flags = named ? INDEX_NAMED : 0,
+                               .pieces = piece,
+                               .piece_count = 1 };
+    return index_build(out, &parts);
+}
+
+Status scan_list(Index **out, const ScanOptions *o)
+{
+    IndexPiece piece = { 0 };
+    List l = { .path = o->path, .folder = -1 };
+    *out = NULL;
+    Status status = scan(&l, &piece, o, out);
+    if (l.folder >= 0) close(l.folder);
+    rows_close(&l.rows);
+    index_piece_free(&piece);
+    mem_free(l.items);
+    mem_free(l.names);
+    return status;
+}

@@ -1,0 +1,221 @@
+/* test_lists.c - text files that list images with their classes, and data.class_map. */
+#include "base/fs.h"
+#include "data/load/dataset.h"
+#include "tests/test.h"
+#include "tests/tools/data_tree.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NAME_BYTES = 1024 };
+
+static void path_of(char out[NAME_BYTES], const char *name)
+{
+    snprintf(out, NAME_BYTES, "%s/%s", test_scratch(), name);
+}
+
+/* Lists are beside the folder pictures/, which has a.jpg, b.jpg, c.png and "d e.jpg". */
+static Status open_list(Dataset **out, const char *name, const char *text, const char *class_map)
+{
+    static const char *const pictures[] = { "a.jpg", "b.jpg", "c.png", "d e.jpg" };
+    char path[NAME_BYTES], file[64];
+    for (int i = 0; i < 4; i++) {
+        snprintf(file, sizeof file, "pictures/%s", pictures[i]);
+        tree_write(test_scratch(), file, "x", 1);
+    }
+    path_of(path, name);
+    tree_write(test_scratch(), name, text, strlen(text));
+    const DatasetOptions o = { .path = path, .class_map = class_map };
+    *out = NULL;
+    return dataset_open(out, &o);
+}
+
+/* want: "CLASS:PATH ..." of every sample in order; paths begin at pictures/. */
+static void check_samples(Dataset *d, const char *want)
+{
+    char text[2 * NAME_BYTES] = "", name[NAME_BYTES];
+    for (int64_t i = 0; d && i < dataset_images(d); i++) {
+        dataset_describe_sample(d, i, name, sizeof name);
+        const char *at = strstr(name, "pictures/");
+        REQUIRE(at != NULL && fs_exists(name));
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d%s:%s", i ? " " : "",
+                 dataset_label(d, i), dataset_class_name(d, dataset_label(d, i)), at + 9);
+    }
+    CHECK_STR(text, want);
+}
+
+static void check_list(const char *name, const char *text, const char *want)
+{
+    Dataset *d = NULL;
+    CHECK_OK(open_list(&d, name, text, NULL));
+    CHECK(d && strcmp(dataset_format_name(d), "list") == 0);
+    check_samples(d, want);
+    dataset_close(d);
+}
+
+TEST(lists_give_paths_and_classes)
+{
+    check_list("l.csv", "pictures/b.jpg,dog\npictures/a.jpg,dog\npictures/c.png,cat\n",
+               "0cat:c.png 1dog:a.jpg 1dog:b.jpg");
+    check_list("l.CSV", "pictures/a.jpg,x", "0x:a.jpg"); /* without the last line's end */
+    check_list("l.tsv", "pictures/a.jpg\tbig dog\r\n\r\npictures/d e.jpg\ta, b\r\n",
+               "0a, b:d e.jpg 1big dog:a.jpg");
+    check_list("l.txt", "pictures/d e.jpg  dog\n\npictures/a.jpg\tcat \n",
+               "0cat:a.jpg 1dog:d e.jpg");
+    /* numbers are labels */
+    check_list("l.lst", "pictures/a.jpg 10\npictures/b.jpg 2\n", "22:b.jpg 1010:a.jpg");
+    check_list("l.csv", "pictures/a.jpg,10\npictures/b.jpg,2b\n", "010:a.jpg 12b:b.jpg");
+    /* equal rows are as many samples */
+    check_list("l.csv", "pictures/a.jpg,x\npictures/a.jpg,x\n", "0x:a.jpg 0x:a.jpg");
+}
+
+TEST(headers_name_the_columns)
+{
+    check_list("l.csv", "\xEF\xBB\xBFid,Label,size,FileName\n1,dog,7,pictures/a.jpg\n",
+               "0dog:a.jpg");
+    check_list("l.csv", "class,image\n\"a \"\"b\"\", c\", pictures/a.jpg \nd\"e,pictures/b.jpg",
+               "0a \"b\", c:a.jpg 1d\"e:b.jpg");
+}
+
+TEST(absolute_paths_are_taken)
+{
+    char text[2 * NAME_BYTES], here[NAME_BYTES];
+    REQUIRE(getcwd(here, sizeof here) != NULL);
+    snprintf(text, sizeof text, "%s/%s/pictures/a.jpg,x\n", here, test_scratch());
+    check_list("l.csv", text, "0x:a.jpg");
+}
+
+TEST(lists_that_cannot_be_name_file_and_line)
+{
+    static const struct {
+        const char *name, *text, *want;
+    } rows[] = {
+        { "l.csv", "", "l.csv: no images in it" },
+        { "l.csv", "path,class\n", "l.csv: no images in it" },
+        { "l.csv", "id,breed\n1,dog\n", "l.csv:1: neither an image and its class nor a header" },
+        { "l.csv", "pictures/a.jpg,x\n\npictures/b.jpg\n", "l.csv:3: 1 fields, not 2" },
+        { "l.csv", "pictures/a.jpg,\n", "l.csv:1: no class in this row" },
+        { "l.txt", "pictures/a.jpg\n", "l.txt:1: no path in this row" },
+        { "l.csv", "class,path\n\"x\ny\",pictures/a.jpg\nz,\"pictures\n",
+          "l.csv:4: a quotation mark without its other" },
+        { "l.csv", "\"pictures/a.jpg\"x,y\n", "l.csv:1: text behind a quoted field" },
+        { "l.csv", "pictures/a.jpg,x\npictures/e.jpg,y\npictures/f.jpg,y\n",
+          "l.csv:2: pictures/e.jpg: No such file or directory; so 2 of 3 images" },
+        { "l.csv", "pictures/a.jpg,x\npictures/b.jpg,y\npictures/a.jpg,y\n",
+          "l.csv:3: pictures/a.jpg is of class y here, of x in line 1" },
+    };
+    Dataset *d = NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_STATUS(open_list(&d, rows[i].name, rows[i].text, NULL), ERR_DATA);
+        CHECK_CONTAINS(status_message(), rows[i].want);
+    }
+    CHECK_STATUS(dataset_open(&d, &(DatasetOptions){ .path = "no/such.csv" }), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "no/such.csv: cannot open: No such file");
+}
+
+TEST(ranks_take_the_list_over_and_miss_what_differs)
+{
+    static const char text[] = "pictures/b.jpg,dog\npictures/c.png,cat\n";
+    Dataset *d = NULL, *received = NULL;
+    char path[NAME_BYTES];
+    size_t bytes = 0;
+    REQUIRE_OK(open_list(&d, "l.csv", text, NULL));
+    path_of(path, "l.csv");
+    const DatasetOptions o = { .path = path };
+    const void *index = dataset_index(d, &bytes);
+    REQUIRE_OK(dataset_open_by_index(&received, &o, index, bytes));
+    check_samples(received, "0cat:c.png 1dog:b.jpg");
+    dataset_close(received);
+    tree_write(test_scratch(), "l.csv", text, strlen(text) - 1);
+    CHECK_STATUS(dataset_open_by_index(&received, &o, index, bytes), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "the ranks see different images there");
+    remove(path);
+    CHECK_STATUS(dataset_open_by_index(&received, &o, index, bytes), ERR_DATA);
+    dataset_close(d);
+}
+
+/* The kept index of a list follows its size and time. */
+TEST(a_changed_list_is_read_again)
+{
+    char path[NAME_BYTES], kept[NAME_BYTES];
+    Dataset *d = NULL;
+    REQUIRE_OK(open_list(&d, "l.csv", "pictures/b.jpg,dog\n", NULL));
+    dataset_close(d);
+    path_of(path, "l.csv");
+    path_of(kept, "kept.index");
+    const DatasetOptions o = { .path = path, .index = kept };
+    for (int i = 0; i < 2; i++) {
+        REQUIRE_OK(dataset_open(&d, &o));
+        check_samples(d, "0dog:b.jpg");
+        dataset_close(d);
+    }
+    CHECK(fs_exists(kept));
+    tree_write(test_scratch(), "l.csv", "pictures/a.jpg,cat\npictures/b.jpg,dog\n", 38);
+    REQUIRE_OK(dataset_open(&d, &o));
+    check_samples(d, "0cat:a.jpg 1dog:b.jpg");
+    dataset_close(d);
+}
+
+/* ---- class_map ---- */
+
+static const char animals[] = "pictures/a.jpg,cat\npictures/b.jpg,dog\npictures/c.png,eel\n"
+                              "pictures/d e.jpg,cat\n";
+
+static Status open_mapped(Dataset **out, const char *name, const char *map, bool allow_empty)
+{
+    char path[NAME_BYTES], list[NAME_BYTES];
+    Dataset *d = NULL;
+    CHECK_OK(open_list(&d, "l.csv", animals, NULL));
+    dataset_close(d);
+    path_of(list, "l.csv");
+    path_of(path, name);
+    tree_write(test_scratch(), name, map, strlen(map));
+    *out = NULL;
+    return dataset_open(
+        out, &(DatasetOptions){ .path = list, .class_map = path, .allow_empty = allow_empty });
+}
+
+static void check_map(const char *name, const char *map, bool allow_empty, const char *want,
+                      int classes)
+{
+    Dataset *d = NULL;
+    REQUIRE_OK(open_mapped(&d, name, map, allow_empty));
+    check_samples(d, want);
+    CHECK_INT(dataset_classes(d), classes);
+    dataset_close(d);
+}
+
+TEST(a_map_orders_joins_and_leaves_out_classes)
+{
+    check_map("m.txt", "dog\ncat\n", false, "0dog:b.jpg 1cat:a.jpg 1cat:d e.jpg", 2);
+    check_map("m.txt", "eel\tno mammal\ndog\tmammal\ncat\tmammal\n", false,
+              "0no mammal:c.png 1mammal:a.jpg 1mammal:d e.jpg 1mammal:b.jpg", 2);
+    check_map("m.csv", "eel,\"x, y\"\r\n", false, "0x, y:c.png", 1);
+    check_map("m.txt", "cow\ndog\n", true, "1dog:b.jpg", 2);
+}
+
+TEST(maps_that_cannot_be_name_file_and_line)
+{
+    static const struct {
+        const char *map, *want;
+    } rows[] = {
+        { "", "m.txt: no class in it" },
+        { "dog\ncatt\n", "has no class catt; is cat meant?" },
+        { "dog\nhippopotamus\n", "m.txt:2: " },
+        { "dog\ndog\tcat\n", "m.txt:2: class dog is there twice" },
+        { "dog\t\n", "m.txt:1: a class, and at most its new name" },
+        { "dog\ta\tb\n", "m.txt:1: a class, and at most its new name" },
+    };
+    Dataset *d = NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_STATUS(open_mapped(&d, "m.txt", rows[i].map, false), ERR_DATA);
+        CHECK_CONTAINS(status_message(), rows[i].want);
+        CHECK_CONTAINS(status_message(), "data.class_map: ");
+    }
+    CHECK_STATUS(open_mapped(&d, "m.txt", "cow\n", true), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "is in these classes");
+    tree_write_idx(test_scratch(), "train", 4, 8, 2, 0);
+    const DatasetOptions idx = { .path = test_scratch(), .format = DATA_IDX, .class_map = "m.txt" };
+    CHECK_STATUS(dataset_open(&d, &idx), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "data.class_map cannot be applied to format idx");
+}
