@@ -1,7 +1,7 @@
 /* cmd_predict.c - convoy predict RUN|CHECKPOINT IMAGE...: what the network sees in pictures.
  *
  * Pictures are prepared as in evaluation, by the configuration that the checkpoint holds, and go
- * through the network one after the other on the CPU. A file that is no picture is said at once and
+ * through the network one after the other. A file that is no picture is said at once and
  * makes the exit code 65; the others are still answered. */
 #include "base/fs.h"
 #include "base/json.h"
@@ -12,7 +12,7 @@
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/exec/executor.h"
-#include "trainer/files/checkpoint_model.h"
+#include "trainer/files/foreign_model.h"
 #include "trainer/files/run_source.h"
 #include "trainer/report/csv.h"
 #include "trainer/session/augment_options.h"
@@ -23,22 +23,30 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TOP = 5, TOP_MAX = 1000, NAME_BYTES = 256, PATH_BYTES = 4096 };
+enum { TOP = 5, TOP_MAX = 1000, NAME_BYTES = 256, PATH_BYTES = 4096, REASON_BYTES = 256 };
 
 static const char help[] =
-    "usage: convoy predict RUN|CHECKPOINT IMAGE... [--top K] [--json] [--csv] "
-    "[--ema] [--raw] [--precision NAME]\n\nSays what JPEG "
+    "usage: convoy predict RUN|CHECKPOINT|WEIGHTS IMAGE... [--model NAME[:WEIGHTS]] "
+    "[--classes FILE] [--set key=value]...\n  [--top K] [--json] [--csv] [--ema] [--raw] "
+    "[--backend NAME] [--precision NAME]\n\nSays what JPEG "
     "and PNG files show: the most likely classes of each, with probabilities, by a checkpoint or "
     "the best\nof a run. They are scaled and cut as in evaluation. IMAGE may be a folder, for all "
     "pictures below it, or - for paths\non standard input, one a line. A file that cannot be read "
     "is named; the exit code is 65 then.\n\n  --top K  so many classes (default 5)\n  --json   one "
     "JSON object a line: file, and top: class, label and probability\n  --csv    a table: file, "
-    "place, class, label, probability\n  --ema, --raw      averaged "
+    "place, class, label, probability\n  --model NAME[:WEIGHTS]\n           the network of a "
+    ".safetensors file of torchvision or timm; images are made as its published weights want\n"
+    "           them (convoy inspect model NAME; the first ones unless they are named), or as "
+    "--set "
+    "says\n  --classes FILE    for --model: names of classes, one a line\n  --ema, --raw      "
+    "averaged "
     "weights (config section ema), or those trained; default: averaged ones where the\n           "
-    "         run has them, unless ema.best is false\n  --precision NAME  auto, "
+    "         run has them, unless ema.best is false\n  --backend NAME    auto (default: a GPU "
+    "where "
+    "there is one), cpu or cuda\n  --precision NAME  auto, "
     "fp32 or bf16; as train.precision "
     "of the run where it is left out, "
-    "but fp32 where this CPU\n                    does not compute in that\n";
+    "but fp32 where the device\n                    does not compute in that\n";
 
 typedef struct Predictor {
     CheckpointModel model;
@@ -52,32 +60,49 @@ typedef struct Predictor {
     int64_t *top;        /* [count] */
     int64_t count, seen; /* seen: pictures so far */
     WeightsChoice which;
-    int precision; /* as train.precision */
+    ForeignModel foreign; /* of --model */
+    int place;            /* as device.backend */
+    int precision;        /* as train.precision */
     bool precision_given;
     void (*print)(const struct Predictor *p, const char *file, StrBuf *out);
 } Predictor;
 
-/* As the run's configuration says, or --precision. */
+/* As the run's configuration says, or --backend and --precision. */
 static Status open_backend(Predictor *p, Config *c)
 {
     DeviceChoice device;
+    char missing[REASON_BYTES];
     const int named = c->train.precision;
-    const bool bf16 = c->device.emulate || backend_cpu_bf16() != CPU_BF16_NONE;
-    const bool elsewhere =
-        named == PRECISION_TF32 || named == PRECISION_FP16 || (named == PRECISION_BF16 && !bf16);
-    c->device.backend = BACKEND_CPU;
+    const bool cuda = p->place != BACKEND_CPU && backend_cuda_devices(missing, sizeof missing) > 0;
+    const bool bf16 = cuda || c->device.emulate || backend_cpu_bf16() != CPU_BF16_NONE;
+    const bool elsewhere = (!cuda && (named == PRECISION_TF32 || named == PRECISION_FP16)) ||
+                           (named == PRECISION_BF16 && !bf16);
+    c->device.backend = p->place;
+    c->device.index = -1;
     if (p->precision_given) c->train.precision = p->precision;
     else if (elsewhere) c->train.precision = PRECISION_FP32;
     device_forget(c);
     TRY(device_choose(&device, c, 0, backend_cpu_bf16()));
     if (device.warning) log_warning("%s", device.warning);
-    return backend_cpu_create(&p->backend, &(CpuOptions){ .precision = device.precision });
+    return device_open(&p->backend, &device, c, 0);
+}
+
+static Status restore(const Predictor *p, const char *path)
+{
+    const CheckpointModel *m = &p->model;
+    return m->foreign ? weights_restore(p->executor, program_graph(p->program), m->def, m->file,
+                                        path, false, NULL)
+                      : train_state_restore(p->executor, NULL, NULL, p->backend, m->file, path);
 }
 
 static Status open_network(Predictor *p, const char *path)
 {
-    TRY(checkpoint_model_open(&p->model, path, 1));
-    TRY(checkpoint_model_choose(&p->model, p->which, path));
+    if (p->foreign.model) {
+        TRY(foreign_model_open(&p->model, path, &p->foreign, 1));
+    } else {
+        TRY(checkpoint_model_open(&p->model, path, 1));
+        TRY(checkpoint_model_choose(&p->model, p->which, path));
+    }
     const Config *c = p->model.config;
     Graph *graph = p->model.graph;
     LoaderOptions options = { 0 };
@@ -88,7 +113,7 @@ static Status open_network(Predictor *p, const char *path)
     p->model.graph = NULL;
     TRY(executor_add(p->executor, graph, false, &p->program));
     TRY(executor_commit(p->executor));
-    TRY(train_state_restore(p->executor, NULL, NULL, p->backend, p->model.file, path));
+    TRY(restore(p, path));
     augment_options_fill(&options, c, DATA_VAL);
     p->view = options.view;
     p->pixels =
@@ -305,6 +330,24 @@ static Status choose_precision(Predictor *p, const Args *args)
     return OK;
 }
 
+static const char *const backend_words[] = { "auto", "cpu", "cuda", NULL };
+
+/* --model, and what only goes with it. */
+static Status choose_foreign(Predictor *p, const Args *args)
+{
+    p->foreign = (ForeignModel){ .model = args_value(args, "--model"),
+                                 .classes = args_value(args, "--classes"),
+                                 .sets = args->sets,
+                                 .set_count = args->set_count };
+    if (p->foreign.model && p->which != WEIGHTS_OF_BEST)
+        return fail(ERR_USAGE, "--model: such weights have no averages (--ema, --raw)");
+    if (p->foreign.model) return OK;
+    if (p->foreign.classes || args->set_count)
+        return fail(ERR_USAGE, "%s: a run knows its own; this goes with --model",
+                    p->foreign.classes ? "--classes" : "--set");
+    return OK;
+}
+
 static Status choose_output(Predictor *p, const Args *args)
 {
     const bool json = args_value(args, "--json"), csv = args_value(args, "--csv");
@@ -322,7 +365,9 @@ Status cmd_predict(int argc, char **argv)
     if (args.help) return OK;
     TRY(choose_output(&p, &args));
     TRY(choose_precision(&p, &args));
+    TRY(args_choice(&args, "--backend", backend_words, &p.place));
     TRY(args_weights(&args, &p.which));
+    TRY(choose_foreign(&p, &args));
     Status status = run_source_checkpoint(&path, args.positional[0]);
     if (status == OK && p.print == print_text && fs_is_dir(args.positional[0]))
         log_info("by %s", path);

@@ -1,6 +1,7 @@
 /* checkpoint_model.c - see checkpoint_model.h. The number of classes is that of the last layer in
  * the file, since model.classes may leave it to a dataset that is not here. */
 #include "trainer/files/checkpoint_model.h"
+#include "base/mem.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -21,12 +22,17 @@ static ModelOptions options_of(const Config *c, int64_t classes, int64_t batch)
     return o;
 }
 
+Status checkpoint_model_graph(Graph **out, const CheckpointModel *m, int64_t classes, int64_t batch)
+{
+    const ModelOptions o = options_of(m->config, classes, batch);
+    return model_build(out, m->def, &o);
+}
+
 /* Rows of the last layer's weights in the file. */
 static Status find_classes(CheckpointModel *m, const char *path)
 {
     Graph *probe = NULL;
-    const ModelOptions o = options_of(m->config, 1, 1);
-    TRY(model_build(&probe, m->def, &o));
+    TRY(checkpoint_model_graph(&probe, m, 1, 1));
     const GraphNode *last = graph_node(probe, graph_tensor(probe, graph_logits(probe))->producer);
     const char *name = graph_tensor(probe, last->in[LINEAR_IN_W])->name;
     const SafeTensor *t = safetensors_find(m->file, name);
@@ -68,8 +74,7 @@ static Status open_parts(CheckpointModel *m, const char *path, int64_t batch)
         return fail(ERR_DATA, "%s: a checkpoint of %s, a network that is not known", path,
                     m->meta.model);
     TRY(find_classes(m, path));
-    const ModelOptions o = options_of(m->config, m->classes, batch);
-    TRY(model_build(&m->graph, m->def, &o));
+    TRY(checkpoint_model_graph(&m->graph, m, m->classes, batch));
     TRY(check_tensors(m, path));
     return weights_check_finite(m->file, false, path);
 }
@@ -92,6 +97,7 @@ Status checkpoint_model_choose(CheckpointModel *m, WeightsChoice which, const ch
 void checkpoint_model_close(CheckpointModel *m)
 {
     graph_destroy(m->graph);
+    mem_free(m->class_names);
     config_destroy(m->config);
     safetensors_close(m->file);
     *m = (CheckpointModel){ .file = NULL };

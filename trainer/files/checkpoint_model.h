@@ -13,8 +13,10 @@ typedef struct CheckpointModel {
     Config *config;      /* as the run had it */
     const ModelDef *def;
     int64_t classes;
-    Graph *graph; /* for evaluation, of the batch it was opened with */
-    bool ema;     /* averaged weights were chosen */
+    Graph *graph;      /* for evaluation, of the batch it was opened with */
+    bool ema;          /* averaged weights were chosen */
+    bool foreign;      /* opened by foreign_model_open(): of meta only class_names count */
+    char *class_names; /* what meta's then point to */
 } CheckpointModel;
 
 /* ERR_DATA naming path: no checkpoint, a damaged configuration in it, an unknown network, tensors
@@ -23,6 +25,9 @@ Status checkpoint_model_open(CheckpointModel *out, const char *path, int64_t bat
 /* Which weights safetensors_find() finds in file from here on; raw ones until then. ERR_DATA naming
  * path, as checkpoint_model_open(), or where there are none such. */
 Status checkpoint_model_choose(CheckpointModel *m, WeightsChoice which, const char *path);
+/* The network of m's configuration for inference; returns to caller (graph_destroy). */
+Status checkpoint_model_graph(Graph **out, const CheckpointModel *m, int64_t classes,
+                              int64_t batch);
 /* The configuration that a checkpoint holds; returns to caller (config_destroy). ERR_DATA naming
  * path. */
 Status checkpoint_model_config(Config **out, const CheckpointMeta *meta, const char *path);

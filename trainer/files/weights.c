@@ -337,6 +337,27 @@ static Status import(Executor *x, const Weight *w, const SafeTensor *t)
     return status;
 }
 
+Status weights_classes(int64_t *out, const Graph *g, const ModelDef *def, const SafeFile *file,
+                       const char *path)
+{
+    WeightList list;
+    ModelNames names = MODEL_NAMES_TORCHVISION;
+    const char *missing = NULL;
+    *out = 0;
+    TRY(recognise(&list, &names, g, def, file));
+    for (int i = 0; i < list.count && *out == 0; i++) {
+        if (!list.items[i].head) continue;
+        const SafeTensor *t = safetensors_find(file, list.items[i].other);
+        if (t && t->desc.rank > 0) *out = t->desc.dims[0];
+        else missing = list.items[i].other;
+    }
+    Status status = *out > 0 ? OK
+                             : fail(ERR_DATA, "%s: not the weights of %s: missing: %s", path,
+                                    def->name, missing ? missing : "");
+    weights_free(&list);
+    return status;
+}
+
 Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const SafeFile *file,
                        const char *path, bool new_head, bool *head_kept)
 {

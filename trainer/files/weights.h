@@ -47,6 +47,10 @@ Status weights_choose(SafeFile *file, WeightsChoice which, bool best, const char
 /* Whether a file is one of ours: a checkpoint, with all that a run needs. */
 bool weights_are_checkpoint(const SafeFile *file);
 
+/* How many classes the last layer in the file has; g: the network with any number. ERR_DATA naming
+ * path where there is no such layer. */
+Status weights_classes(int64_t *out, const Graph *g, const ModelDef *def, const SafeFile *file,
+                       const char *path);
 /* Copies a file's tensors into x. Numbers of other float types are converted. new_head: a last
  * layer of another number of classes is left as it is, and *head_kept (may be NULL) says so; else
  * it is an error. ERR_DATA naming path and the first tensors that are missing, have another shape,

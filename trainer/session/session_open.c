@@ -149,6 +149,9 @@ static Status check_classes(const Session *s)
 {
     int64_t wanted = s->config->model.classes;
     const Dataset *any = s->train ? s->train : s->val;
+    if (s->train && dataset_classes(s->train) == 1 && wanted < 2)
+        return fail(ERR_DATA, "data.train: one class only (%s), of which nothing can be learnt",
+                    dataset_class_name(s->train, 0));
     if (wanted > 0 && wanted < dataset_classes(any)) {
         return fail(ERR_USAGE, "model.classes: %lld, but the dataset has %d classes",
                     (long long)wanted, dataset_classes(any));
