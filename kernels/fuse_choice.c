@@ -4,11 +4,17 @@
 #include <string.h>
 
 /* As models/graph/fuse*.c offers them. */
-static const char *const names[] = {
-    "statistics", "prologue",          "block end",         "block end with shortcut",
-    "gradient",   "residual gradient", "shortcut gradient", "epilogue",
-    "pool",       "pool gradient"
-};
+static const char *const names[] = { "statistics",
+                                     "prologue",
+                                     "block end",
+                                     "block end with shortcut",
+                                     "gradient",
+                                     "residual gradient",
+                                     "shortcut gradient",
+                                     "epilogue",
+                                     "pool",
+                                     "pool gradient",
+                                     "signs" };
 enum { NAMES = sizeof names / sizeof *names };
 
 static bool is_word(const char *text, size_t length, const char *name)

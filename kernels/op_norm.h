@@ -101,6 +101,12 @@ typedef struct BnPoolAttr {
     Pool2dAttr pool;    /* POOL_MAX */
 } BnPoolAttr;
 
+/* OP_BN_SIGNS, OP_BN_SIGNS_BWD: OP_BATCHNORM with a residual and ReLU, in training by this rank's
+ * statistics, which also writes signs, u8 [N H W ceil(C / 8)]: bit c % 8 of byte c / 8 of a
+ * position says whether y is above 0 there. Its gradient reads them in the place of y. */
+enum { BN_SIGNS_OUT_SIGNS = BN_OUT_SAVED + 1 };
+enum { BN_SIGNS_BWD_IN_SIGNS = BN_BWD_IN_Y };
+
 /* OP_LAYERNORM: y[n,c,h,w] = gamma[c] (x - mean) / sqrt(var + eps) + beta[c], mean and (biased)
  * variance over the channels of one position, as torch.nn.LayerNorm over the last dimension of
  * N,H,W,C. Of rank 4 or 2; a batch of sequences is N,width,length,1, a matrix of rows N,C.

@@ -4,7 +4,8 @@
  * All kernels of an instance work in one type, that of x: the compute type, or f32 where x came
  * from a linear layer. What lies in another type is cast into the workspace first.
  *
- * OP_BN_POOL and OP_BN_POOL_BWD are the same but that y, and what reads dy, go through windows.
+ * OP_BN_POOL and OP_BN_POOL_BWD are the same but that y, and what reads dy, go through windows;
+ * OP_BN_SIGNS writes the signs of y as well, and OP_BN_SIGNS_BWD reads them in place of y.
  *
  * Where statistics are of several ranks each pass is an op of its own: OP_BN_SUMS and
  * OP_BN_BWD_SUMS make sums, by the same kernels, and the rest starts from their totals. */
@@ -109,7 +110,14 @@ static Status prepare_pool(OpInstance *op, const OpTensor *x, const OpTensor *y,
     return OK;
 }
 
-/* Of OP_BN_POOL too, whose attributes begin with those of the norm. */
+/* A byte holds a vector's. */
+static Status decide_signs(OpTensor *t, const CudaView *x)
+{
+    cuda_decide_plain(t);
+    return dtype_bytes(x->dtype) == 2 ? OK : fail(ERR_USAGE, "signs of norms in f32");
+}
+
+/* Of OP_BN_POOL and OP_BN_SIGNS too, whose attributes begin with those of the norm. */
 static Status forward_prepare(OpInstance *op)
 {
     const BatchNormAttr *attr = op->attr;
@@ -143,6 +151,7 @@ static Status forward_prepare(OpInstance *op)
         s->statistics_at = cuda_take_workspace(op, 2 * (size_t)v.cp * sizeof(float));
     if (attr->mode == BN_TRAIN && attr->ranks == 0) take_sums_workspace(op, s, &v);
     op->implementation = "bn_rows";
+    if (op->kind == OP_BN_SIGNS) return decide_signs(&op->out[BN_SIGNS_OUT_SIGNS], &v);
     if (op->kind == OP_BN_POOL)
         return prepare_pool(op, x, &op->out[BN_POOL_OUT_Y], &op->out[BN_POOL_OUT_INDEX], &s->pool);
     return OK;
@@ -173,6 +182,7 @@ static BnMask choose_mask(const OpInstance *op)
         return BN_MASK_NONE;
     case ACT_RELU:
         if (op->kind == OP_BN_POOL_BWD) return BN_MASK_FROM_X;
+        if (op->kind == OP_BN_SIGNS_BWD) return BN_MASK_FROM_SIGNS;
         if (op->in[BN_BWD_IN_Y].desc.rank != 0) return BN_MASK_FROM_Y;
         ASSERT(op->out[BN_BWD_OUT_DRESIDUAL].desc.rank == 0); /* its shape inference demands y */
         return BN_MASK_FROM_X;
@@ -187,7 +197,7 @@ static BnMask choose_mask(const OpInstance *op)
     return BN_MASK_NONE;
 }
 
-/* Of OP_BN_BWD_SUMS too, which has sums in the place of dx, and of OP_BN_POOL_BWD. */
+/* Of OP_BN_BWD_SUMS too, which has sums in the place of dx, of OP_BN_POOL_BWD and of OP_BN_SIGNS_BWD. */
 static Status backward_prepare(OpInstance *op)
 {
     const bool sums = op->kind == OP_BN_BWD_SUMS;
@@ -220,6 +230,7 @@ static Status backward_prepare(OpInstance *op)
     take_parts(op, &k->grid, &v);
     s->means_at = cuda_take_workspace(op, 2 * (size_t)v.cp * sizeof(float));
     op->implementation = "bn_rows";
+    if (op->kind == OP_BN_SIGNS_BWD) return decide_signs(&op->in[BN_SIGNS_BWD_IN_SIGNS], &v);
     if (op->kind == OP_BN_POOL_BWD)
         return prepare_pool(op, &op->out[BN_BWD_OUT_DX], &op->in[BN_BWD_IN_DY],
                             &op->in[BN_POOL_BWD_IN_INDEX], &k->pool);
@@ -269,6 +280,7 @@ static Status forward_bind(OpInstance *op)
     k->guess = cuda_workspace(op, s->guess_at);
     k->totals = op->in[BN_IN_SUMS].desc.rank != 0 ? op->in[BN_IN_SUMS].data : NULL;
     if (op->kind == OP_BN_POOL) s->pool.index = op->out[BN_POOL_OUT_INDEX].data;
+    if (op->kind == OP_BN_SIGNS) k->signs = op->out[BN_SIGNS_OUT_SIGNS].data;
     return s->mode == BN_TRAIN && !k->totals ? bind_parts(op, &k->parts, &k->grid) : OK;
 }
 
@@ -301,6 +313,7 @@ static Status backward_bind(OpInstance *op)
         op->out[BN_BWD_OUT_DRESIDUAL].desc.rank != 0 ? op->out[BN_BWD_OUT_DRESIDUAL].data : NULL;
     k->means = cuda_workspace(op, s->means_at);
     if (op->kind == OP_BN_POOL_BWD) k->pool.index = op->in[BN_POOL_BWD_IN_INDEX].data;
+    if (op->kind == OP_BN_SIGNS_BWD) k->signs = op->in[BN_SIGNS_BWD_IN_SIGNS].data;
     return k->totals ? OK : bind_parts(op, &k->parts, &k->grid);
 }
 
@@ -394,6 +407,7 @@ void batchnorm_bwd_traffic(const OpInstance *op, OpTraffic *t)
     read_operand(&s->dy2, of_dz, x, &t->in[BN_BWD_IN_DY2], t);
     read_operand(&s->y, s->kernel.mask == BN_MASK_FROM_Y ? of_dz : 0, x, &t->in[BN_BWD_IN_Y], t);
     if (op->kind == OP_BN_POOL_BWD) t->in[BN_POOL_BWD_IN_INDEX].reads = of_dz;
+    if (op->kind == OP_BN_SIGNS_BWD) t->in[BN_SIGNS_BWD_IN_SIGNS].reads = of_dz;
     if (sums) t->other_bytes += partials_moved(&s->kernel.grid, s->kernel.cp);
 }
 
@@ -401,5 +415,7 @@ const OpImpl batchnorm_own = { forward_prepare, forward_bind, forward_run, relea
 const OpImpl batchnorm_own_bwd = { backward_prepare, backward_bind, backward_run, release };
 const OpImpl cuda_bn_pool = { forward_prepare, forward_bind, forward_run, release };
 const OpImpl cuda_bn_pool_bwd = { backward_prepare, backward_bind, backward_run, release };
+const OpImpl cuda_bn_signs = { forward_prepare, forward_bind, forward_run, release };
+const OpImpl cuda_bn_signs_bwd = { backward_prepare, backward_bind, backward_run, release };
 const OpImpl cuda_bn_sums = { sums_prepare, sums_bind, sums_run, release };
 const OpImpl cuda_bn_bwd_sums = { backward_prepare, backward_bind, backward_run, release };

@@ -118,7 +118,16 @@ static __global__ void __launch_bounds__(CHANNEL_THREADS) bn_constant_kernel(con
 
 /* ---- y ---- */
 
-template <typename T, bool ADD, ActKind ACT>
+/* Bit c: whether channel c of a vector is above 0, as it is stored. */
+template <typename T> static __device__ __forceinline__ uint8_t signs_of(uint4 y)
+{
+    unsigned bits = 0;
+#pragma unroll
+    for (int c = 0; c < vector_channels<T>; c++) bits |= vector_get<T>(y, c) > 0.0f ? 1u << c : 0u;
+    return (uint8_t)bits;
+}
+
+template <typename T, bool ADD, ActKind ACT, bool SIGNS = false>
 static __global__ void __launch_bounds__(ROWS_THREADS, LAUNCH_ROOM_FOR(BN_FORWARD_BLOCKS))
     bn_apply_kernel(const BnForward f)
 {
@@ -143,7 +152,9 @@ static __global__ void __launch_bounds__(ROWS_THREADS, LAUNCH_ROOM_FOR(BN_FORWAR
                 if (ADD) y[c] += vector_get<T>(raw_r[u], c);
                 y[c] = pointwise_act(ACT, y[c]);
             }
-            row_store(f.y, w, f.grid, u, vector_narrow<T>(y));
+            const uint4 out = vector_narrow<T>(y);
+            row_store(f.y, w, f.grid, u, out);
+            if (SIGNS) f.signs[row_index(w, f.grid, u)] = signs_of<T>(out);
         }
         row_advance(&w, f.grid);
         rows_load_last<U>(raw_x, f.x, w, f.grid);
@@ -158,15 +169,16 @@ template <typename T> static cudaError_t launch_statistics(const BnForward *f, c
     return CUDA_LAUNCH(bn_statistics_kernel<T>, row_blocks(f->grid), ROWS_THREADS, stream, *f);
 }
 
-template <typename T, bool ADD, ActKind ACT>
+template <typename T, bool ADD, ActKind ACT, bool SIGNS = false>
 static cudaError_t launch_apply_of(const BnForward *f, cudaStream_t stream)
 {
-    return CUDA_LAUNCH((bn_apply_kernel<T, ADD, ACT>), row_blocks(f->grid), ROWS_THREADS, stream,
-                       *f);
+    return CUDA_LAUNCH((bn_apply_kernel<T, ADD, ACT, SIGNS>), row_blocks(f->grid), ROWS_THREADS,
+                       stream, *f);
 }
 
 template <typename T> static cudaError_t launch_apply(const BnForward *f, cudaStream_t stream)
 {
+    if (f->signs) return launch_apply_of<T, true, ACT_RELU, true>(f, stream);
     switch (f->act) {
     case ACT_NONE:
         return f->residual ? launch_apply_of<T, true, ACT_NONE>(f, stream)

@@ -59,6 +59,7 @@ typedef struct BnForward {
     ActKind act;              /* with a residual: by sign (ActDef) */
     const void *x, *residual; /* residual: NULL if absent */
     void *y;
+    uint8_t *signs; /* of y, a byte a vector of 16-bit numbers; NULL if absent */
     const float *gamma, *beta;
     float *running_mean, *running_var;
     /* [2][cp]: mean and 1/sqrt(var + eps): saved, or workspace where nobody wants it */
@@ -83,9 +84,15 @@ C_LINKAGE cudaError_t cuda_launch_batchnorm_apply(const BnForward *f, cudaStream
 C_LINKAGE cudaError_t cuda_launch_batchnorm_pool(const BnForward *f, const BnPool *p,
                                                  cudaStream_t stream);
 
-/* Where the slope of the activation comes from: the sign of y, found again from x or read, or
- * silu's at bn(x). */
-typedef enum BnMask { BN_MASK_NONE, BN_MASK_FROM_X, BN_MASK_FROM_Y, BN_MASK_SILU } BnMask;
+/* Where the slope of the activation comes from: the sign of y, found again from x, or read, or read
+ * as a bit, or silu's at bn(x). */
+typedef enum BnMask {
+    BN_MASK_NONE,
+    BN_MASK_FROM_X,
+    BN_MASK_FROM_Y,
+    BN_MASK_FROM_SIGNS,
+    BN_MASK_SILU
+} BnMask;
 
 typedef struct BnBackward {
     RowGrid grid;
@@ -94,6 +101,7 @@ typedef struct BnBackward {
     BnMask mask;
     bool accumulate, constant;    /* constant: the statistics were not this batch's */
     const void *dy, *dy2, *x, *y; /* dy2, y: NULL if absent */
+    const uint8_t *signs;         /* as in BnForward */
     /* dresidual: NULL if absent; dx may be dy, dresidual may be dy2 */
     void *dx, *dresidual;
     const float *gamma, *beta;

@@ -20,6 +20,7 @@ template <> constexpr float stored_as_zero<F16> = FLOAT_F16_ZERO;
 /* What one pass reads of a chunk; unused members cost no registers. */
 template <int U> struct BackwardRows {
     uint4 dy[U], dy2[U], x[U], y[U];
+    unsigned signs[U];
 };
 
 template <BnMask MASK, bool TWO, bool LAST, bool POOLED = false>
@@ -28,6 +29,10 @@ static __device__ __forceinline__ void backward_load(BackwardRows<backward_unrol
 {
     constexpr int U = backward_unroll<MASK, TWO>;
     if (POOLED) return; /* pooled_load(), row by row */
+    if (MASK == BN_MASK_FROM_SIGNS)
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            if (row_exists(w, u)) rows->signs[u] = b.signs[row_index(w, b.grid, u)];
     if (LAST) {
         rows_load_last<U>(rows->dy, b.dy, w, b.grid);
         rows_load_last<U>(rows->x, b.x, w, b.grid);
@@ -76,6 +81,8 @@ static __device__ __forceinline__ float form_dz(
         return batchnorm_relu_bwd(dz, z, stored_as_zero<T>);
     case BN_MASK_FROM_Y:
         return batchnorm_relu_bwd(dz, vector_get<T>(rows.y[u], c), 0.0f);
+    case BN_MASK_FROM_SIGNS:
+        return rows.signs[u] >> c & 1 ? dz : 0.0f;
     case BN_MASK_SILU:
         return pointwise_silu_bwd(dz, z);
     }
@@ -223,6 +230,8 @@ template <typename T> static cudaError_t launch_sums(const BnBackward *b, cudaSt
         return launch_sums_of<T, BN_MASK_FROM_X>(b, stream);
     case BN_MASK_FROM_Y:
         return launch_sums_of<T, BN_MASK_FROM_Y>(b, stream);
+    case BN_MASK_FROM_SIGNS:
+        return launch_sums_of<T, BN_MASK_FROM_SIGNS>(b, stream);
     case BN_MASK_SILU:
         return launch_sums_of<T, BN_MASK_SILU>(b, stream);
     }
@@ -247,6 +256,8 @@ template <typename T> static cudaError_t launch_apply(const BnBackward *b, cudaS
         return launch_apply_of<T, BN_MASK_FROM_X>(&a, stream);
     case BN_MASK_FROM_Y:
         return launch_apply_of<T, BN_MASK_FROM_Y>(&a, stream);
+    case BN_MASK_FROM_SIGNS:
+        return launch_apply_of<T, BN_MASK_FROM_SIGNS>(&a, stream);
     case BN_MASK_SILU:
         return launch_apply_of<T, BN_MASK_SILU>(&a, stream);
     }

@@ -62,8 +62,9 @@ static Status time_fusion(CudaBackend *b, const void *cookie, const char *what, 
 /* Of CudaBackend.compute, by what it would be made of. */
 static bool is_offered(const CudaBackend *b, OpKind made)
 {
-    const bool own = made == OP_BN_POOL || made == OP_BN_POOL_BWD;
-    return own ? b->options.batchnorm == KERNELS_OWN : b->compute == DTYPE_F16;
+    const bool norms = b->options.batchnorm == KERNELS_OWN;
+    if (made == OP_BN_SIGNS) return norms && b->compute != DTYPE_F32;
+    return made == OP_BN_POOL || made == OP_BN_POOL_BWD ? norms : b->compute == DTYPE_F16;
 }
 
 bool cuda_fusion_takes(void *backend, const Fusion *fusion)

@@ -4,6 +4,8 @@
  *   pool           y = max pooling of relu(bn(x)), which only that reads: it is never written
  *   pool gradient  the gradient of relu(bn(x)) is gathered from that of what was pooled, instead of
  *                  being written and read
+ *   signs          the end of a residual block writes the signs of y = relu(bn(x) + residual) as
+ *                  bits, which its gradient reads instead of y
  *
  * They are asked for behind those of fuse_norm.c, which may leave no such pattern. Forward and
  * backward do not need each other. A node that is replaced keeps its place, that of the norm, so
@@ -81,6 +83,44 @@ static void fuse_pool_gradient(Graph *g, const FuseOptions *o, GraphNode *norm, 
     if (replace_by_pooled(g, o, "pool gradient", norm, pool, &fused)) gone[pool - g->nodes] = true;
 }
 
+/* The end of a residual block whose y this gradient reads; NULL. */
+static GraphNode *block_end_of(const Graph *g, const GraphNode *gradient)
+{
+    const TensorId y = gradient->in[BN_BWD_IN_Y];
+    if (gradient->kind != OP_BATCHNORM_BWD || !is_plain_relu(gradient) || y == TENSOR_NONE ||
+        g->tensors[y].producer < 0 || g->tensors[gradient->in[BN_BWD_IN_X]].desc.rank != 4)
+        return NULL;
+    GraphNode *norm = &g->nodes[g->tensors[y].producer];
+    return norm->kind == OP_BATCHNORM && is_plain_relu(norm) &&
+                   norm->in[BN_IN_RESIDUAL] != TENSOR_NONE && norm->out[BN_OUT_Y] == y
+               ? norm
+               : NULL;
+}
+
+static void fuse_signs(Graph *g, const FuseOptions *o, GraphNode *gradient)
+{
+    GraphNode *norm = block_end_of(g, gradient);
+    if (!norm) return;
+    const int64_t *x = g->tensors[norm->in[BN_IN_X]].desc.dims,
+                  bytes = x[0] * x[2] * x[3] * ((x[1] + 7) / 8);
+    const TensorDesc desc = tensor_desc(DTYPE_U8, 1, &bytes);
+    Fusion f = { .name = "signs", .before_count = 2, .after_count = 2 };
+    f.before[0] = f.after[0] = graph_edit_shape_of(g, norm);
+    f.before[1] = f.after[1] = graph_edit_shape_of(g, gradient);
+    f.after[0].kind = OP_BN_SIGNS;
+    f.after[0].out[BN_SIGNS_OUT_SIGNS] = desc;
+    f.after[1].kind = OP_BN_SIGNS_BWD;
+    f.after[1].in[BN_SIGNS_BWD_IN_SIGNS] = desc;
+    if (!o->takes(o->cookie, &f)) return;
+    const TensorId signs = graph_add_tensor(g, norm->name, ROLE_ACTIVATION, &desc);
+    if (signs == TENSOR_NONE) return;
+    g->tensors[signs].producer = (int)(norm - g->nodes);
+    norm->kind = OP_BN_SIGNS;
+    norm->out[BN_SIGNS_OUT_SIGNS] = signs;
+    gradient->kind = OP_BN_SIGNS_BWD;
+    gradient->in[BN_SIGNS_BWD_IN_SIGNS] = signs;
+}
+
 Status graph_fuse_own(Graph *g, const FuseOptions *o)
 {
     if (!o->takes) return OK;
@@ -89,6 +129,7 @@ Status graph_fuse_own(Graph *g, const FuseOptions *o)
     for (int i = 0; i < g->node_count && g->status == OK; i++) {
         fuse_pool(g, o, &g->nodes[i], gone);
         fuse_pool_gradient(g, o, &g->nodes[i], gone);
+        fuse_signs(g, o, &g->nodes[i]);
     }
     graph_edit_remove_nodes(g, gone);
     mem_free(gone);

@@ -1,4 +1,5 @@
-/* families_own.c - batch norms with what our own kernels do beside them: max pooling.
+/* families_own.c - batch norms with what our own kernels do beside them: max pooling, and signs of
+ * what is made as bits.
  *
  * Within any window x has values that are all different, by more than what rounding of the norm can
  * change, in two clusters away from where the ReLU bends: which of them is the largest is no matter
@@ -132,3 +133,85 @@ const Family family_bn_pool = { OP_BN_POOL, FAMILY_NAN, 0.95,       20,         
 const Family family_bn_pool_bwd = { OP_BN_POOL_BWD, FAMILY_ACCUMULATES, 0.98,      20,
                                     pool_params,    pool_fixed,         draw_pool, build_pool,
                                     fill_backward };
+
+/* ---- signs ---- */
+
+enum { SHARES = 4, DRESIDUAL };
+
+static const ParamDef signs_params[] = { { "n", 2 }, { "c", 1 },      { "h", 4 },
+                                         { "w", 4 }, { "shares", 1 }, { "dresidual", 1 },
+                                         { NULL, 0 } };
+
+static const char *const signs_fixed[] = {
+    "n=2 c=64 h=7 w=7 shares=2", /* the end of a block of ResNet-50, where two blocks read it */
+    "n=1 c=8 dresidual=0",
+    "n=2 c=13 h=9 w=8", /* bits and channels of padding */
+    "n=3 c=24 h=5 w=7 shares=2 dresidual=0",
+    "n=2 c=272 h=4 w=4",   /* more vectors than a block is wide */
+    "n=40 c=16 h=14 w=14", /* more rows than a thread adds up in f32 */
+    NULL,
+};
+
+static void draw_signs(Rng *rng, int64_t *p)
+{
+    p[N] = draw_between(rng, 1, 6);
+    p[C] = draw_channels(rng);
+    p[H] = draw_between(rng, 2, 12);
+    p[W] = draw_between(rng, 2, 12);
+    p[SHARES] = draw_between(rng, 1, 2);
+    p[DRESIDUAL] = draw_between(rng, 0, 1);
+}
+
+static void build_signs(const int64_t *p, Problem *out)
+{
+    const TensorDesc x = desc_f32(p[N], p[C], p[H], p[W]), vector = desc_f32(p[C], 0, 0, 0);
+    const bool forward = out->kind == OP_BN_SIGNS;
+    out->attr.bn = (BatchNormAttr){ 1e-5f, 0.1f, BN_TRAIN, ACT_RELU, 0 };
+    out->terms = p[N] * p[H] * p[W];
+    for (int i = 0; i < 3; i++) out->wanted[i] = true;
+    if (forward) {
+        out->in[BN_IN_X] = out->in[BN_IN_RESIDUAL] = x;
+        for (int i = BN_IN_GAMMA; i <= BN_IN_RUNNING_VAR; i++) out->in[i] = vector;
+        return;
+    }
+    out->wanted[BN_BWD_OUT_DRESIDUAL] = p[DRESIDUAL];
+    out->in[BN_BWD_IN_DY] = out->in[BN_BWD_IN_X] = x;
+    if (p[SHARES] == 2) out->in[BN_BWD_IN_DY2] = x;
+    out->in[BN_SIGNS_BWD_IN_SIGNS] = desc_f32(p[N] * p[H] * p[W] * ((p[C] + 7) / 8), 0, 0, 0);
+    out->in[BN_SIGNS_BWD_IN_SIGNS].dtype = DTYPE_U8;
+    out->in[BN_BWD_IN_GAMMA] = out->in[BN_BWD_IN_BETA] = vector;
+    out->in[BN_BWD_IN_SAVED] = desc_f32(2, p[C], 0, 0);
+}
+
+/* The residual is small: no sum comes near where the ReLU bends. */
+static void fill_signs(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
+{
+    Host *residual = &in[BN_IN_RESIDUAL];
+    fill_forward(p, problem, mode, rng, in);
+    for (int64_t i = 0, n = tensor_elements(&residual->desc); i < n; i++)
+        residual->v[i] = fill_float(0.1 * (2 * rng_uniform(rng) - 1));
+}
+
+static void fill_signs_bwd(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
+{
+    Host *signs = &in[BN_SIGNS_BWD_IN_SIGNS];
+    const int64_t bytes = (p[C] + 7) / 8, last = p[C] - 8 * (bytes - 1);
+    (void)problem;
+    (void)mode;
+    fill_normal(&in[BN_BWD_IN_DY], rng, 0.3, 1);
+    if (p[SHARES] == 2) fill_normal(&in[BN_BWD_IN_DY2], rng, 0.3, 1);
+    fill_apart(&in[BN_BWD_IN_X], rng);
+    fill_affine(&in[BN_BWD_IN_GAMMA], &in[BN_BWD_IN_BETA], rng);
+    for (int64_t i = 0, n = tensor_elements(&signs->desc); i < n; i++)
+        signs->v[i] = (double)rng_below(rng, i % bytes == bytes - 1 ? 1U << last : 256);
+    for (int64_t c = 0; c < p[C]; c++) {
+        in[BN_BWD_IN_SAVED].v[c] = fill_float(-0.05 + 0.1 * rng_uniform(rng));
+        in[BN_BWD_IN_SAVED].v[p[C] + c] = fill_float(0.6 + 0.2 * rng_uniform(rng));
+    }
+}
+
+const Family family_bn_signs = { OP_BN_SIGNS, FAMILY_NAN, 0.95,        20,        signs_params,
+                                 signs_fixed, draw_signs, build_signs, fill_signs };
+const Family family_bn_signs_bwd = { OP_BN_SIGNS_BWD, FAMILY_ACCUMULATES, 0.98,       20,
+                                     signs_params,    signs_fixed,        draw_signs, build_signs,
+                                     fill_signs_bwd };

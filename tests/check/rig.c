@@ -13,7 +13,8 @@ bool op_updates_input(const Problem *p, int slot)
     if (p->kind == OP_BATCHNORM)
         return p->attr.bn.mode == BN_TRAIN &&
                (slot == BN_IN_RUNNING_MEAN || slot == BN_IN_RUNNING_VAR);
-    if (p->kind == OP_BN_POOL) return slot == BN_IN_RUNNING_MEAN || slot == BN_IN_RUNNING_VAR;
+    if (p->kind == OP_BN_POOL || p->kind == OP_BN_SIGNS)
+        return slot == BN_IN_RUNNING_MEAN || slot == BN_IN_RUNNING_VAR;
     if (p->kind == OP_BN_FINALIZE)
         return slot == BN_FINALIZE_IN_RUNNING_MEAN || slot == BN_FINALIZE_IN_RUNNING_VAR;
     if (p->kind == OP_FINITE_CHECK) return slot == FINITE_CHECK_IN_LOSS_SCALE;
@@ -26,7 +27,8 @@ bool op_updates_input(const Problem *p, int slot)
 
 bool op_out_is_gradient(OpKind kind, int slot)
 {
-    if (kind == OP_BATCHNORM_BWD || kind == OP_BN_BWD_SUMS || kind == OP_BN_POOL_BWD)
+    if (kind == OP_BATCHNORM_BWD || kind == OP_BN_BWD_SUMS || kind == OP_BN_POOL_BWD ||
+        kind == OP_BN_SIGNS_BWD)
         return slot == BN_BWD_OUT_DGAMMA || slot == BN_BWD_OUT_DBETA;
     if (kind == OP_LAYERNORM_BWD) return slot != LAYERNORM_BWD_OUT_DX;
     if (kind == OP_CONV2D_BWD_DATA_NORM)

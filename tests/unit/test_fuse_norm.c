@@ -87,7 +87,7 @@ TEST(a_fusion_that_is_refused_leaves_its_nodes)
     Graph *g = fused("resnet50", &none);
     CHECK_INT(graph_count_kind(g, OP_BATCHNORM), 53);
     CHECK_INT(graph_count_kind(g, OP_BATCHNORM_BWD), 53);
-    CHECK_INT(none.asked, 53 + 32 + 15 + 2);
+    CHECK_INT(none.asked, 53 + 32 + 15 + 2 + 16);
     graph_destroy(g);
     g = fused("resnet50", &statistics);
     check_training(g);
@@ -180,6 +180,7 @@ TEST(a_backend_is_told_what_the_graph_will_have)
                   { { "residual gradient" }, 11 },
                   { { "shortcut gradient" }, 4 },
                   { { "pool" }, 2 },
+                  { { "signs" }, 16 },
                   /* the block before takes what the one behind it leaves */
                   { { "statistics", "block end", "residual gradient", "shortcut gradient" }, 4 } };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

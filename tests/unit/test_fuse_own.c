@@ -74,6 +74,35 @@ TEST(a_stem_without_a_gradient_is_pooled_at_once)
     graph_destroy(g);
 }
 
+/* ResNet-18: eight blocks, each with an end; of ResNet-50's sixteen as many. */
+static void check_signs(const char *model, const ModelOptions *o, int blocks)
+{
+    Graph *g = fused(model, o, "signs");
+    CHECK_INT(graph_count_kind(g, OP_BN_SIGNS), blocks);
+    CHECK_INT(graph_count_kind(g, OP_BN_SIGNS_BWD), blocks);
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        if (n->kind != OP_BN_SIGNS_BWD) continue;
+        const GraphTensor *t = graph_tensor(g, n->in[BN_SIGNS_BWD_IN_SIGNS]);
+        CHECK(t->desc.dtype == DTYPE_U8 && t->producer < i);
+        CHECK(graph_node(g, t->producer)->kind == OP_BN_SIGNS);
+    }
+    graph_destroy(g);
+}
+
+TEST(the_ends_of_blocks_keep_signs)
+{
+    ModelOptions o = network_narrow(2, 32);
+    check_signs("resnet18", &o, 8);
+    check_signs("resnet50", &o, 16);
+    check_signs("efficientnet_b0", &o, 0); /* no ReLU there */
+    o.graph.bn_ranks = 2;
+    check_signs("resnet18", &o, 0);
+    o.graph.bn_ranks = 0;
+    o.graph.bn_frozen = true;
+    check_signs("resnet18", &o, 0);
+}
+
 #if CONVOY_CUDA
 static void check_bits(const Network *a, const Network *b, const char *name, TensorId x, TensorId y)
 {
@@ -89,7 +118,7 @@ static void check_bits(const Network *a, const Network *b, const char *name, Ten
 }
 
 /* Loss, statistics and all gradients: to the bit. */
-static void check_device(NetworkBackend plain, NetworkBackend fusing, const char *model)
+static void check_device(NetworkBackend plain, NetworkBackend fusing, const char *model, int signs)
 {
     const ModelOptions o = network_narrow(6, 48);
     Network n[2];
@@ -104,6 +133,8 @@ static void check_device(NetworkBackend plain, NetworkBackend fusing, const char
     CHECK_INT(graph_count_kind(g, OP_BN_POOL) + graph_count_kind(g, OP_BN_POOL_BWD), 0);
     CHECK_INT(graph_count_kind(h, OP_BN_POOL), 1);
     CHECK_INT(graph_count_kind(h, OP_BN_POOL_BWD), 1);
+    CHECK_INT(graph_count_kind(h, OP_BN_SIGNS), signs);
+    CHECK_INT(graph_count_kind(h, OP_BN_SIGNS_BWD), signs);
     CHECK_OK(plan_check(program_plan(n[1].program), h));
     CHECK(loss[0] == loss[1]);
     for (TensorId id = 0; id < graph_tensor_count(g); id++) {
@@ -116,14 +147,14 @@ static void check_device(NetworkBackend plain, NetworkBackend fusing, const char
     for (int i = 0; i < 2; i++) network_close(&n[i]);
 }
 
-TEST(cuda_pools_norms_with_the_same_bits)
+TEST(cuda_pools_norms_and_keeps_signs_with_the_same_bits)
 {
-    check_device(NETWORK_CUDA_BF16, NETWORK_CUDA_BF16_FUSED, "resnet18");
-    check_device(NETWORK_CUDA_FP32, NETWORK_CUDA_FP32_FUSED, "resnet18");
+    check_device(NETWORK_CUDA_BF16, NETWORK_CUDA_BF16_FUSED, "resnet18", 8);
+    check_device(NETWORK_CUDA_FP32, NETWORK_CUDA_FP32_FUSED, "resnet18", 0);
 }
 
 /* A choice of cuDNN for norms is kept. */
-TEST(cuda_leaves_pooled_norms_to_cudnn)
+TEST(cuda_leaves_these_norms_to_cudnn)
 {
     const ModelOptions o = network_narrow(2, 32);
     const KernelMode modes[] = { KERNELS_OWN, KERNELS_CUDNN };
@@ -140,6 +171,7 @@ TEST(cuda_leaves_pooled_norms_to_cudnn)
         CHECK_OK(graph_fuse(g, &fuse));
         CHECK_INT(graph_count_kind(g, OP_BN_POOL), modes[i] == KERNELS_OWN);
         CHECK_INT(graph_count_kind(g, OP_BN_POOL_BWD), modes[i] == KERNELS_OWN);
+        CHECK_INT(graph_count_kind(g, OP_BN_SIGNS), modes[i] == KERNELS_OWN ? 8 : 0);
         graph_destroy(g);
         backend_destroy(b);
     }
