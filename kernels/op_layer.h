@@ -16,14 +16,17 @@ typedef struct ScaleAttr {
 
 /* OP_POOL2D, OP_POOL2D_BWD. Max: of equal maxima the first in window order (row by row) is the one
  * INDEX names; a NaN is above all numbers and the first NaN wins. Avg: padding counts in the
- * divisor, as torch's default. Blur: the sum over a window of 3x3, padded by 1, with the weights
- * [1 2 1]^T [1 2 1] / 16 (Zhang 2019); padding is zeros, or mirrors the image without its edge
- * (reflect), for which that is at least 2 pixels high and wide. */
+ * divisor, as torch's default. Avg of tiles: the strides are the window's size and there is no
+ * padding; the last tiles end with the image, and are divided by what is left of them (torch's
+ * ceil_mode without count_include_pad). Blur: the sum over a window of 3x3, padded by 1, with the
+ * weights [1 2 1]^T [1 2 1] / 16 (Zhang 2019); padding is zeros, or mirrors the image without its
+ * edge (reflect), for which that is at least 2 pixels high and wide. */
 typedef enum PoolKind {
     POOL_MAX,
     POOL_AVG,
     POOL_BLUR,
     POOL_BLUR_REFLECT,
+    POOL_AVG_TILES,
     POOL_KIND_COUNT
 } PoolKind;
 enum { POOL_IN_X };
@@ -61,7 +64,11 @@ enum { LINEAR_BWD_WEIGHTS_IN_X, LINEAR_BWD_WEIGHTS_IN_DY };
 enum { LINEAR_BWD_WEIGHTS_OUT_DW, LINEAR_BWD_WEIGHTS_OUT_DB /*optional*/ };
 
 /* OP_GATE: y[n,c,h,w] = x[n,c,h,w] sigmoid(g[n,c]): the excitation of squeeze-and-excitation (Hu et
- * al. 2018). */
+ * al. 2018). hard: hard_sigmoid (kernels/op_act.h) in sigmoid's place, of slope 0 where that is
+ * constant. */
+typedef struct GateAttr {
+    bool hard;
+} GateAttr;
 enum { GATE_IN_X, GATE_IN_G };
 enum { GATE_OUT_Y };
 enum { GATE_BWD_IN_DY, GATE_BWD_IN_X, GATE_BWD_IN_G };

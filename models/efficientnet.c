@@ -150,7 +150,7 @@ static TensorId add_excitation(const Builder *b, const BlockShape *s, TensorId x
     snprintf(name, sizeof name, "%s.%s", s->name, names->bn);
     gate = graph_linear_1x1(b->g, name, gate, channels);
     snprintf(name, sizeof name, "%s.gate", s->name);
-    return graph_gate(b->g, name, x, gate);
+    return graph_gate(b->g, name, x, gate, false);
 }
 
 /* MBConv: 1x1 to expand, depthwise, squeeze-and-excitation, 1x1 to project; around it the identity

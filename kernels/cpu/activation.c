@@ -3,74 +3,28 @@
 #include "kernels/cpu/cpu_math.h"
 #include <string.h>
 
+/* NAME and NAME_bwd, of x[i], and of dy[i] and at[i], which is y or x. */
+#define ACTIVATION(name, y_of_x, dx_of_dy_and_at)                                                  \
+    CPU_CLONES static void name(float *y, const float *x, const float *none, int64_t count,        \
+                                float factor)                                                      \
+    {                                                                                              \
+        (void)none;                                                                                \
+        (void)factor;                                                                              \
+        _Pragma("omp simd") for (int64_t i = 0; i < count; i++) y[i] = y_of_x;                     \
+    }                                                                                              \
+    CPU_CLONES static void name##_bwd(float *dx, const float *dy, const float *at, int64_t count,  \
+                                      float factor)                                                \
+    {                                                                                              \
+        (void)factor;                                                                              \
+        _Pragma("omp simd") for (int64_t i = 0; i < count; i++) dx[i] = dx_of_dy_and_at;           \
+    }
 /* NaN is no number below zero: it passes, forward and backward, as in torch. */
-CPU_CLONES static void relu(float *y, const float *x, const float *none, int64_t count,
-                            float factor)
-{
-    (void)none;
-    (void)factor;
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) y[i] = x[i] <= 0.0f ? 0.0f : x[i];
-}
-
-CPU_CLONES static void relu_bwd(float *dx, const float *dy, const float *y, int64_t count,
-                                float factor)
-{
-    (void)factor;
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) dx[i] = y[i] <= 0.0f ? 0.0f : dy[i];
-}
-
-CPU_CLONES static void silu(float *y, const float *x, const float *none, int64_t count,
-                            float factor)
-{
-    (void)none;
-    (void)factor;
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) y[i] = cpu_silu(x[i]);
-}
-
-CPU_CLONES static void silu_bwd(float *dx, const float *dy, const float *x, int64_t count,
-                                float factor)
-{
-    (void)factor;
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) dx[i] = dy[i] * cpu_silu_slope(x[i]);
-}
-
-CPU_CLONES static void gelu(float *y, const float *x, const float *none, int64_t count,
-                            float factor)
-{
-    (void)none;
-    (void)factor;
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) y[i] = cpu_gelu(x[i]);
-}
-
-CPU_CLONES static void gelu_bwd(float *dx, const float *dy, const float *x, int64_t count,
-                                float factor)
-{
-    (void)factor;
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) dx[i] = dy[i] * cpu_gelu_slope(x[i]);
-}
-
-CPU_CLONES static void gelu_tanh(float *y, const float *x, const float *none, int64_t count,
-                                 float factor)
-{
-    (void)none;
-    (void)factor;
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) y[i] = cpu_gelu_tanh(x[i]);
-}
-
-CPU_CLONES static void gelu_tanh_bwd(float *dx, const float *dy, const float *x, int64_t count,
-                                     float factor)
-{
-    (void)factor;
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) dx[i] = dy[i] * cpu_gelu_tanh_slope(x[i]);
-}
+ACTIVATION(relu, x[i] <= 0.0f ? 0.0f : x[i], at[i] <= 0.0f ? 0.0f : dy[i])
+ACTIVATION(silu, cpu_silu(x[i]), dy[i] * cpu_silu_slope(at[i]))
+ACTIVATION(gelu, cpu_gelu(x[i]), dy[i] * cpu_gelu_slope(at[i]))
+ACTIVATION(gelu_tanh, cpu_gelu_tanh(x[i]), dy[i] * cpu_gelu_tanh_slope(at[i]))
+ACTIVATION(relu6, cpu_relu6(x[i]), cpu_relu6_bwd(dy[i], at[i]))
+ACTIVATION(hard_swish, cpu_hard_swish(x[i]), cpu_hard_swish_bwd(dy[i], at[i]))
 
 static void copy(float *y, const float *x, const float *none, int64_t count, float factor)
 {
@@ -87,6 +41,8 @@ static const struct {
     [ACT_SILU] = { silu, silu_bwd },
     [ACT_GELU] = { gelu, gelu_bwd },
     [ACT_GELU_TANH] = { gelu_tanh, gelu_tanh_bwd },
+    [ACT_RELU6] = { relu6, relu6_bwd },
+    [ACT_HARD_SWISH] = { hard_swish, hard_swish_bwd },
 };
 
 static Status check_act(const OpInstance *op)

@@ -81,6 +81,8 @@ CPU_INLINE void normalise_step(void *y, const void *x, const void *r, int64_t i,
             batchnorm_affine(cpu_lanes_load(x, i + l, type), c->mean[l], c->scale[l], c->shift[l]);
         if (add) t += cpu_lanes_load(r, i + l, type);
         if (act == ACT_SILU) t = cpu_silu(t);
+        if (act == ACT_RELU6) t = cpu_relu6(t);
+        if (act == ACT_HARD_SWISH) t = cpu_hard_swish(t);
         out[l] = act == ACT_RELU && t <= 0.0f ? 0.0f : t; /* this way round a NaN stays one */
     }
     batchnorm_store(y, i, out, lanes, type);
@@ -122,15 +124,21 @@ BN_SUM(sum_bf16, DTYPE_BF16)
     BN_NORMALISE(name, false, ACT_NONE, type)                                                      \
     BN_NORMALISE(name##_relu, false, ACT_RELU, type)                                               \
     BN_NORMALISE(name##_silu, false, ACT_SILU, type)                                               \
+    BN_NORMALISE(name##_relu6, false, ACT_RELU6, type)                                             \
+    BN_NORMALISE(name##_hard_swish, false, ACT_HARD_SWISH, type)                                   \
     BN_NORMALISE(name##_add, true, ACT_NONE, type)                                                 \
     BN_NORMALISE(name##_add_relu, true, ACT_RELU, type)
 BN_NORMALISE_ALL(normalise_f32, DTYPE_F32)
 BN_NORMALISE_ALL(normalise_bf16, DTYPE_BF16)
 
-/* silu takes no residual */
+/* those that are not by sign take no residual */
 #define BN_NORMALISE_TABLE(name)                                                                   \
     {                                                                                              \
-        { [ACT_NONE] = name, [ACT_RELU] = name##_relu, [ACT_SILU] = name##_silu },                 \
+        { [ACT_NONE] = name,                                                                       \
+          [ACT_RELU] = name##_relu,                                                                \
+          [ACT_SILU] = name##_silu,                                                                \
+          [ACT_RELU6] = name##_relu6,                                                              \
+          [ACT_HARD_SWISH] = name##_hard_swish },                                                  \
         {                                                                                          \
             [ACT_NONE] = name##_add, [ACT_RELU] = name##_add_relu                                  \
         }                                                                                          \

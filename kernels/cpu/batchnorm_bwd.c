@@ -1,11 +1,11 @@
 /* batchnorm_bwd.c - gradients of y = act(bn(x) + residual) in one sweep of two passes.
  *
  * Pass 1 forms dz = (dy + dy2) act'(y), sums dz and dz (x - mean), and writes dz where somebody
- * wants it (dresidual) or, in f32, where pass 2 would otherwise have to read dy2 or y or find the
- * slope of SiLU again (into dx, which pass 2 then overwrites in place); in bf16 it is formed again,
- * as dx would round it. Pass 2 is dx = gamma inv_std (dz - mean(dz) - xhat mean(dz xhat)). With
- * running statistics (frozen) both means are left out. Where sums go over ranks each pass is an op
- * of its own, and dz is formed again unless the residual has it. Inputs may lie under outputs
+ * wants it (dresidual) or, in f32, where pass 2 would otherwise have to read dy2 or y or find such
+ * a slope as SiLU's again (into dx, which pass 2 then overwrites in place); in bf16 it is formed
+ * again, as dx would round it. Pass 2 is dx = gamma inv_std (dz - mean(dz) - xhat mean(dz xhat)).
+ * With running statistics (frozen) both means are left out. Where sums go over ranks each pass is
+ * an op of its own, and dz is formed again unless the residual has it. Inputs may lie under outputs
  * element by element (dx over dy, dresidual over dy2): every element is read before it is written.
  */
 #include "kernels/cpu/batchnorm.h"
@@ -17,7 +17,9 @@ typedef enum Mask {
     MASK_NONE,
     MASK_FROM_X,
     MASK_FROM_Y,
-    MASK_SILU /*the slope at bn(x)*/,
+    MASK_SILU /*the slope at bn(x), from here on*/,
+    MASK_RELU6,
+    MASK_HARD_SWISH,
     MASK_COUNT
 } Mask;
 
@@ -61,6 +63,8 @@ CPU_INLINE void form_dz(float *dz, const Planes *p, int64_t i, const BnLanes *c,
                                          c->shift[l]);
         if (mask == MASK_FROM_X) dz[l] = t <= zero ? 0.0f : dz[l];
         if (mask == MASK_SILU) dz[l] *= cpu_silu_slope(t);
+        if (mask == MASK_RELU6) dz[l] = cpu_relu6_bwd(dz[l], t);
+        if (mask == MASK_HARD_SWISH) dz[l] = cpu_hard_swish_bwd(dz[l], t);
         if (mask == MASK_FROM_Y) dz[l] = cpu_lanes_load(p->y, i + l, type) <= 0.0f ? 0.0f : dz[l];
     }
 }
@@ -161,47 +165,54 @@ CPU_INLINE void apply_span(const Planes *planes, const BnSpan *s, const BnLanes 
 BN_SUMS(sum_f32, MASK_NONE, false, DTYPE_F32)
 BN_SUMS(sum_x_f32, MASK_FROM_X, false, DTYPE_F32)
 BN_SUMS(sum_y_f32, MASK_FROM_Y, false, DTYPE_F32)
-BN_SUMS(sum_silu_f32, MASK_SILU, false, DTYPE_F32)
 BN_SUMS(store_f32, MASK_NONE, true, DTYPE_F32)
 BN_SUMS(store_x_f32, MASK_FROM_X, true, DTYPE_F32)
 BN_SUMS(store_y_f32, MASK_FROM_Y, true, DTYPE_F32)
-BN_SUMS(store_silu_f32, MASK_SILU, true, DTYPE_F32)
 BN_APPLIES(apply_f32, MASK_NONE, DTYPE_F32)
 BN_APPLIES(apply_x_f32, MASK_FROM_X, DTYPE_F32)
 BN_APPLIES(apply_y_f32, MASK_FROM_Y, DTYPE_F32)
-BN_APPLIES(apply_silu_f32, MASK_SILU, DTYPE_F32)
 /* With a residual to be given dz the mask is none or comes from y. */
 BN_SUMS(sum_bf16, MASK_NONE, false, DTYPE_BF16)
 BN_SUMS(sum_x_bf16, MASK_FROM_X, false, DTYPE_BF16)
 BN_SUMS(sum_y_bf16, MASK_FROM_Y, false, DTYPE_BF16)
-BN_SUMS(sum_silu_bf16, MASK_SILU, false, DTYPE_BF16)
 BN_SUMS(store_bf16, MASK_NONE, true, DTYPE_BF16)
 BN_SUMS(store_y_bf16, MASK_FROM_Y, true, DTYPE_BF16)
 BN_APPLIES(apply_bf16, MASK_NONE, DTYPE_BF16)
 BN_APPLIES(apply_x_bf16, MASK_FROM_X, DTYPE_BF16)
 BN_APPLIES(apply_y_bf16, MASK_FROM_Y, DTYPE_BF16)
-BN_APPLIES(apply_silu_bf16, MASK_SILU, DTYPE_BF16)
+#define BN_SLOPES(act, mask)                                                                       \
+    BN_SUMS(sum_##act##_f32, mask, false, DTYPE_F32)                                               \
+    BN_SUMS(store_##act##_f32, mask, true, DTYPE_F32)                                              \
+    BN_APPLIES(apply_##act##_f32, mask, DTYPE_F32)                                                 \
+    BN_SUMS(sum_##act##_bf16, mask, false, DTYPE_BF16)                                             \
+    BN_APPLIES(apply_##act##_bf16, mask, DTYPE_BF16)
+BN_SLOPES(silu, MASK_SILU)
+BN_SLOPES(relu6, MASK_RELU6)
+BN_SLOPES(hard_swish, MASK_HARD_SWISH)
 
 #define BN_ONE_TWO(name)                                                                           \
     {                                                                                              \
         one_##name, two_##name                                                                     \
     }
+#define BN_SLOPE_TABLE(pass, type)                                                                 \
+    [MASK_SILU] = BN_ONE_TWO(pass##_silu_##type), [MASK_RELU6] = BN_ONE_TWO(pass##_relu6_##type),  \
+    [MASK_HARD_SWISH] = BN_ONE_TWO(pass##_hard_swish_##type)
 /* by type, mask, whether there are two gradients */
 static SumFn *const sum_only[][MASK_COUNT][2] = {
     [DTYPE_F32] = { [MASK_NONE] = BN_ONE_TWO(sum_f32),
                     [MASK_FROM_X] = BN_ONE_TWO(sum_x_f32),
                     [MASK_FROM_Y] = BN_ONE_TWO(sum_y_f32),
-                    [MASK_SILU] = BN_ONE_TWO(sum_silu_f32) },
+                    BN_SLOPE_TABLE(sum, f32) },
     [DTYPE_BF16] = { [MASK_NONE] = BN_ONE_TWO(sum_bf16),
                      [MASK_FROM_X] = BN_ONE_TWO(sum_x_bf16),
                      [MASK_FROM_Y] = BN_ONE_TWO(sum_y_bf16),
-                     [MASK_SILU] = BN_ONE_TWO(sum_silu_bf16) },
+                     BN_SLOPE_TABLE(sum, bf16) },
 };
 static SumFn *const sum_and_store[][MASK_COUNT][2] = {
     [DTYPE_F32] = { [MASK_NONE] = BN_ONE_TWO(store_f32),
                     [MASK_FROM_X] = BN_ONE_TWO(store_x_f32),
                     [MASK_FROM_Y] = BN_ONE_TWO(store_y_f32),
-                    [MASK_SILU] = BN_ONE_TWO(store_silu_f32) },
+                    BN_SLOPE_TABLE(store, f32) },
     [DTYPE_BF16] = { [MASK_NONE] = BN_ONE_TWO(store_bf16),
                      [MASK_FROM_Y] = BN_ONE_TWO(store_y_bf16) },
 };
@@ -209,11 +220,11 @@ static ApplyFn *const applies[][MASK_COUNT][2] = {
     [DTYPE_F32] = { [MASK_NONE] = BN_ONE_TWO(apply_f32),
                     [MASK_FROM_X] = BN_ONE_TWO(apply_x_f32),
                     [MASK_FROM_Y] = BN_ONE_TWO(apply_y_f32),
-                    [MASK_SILU] = BN_ONE_TWO(apply_silu_f32) },
+                    BN_SLOPE_TABLE(apply, f32) },
     [DTYPE_BF16] = { [MASK_NONE] = BN_ONE_TWO(apply_bf16),
                      [MASK_FROM_X] = BN_ONE_TWO(apply_x_bf16),
                      [MASK_FROM_Y] = BN_ONE_TWO(apply_y_bf16),
-                     [MASK_SILU] = BN_ONE_TWO(apply_silu_bf16) },
+                     BN_SLOPE_TABLE(apply, bf16) },
 };
 
 /* ---- per channel block ---- */
@@ -338,6 +349,10 @@ static Mask mask_of(ActKind act, bool y)
         return y ? MASK_FROM_Y : MASK_FROM_X;
     case ACT_SILU:
         return MASK_SILU;
+    case ACT_RELU6:
+        return MASK_RELU6;
+    case ACT_HARD_SWISH:
+        return MASK_HARD_SWISH;
     case ACT_GELU:
     case ACT_GELU_TANH:
     case ACT_COUNT:

@@ -101,19 +101,23 @@ static void set_epilogue(CompatConv *conv, const ConvEpilogue *e)
 {
     static const struct {
         dnnl_alg_kind_t eltwise;
-        float alpha;
+        float alpha, beta;
     } acts[ACT_COUNT] = {
         [ACT_NONE] = { dnnl_alg_kind_undef, 1 },
         /* With a slope that vanishes beside any sum: without one oneDNN makes zero of a NaN too,
          * and a network that is broken would look sound. */
         [ACT_RELU] = { dnnl_eltwise_relu, 1e-30f },
         [ACT_SILU] = { dnnl_eltwise_swish, 1 },
+        [ACT_HARD_SWISH] = { dnnl_eltwise_hardswish, 1.0f / 6, 0.5f },
     };
-    ASSERT(acts[e->act].alpha != 0); /* shape inference lets no other activation through */
+    ASSERT(e->act == ACT_NONE ||
+           acts[e->act].eltwise !=
+               dnnl_alg_kind_undef); /* shape inference lets no other activation through */
     conv->bias = &e->bias->desc;
     conv->add = e->add;
     conv->eltwise = acts[e->act].eltwise;
     conv->alpha = acts[e->act].alpha;
+    conv->beta = acts[e->act].beta;
 }
 
 /* Asks for one combination of layouts; *found says whether there is an acceptable

@@ -1,4 +1,4 @@
-/* cpu_math.h - e^x, the logistic function, SiLU and GELU as inline code that vectorises, for the
+/* cpu_math.h - e^x, the logistic function and activations as inline code that vectorises, for the
  * loops of the CPU backend.
  *
  * e^x = 2^n e^r with n the nearest whole number to x / ln 2, so |r| <= 0.35, and e^r a polynomial
@@ -113,5 +113,31 @@ CPU_INLINE float cpu_gelu_tanh_slope(float at)
     /* s (1 - s) as e s s: 1 - s would lose the digits that the factor behind it makes large */
     const float e = cpu_exp(-fabsf(u)), s = 1.0f / (1.0f + e);
     return (u < 0.0f ? e * s : s) + z * (e * s * s) * (1.59576912f + 0.214064449f * square);
+}
+
+/* The hard ones are written so that a NaN stays one. */
+CPU_INLINE float cpu_relu6(float z)
+{
+    return z <= 0.0f ? 0.0f : z >= 6.0f ? 6.0f : z;
+}
+
+CPU_INLINE float cpu_relu6_bwd(float dy, float z)
+{
+    return z <= 0.0f || z >= 6.0f ? 0.0f : dy;
+}
+
+CPU_INLINE float cpu_hard_sigmoid(float z)
+{
+    return z <= -3.0f ? 0.0f : z >= 3.0f ? 1.0f : (z + 3.0f) * (1.0f / 6);
+}
+
+CPU_INLINE float cpu_hard_swish(float z)
+{
+    return z <= -3.0f ? 0.0f : z >= 3.0f ? z : z * ((z + 3.0f) * (1.0f / 6));
+}
+
+CPU_INLINE float cpu_hard_swish_bwd(float dy, float z)
+{
+    return z <= -3.0f ? 0.0f : z >= 3.0f ? dy : dy * (z * (1.0f / 3) + 0.5f);
 }
 #endif

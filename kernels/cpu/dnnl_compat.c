@@ -96,9 +96,10 @@ static dnnl_status_t append_add(dnnl_post_ops_t ops)
     return dnnl_post_ops_append_sum(ops, 1);
 }
 
-static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t eltwise, float alpha)
+static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t eltwise, float alpha,
+                                    float beta)
 {
-    return dnnl_post_ops_append_eltwise(ops, 1, eltwise, alpha, 0);
+    return dnnl_post_ops_append_eltwise(ops, 1, eltwise, alpha, beta);
 }
 
 static dnnl_status_t describe_conv(dnnl_convolution_desc_t *desc, const CompatConv *c)
@@ -251,9 +252,10 @@ static dnnl_status_t append_add(dnnl_post_ops_t ops)
     return dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef);
 }
 
-static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t eltwise, float alpha)
+static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t eltwise, float alpha,
+                                    float beta)
 {
-    return dnnl_post_ops_append_eltwise(ops, eltwise, alpha, 0);
+    return dnnl_post_ops_append_eltwise(ops, eltwise, alpha, beta);
 }
 
 static dnnl_status_t describe_conv(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
@@ -308,7 +310,7 @@ static dnnl_status_t set_post_ops(dnnl_primitive_attr_t attr, const CompatConv *
     dnnl_status_t st = dnnl_post_ops_create(&ops);
     if (st == dnnl_success && c->add) st = append_add(ops);
     if (st == dnnl_success && c->eltwise != dnnl_alg_kind_undef)
-        st = append_eltwise(ops, c->eltwise, c->alpha);
+        st = append_eltwise(ops, c->eltwise, c->alpha, c->beta);
     if (st == dnnl_success) st = dnnl_primitive_attr_set_post_ops(attr, ops);
     if (ops) dnnl_post_ops_destroy(ops);
     return st;

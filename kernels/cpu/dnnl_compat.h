@@ -66,7 +66,7 @@ typedef struct CompatConv {
     const CompatDesc *bias; /* NULL: none of these */
     bool add;
     dnnl_alg_kind_t eltwise; /* dnnl_alg_kind_undef: none */
-    float alpha;
+    float alpha, beta;       /* of eltwise */
 } CompatConv;
 
 /* The first implementation for which accept(info string) holds. Not found: dnnl_unimplemented.

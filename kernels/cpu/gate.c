@@ -1,5 +1,6 @@
-/* gate.c - y = x sigmoid(g) and its gradient, a channel block of an image at a time: one pass over
- * memory each. Sums are float over a run of SUM_STEPS values per lane and double beyond it. */
+/* gate.c - y = x sigmoid(g), or x hard_sigmoid(g), and its gradient, a channel block of an image at
+ * a time: one pass over memory each. Sums are float over a run of SUM_STEPS values per lane and
+ * double beyond it. */
 #include "kernels/cpu/cpu_math.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/layout.h"
@@ -9,13 +10,22 @@
 enum { SUM_STEPS = 128 };
 
 /* The gates of a plane's channels, one to a lane; zero for channels past C. */
-static void spread_gates(const CpuView *v, int64_t plane, const OpTensor *g, float *lanes)
+static void spread_gates(const CpuView *v, int64_t plane, const OpTensor *g, const GateAttr *attr,
+                         float *lanes)
 {
     int64_t block = plane % v->cb, at = plane / v->cb * v->c + block * v->b;
     memset(lanes, 0, CPU_LANES * sizeof *lanes);
-    for (int64_t c = 0; c < cpu_view_channels(v, block); c++)
-        cpu_lanes_fill(lanes, c, v->b,
-                       cpu_sigmoid(cpu_lanes_load(g->data, at + c, cpu_layout_type(g))));
+    for (int64_t c = 0; c < cpu_view_channels(v, block); c++) {
+        const float z = cpu_lanes_load(g->data, at + c, cpu_layout_type(g));
+        cpu_lanes_fill(lanes, c, v->b, attr->hard ? cpu_hard_sigmoid(z) : cpu_sigmoid(z));
+    }
+}
+
+static double slope_of_gate(float g, const GateAttr *attr)
+{
+    if (attr->hard) return g <= -3.0f || g >= 3.0f ? 0 : 1.0 / 6;
+    /* s (1 - s); 1 - s itself would lose the digits of gates near 1 */
+    return (double)cpu_sigmoid(g) * (double)cpu_sigmoid(-g);
 }
 
 CPU_INLINE void gate_walk(void *y, const void *x, const CpuWalk *walk, const float *restrict gates,
@@ -96,7 +106,7 @@ static Status gate_run(OpInstance *op, Stream *stream)
         float gates[CPU_LANES];
         const CpuWalk walk = cpu_view_walk(&v, plane % v.cb);
         const int64_t at = cpu_view_plane(&v, plane);
-        spread_gates(&v, plane, &op->in[GATE_IN_G], gates);
+        spread_gates(&v, plane, &op->in[GATE_IN_G], op->attr, gates);
         gate_plane(cpu_lanes_at_out(y, at, v.type), cpu_lanes_at(x, at, v.type), &walk, v.type,
                    gates);
     }
@@ -128,14 +138,12 @@ static Status gate_bwd_run(OpInstance *op, Stream *stream)
         double sums[CPU_LANES];
         const int64_t at = cpu_view_plane(&v, plane), block = plane % v.cb, n = plane / v.cb;
         const CpuWalk walk = cpu_view_walk(&v, block);
-        spread_gates(&v, plane, g, gates);
+        spread_gates(&v, plane, g, op->attr, gates);
         gate_bwd_plane(cpu_lanes_at_out(dx, at, type), cpu_lanes_at(dy, at, type),
                        cpu_lanes_at(x, at, type), &walk, type, gates, sums);
         for (int64_t c = 0; c < cpu_view_channels(&v, block); c++) {
             const int64_t at_g = n * v.c + block * v.b + c;
-            const float gate = cpu_lanes_load(g->data, at_g, g_type);
-            /* s (1 - s); 1 - s itself would lose the digits of gates near 1 */
-            double slope = (double)cpu_sigmoid(gate) * (double)cpu_sigmoid(-gate);
+            const double slope = slope_of_gate(cpu_lanes_load(g->data, at_g, g_type), op->attr);
             cpu_lanes_store(dg, at_g, (float)(cpu_lanes_sum(sums, c, v.b) * slope), g_type);
         }
     }

@@ -3,10 +3,11 @@
  *
  * FORWARD takes the maximum of all lanes of a block at once. Padding never wins, of equal values
  * the first in window order does, and the first NaN wins over every number; the average divides by
- * the whole window, padding included. Windows of 3x3 that lie inside the image, which is nearly all
- * there are, have code of their own with constant counts. BACKWARD zeroes the plane and adds every
- * output's gradient where it came from, in the order of outputs; where dx is bf16, in a plane of
- * f32, so that a sum is rounded once. The index tensor is bytes and lies as y does. */
+ * the whole window, padding included, of tiles by what lies inside. Windows of 3x3 that lie inside
+ * the image, which is nearly all there are, have code of their own with constant counts. BACKWARD
+ * zeroes the plane and adds every output's gradient where it came from, in the order of outputs;
+ * where dx is bf16, in a plane of f32, so that a sum is rounded once. The index tensor is bytes and
+ * lies as y does. */
 #include "kernels/cpu/blur.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/view.h"
@@ -32,6 +33,7 @@ static void pool_init(Pool *k, const Pool2dAttr *attr, const OpTensor *x, const 
     ASSERT(k->x.b == k->y.b && attr->kernel_h * attr->kernel_w <= MAX_TAPS);
     switch (attr->kind) {
     case POOL_AVG:
+    case POOL_AVG_TILES:
         k->average = true;
         break;
     case POOL_MAX:
@@ -50,6 +52,13 @@ static inline Range taps_inside(int64_t p, int stride, int pad, int kernel_size,
 {
     int64_t start = p * stride - pad, end = size - start;
     return (Range){ start < 0 ? -start : 0, end < kernel_size ? end : kernel_size };
+}
+
+/* What the sum of a window is divided by. */
+static inline float divisor(const Pool2dAttr *a, Range r, Range s)
+{
+    if (a->kind == POOL_AVG_TILES) return (float)((r.last - r.first) * (s.last - s.first));
+    return (float)(a->kernel_h * a->kernel_w);
 }
 
 /* ---- inner loops: one position, `lanes` channels. `step` elements from a position to the next,
@@ -100,7 +109,6 @@ CPU_INLINE void forward_lanes(const Pool *k, const void *x, void *y, uint8_t *in
     const Pool2dAttr *a = k->attr;
     const Range three = { 0, 3 };
     const int64_t step = type == DTYPE_F32 ? lanes : k->x.step, row = k->x.w * step;
-    const float taps = (float)(a->kernel_h * a->kernel_w);
     for (int64_t p = 0; p < k->y.h; p++) {
         Range r = taps_inside(p, a->stride_h, a->pad_h, a->kernel_h, k->x.h);
         for (int64_t q = 0; q < k->y.w; q++) {
@@ -109,7 +117,8 @@ CPU_INLINE void forward_lanes(const Pool *k, const void *x, void *y, uint8_t *in
                                                                (q * a->stride_w - a->pad_w) * step;
             float value[CPU_LANES];
             int32_t at[CPU_LANES] = { 0 };
-            if (k->average) avg_position(x, from, row, step, taps, r, s, value, type, lanes);
+            if (k->average)
+                avg_position(x, from, row, step, divisor(a, r, s), r, s, value, type, lanes);
             else if (a->kernel_w == 3 && r.last - r.first == 3 && s.last - s.first == 3 &&
                      a->kernel_h == 3)
                 max_position(x, from, row, step, 3, three, three, value, at, type, lanes);
@@ -141,7 +150,6 @@ CPU_INLINE void backward_lanes(const Pool *k, const void *dy, const uint8_t *ind
 {
     const Pool2dAttr *a = k->attr;
     const int64_t step = type == DTYPE_F32 ? lanes : k->y.step, row = k->x.w * lanes;
-    const float taps = (float)(a->kernel_h * a->kernel_w);
     memset(dx, 0, (size_t)(k->x.h * row) * sizeof *dx);
     for (int64_t p = 0; p < k->y.h; p++) {
         Range r = taps_inside(p, a->stride_h, a->pad_h, a->kernel_h, k->x.h);
@@ -150,7 +158,7 @@ CPU_INLINE void backward_lanes(const Pool *k, const void *dy, const uint8_t *ind
                                                                (q * a->stride_w - a->pad_w) * lanes;
             if (index == NULL) {
                 Range s = taps_inside(q, a->stride_w, a->pad_w, a->kernel_w, k->x.w);
-                avg_position_bwd(dy, from, taps, r, s, dx, to, row, type, lanes);
+                avg_position_bwd(dy, from, divisor(a, r, s), r, s, dx, to, row, type, lanes);
                 continue;
             }
             for (int c = 0; c < channels; c++)

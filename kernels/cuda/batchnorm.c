@@ -187,7 +187,11 @@ static BnMask choose_mask(const OpInstance *op)
         ASSERT(op->out[BN_BWD_OUT_DRESIDUAL].desc.rank == 0); /* its shape inference demands y */
         return BN_MASK_FROM_X;
     case ACT_SILU:
-        return BN_MASK_SILU; /* shape inference allows no residual */
+        return BN_MASK_SILU; /* shape inference allows no residual, nor with the next two */
+    case ACT_RELU6:
+        return BN_MASK_RELU6;
+    case ACT_HARD_SWISH:
+        return BN_MASK_HARD_SWISH;
     case ACT_GELU:
     case ACT_GELU_TANH:
     case ACT_COUNT:

@@ -188,6 +188,12 @@ template <typename T> static cudaError_t launch_apply(const BnForward *f, cudaSt
                            : launch_apply_of<T, false, ACT_RELU>(f, stream);
     case ACT_SILU:
         return f->residual ? cudaErrorInvalidValue : launch_apply_of<T, false, ACT_SILU>(f, stream);
+    case ACT_RELU6:
+        return f->residual ? cudaErrorInvalidValue
+                           : launch_apply_of<T, false, ACT_RELU6>(f, stream);
+    case ACT_HARD_SWISH:
+        return f->residual ? cudaErrorInvalidValue
+                           : launch_apply_of<T, false, ACT_HARD_SWISH>(f, stream);
     case ACT_GELU:
     case ACT_GELU_TANH:
     case ACT_COUNT:

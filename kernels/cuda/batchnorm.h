@@ -85,13 +85,15 @@ C_LINKAGE cudaError_t cuda_launch_batchnorm_pool(const BnForward *f, const BnPoo
                                                  cudaStream_t stream);
 
 /* Where the slope of the activation comes from: the sign of y, found again from x, or read, or read
- * as a bit, or silu's at bn(x). */
+ * as a bit, or that of the activation named at bn(x). */
 typedef enum BnMask {
     BN_MASK_NONE,
     BN_MASK_FROM_X,
     BN_MASK_FROM_Y,
     BN_MASK_FROM_SIGNS,
-    BN_MASK_SILU
+    BN_MASK_SILU,
+    BN_MASK_RELU6,
+    BN_MASK_HARD_SWISH
 } BnMask;
 
 typedef struct BnBackward {

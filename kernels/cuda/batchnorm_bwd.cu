@@ -8,9 +8,10 @@
 #include "kernels/cuda/pointwise_math.h"
 #include "kernels/cuda/pool2d.cuh"
 
-/* SiLU's derivative with two shares of dy leaves registers for one row at a time. */
+/* A slope at bn(x) with two shares of dy leaves registers for one row at a time, and so does hard
+ * swish's with one. */
 template <BnMask MASK, bool TWO>
-constexpr int backward_unroll = (MASK == BN_MASK_SILU && TWO) ? 1 : 2;
+constexpr int backward_unroll = (MASK >= BN_MASK_SILU && TWO) || MASK == BN_MASK_HARD_SWISH ? 1 : 2;
 
 /* The sign is that of y as forward stored it: in 16 bits its smallest values became zero. */
 template <typename T> constexpr float stored_as_zero = FLOAT_F32_ZERO;
@@ -85,6 +86,10 @@ static __device__ __forceinline__ float form_dz(
         return rows.signs[u] >> c & 1 ? dz : 0.0f;
     case BN_MASK_SILU:
         return pointwise_silu_bwd(dz, z);
+    case BN_MASK_RELU6:
+        return pointwise_act_bwd(ACT_RELU6, dz, z);
+    case BN_MASK_HARD_SWISH:
+        return pointwise_act_bwd(ACT_HARD_SWISH, dz, z);
     }
     return NAN;
 }
@@ -141,8 +146,9 @@ static __global__ void __launch_bounds__(ROWS_THREADS, BN_BACKWARD_BLOCKS)
                 sums[c] += dz[c];
                 sums[V + c] = fmaf(dz[c], x - lane.mean[c], sums[V + c]);
             }
-            /* With these two there is no residual (shape inference), so the store is left out. */
-            if (MASK != BN_MASK_FROM_X && MASK != BN_MASK_SILU && b.dresidual)
+            /* With the others there is no residual (shape inference): the store is left out. */
+            if ((MASK == BN_MASK_NONE || MASK == BN_MASK_FROM_Y || MASK == BN_MASK_FROM_SIGNS) &&
+                b.dresidual)
                 row_store(b.dresidual, w, b.grid, u, vector_narrow<T>(dz));
         }
         row_advance(&w, b.grid);
@@ -234,6 +240,10 @@ template <typename T> static cudaError_t launch_sums(const BnBackward *b, cudaSt
         return launch_sums_of<T, BN_MASK_FROM_SIGNS>(b, stream);
     case BN_MASK_SILU:
         return launch_sums_of<T, BN_MASK_SILU>(b, stream);
+    case BN_MASK_RELU6:
+        return launch_sums_of<T, BN_MASK_RELU6>(b, stream);
+    case BN_MASK_HARD_SWISH:
+        return launch_sums_of<T, BN_MASK_HARD_SWISH>(b, stream);
     }
     return cudaErrorInvalidValue;
 }
@@ -260,6 +270,10 @@ template <typename T> static cudaError_t launch_apply(const BnBackward *b, cudaS
         return launch_apply_of<T, BN_MASK_FROM_SIGNS>(&a, stream);
     case BN_MASK_SILU:
         return launch_apply_of<T, BN_MASK_SILU>(&a, stream);
+    case BN_MASK_RELU6:
+        return launch_apply_of<T, BN_MASK_RELU6>(&a, stream);
+    case BN_MASK_HARD_SWISH:
+        return launch_apply_of<T, BN_MASK_HARD_SWISH>(&a, stream);
     }
     return cudaErrorInvalidValue;
 }

@@ -16,6 +16,7 @@ static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *g)
     const CudaView v = cuda_view(b, x);
     const int64_t rows = v.h * v.w;
     GateShape *k = op->state = mem_calloc(1, sizeof *k);
+    const GateAttr *attr = op->attr;
     RowGrid grid; /* of one image's rows in one block */
     if (!k) return ERR_MEMORY;
     if (v.n > INT32_MAX / 2 || !row_grid_make(&grid, rows, v.vectors, 1, 1))
@@ -32,6 +33,7 @@ static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *g)
                       .rows = (int)rows,
                       .vectors = (int)v.vectors,
                       .cp = (int)v.cp,
+                      .hard = attr->hard,
                       .lanes_log2 = grid.lanes_log2,
                       .tiles = grid.tiles,
                       .splits = (int)(splits < 1            ? 1

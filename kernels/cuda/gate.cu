@@ -32,9 +32,17 @@ static __device__ __forceinline__ void gate_load(float *gates, const G *g, const
 {
     constexpr int V = vector_channels<T>;
 #pragma unroll
-    for (int c = 0; c < V; c++)
-        gates[c] =
-            pointwise_sigmoid(vector_load_element(g + ((int64_t)n * k.vectors + vector) * V + c));
+    for (int c = 0; c < V; c++) {
+        const float z = vector_load_element(g + ((int64_t)n * k.vectors + vector) * V + c);
+        gates[c] = k.hard ? pointwise_hard_sigmoid(z) : pointwise_sigmoid(z);
+    }
+}
+
+static __device__ __forceinline__ double gate_slope(const GateShape &k, float g)
+{
+    if (k.hard) return g <= -3.0f || g >= 3.0f ? 0 : 1.0 / 6;
+    /* s (1 - s); 1 - s itself would lose the digits of gates near 1 */
+    return (double)pointwise_sigmoid(g) * (double)pointwise_sigmoid(-g);
 }
 
 template <typename T, typename G>
@@ -106,10 +114,7 @@ static __global__ void __launch_bounds__(GATE_FINISH_THREADS)
     if (n >= k.n) return;
     double sum = 0;
     for (int s = 0; s < k.splits; s++) sum += (double)partials[(n * k.splits + s) * k.cp + c];
-    const float gate = vector_load_element(g + i);
-    /* s (1 - s); 1 - s itself would lose the digits of gates near 1 */
-    const double slope = (double)pointwise_sigmoid(gate) * (double)pointwise_sigmoid(-gate);
-    vector_store_element(dg + i, (float)(sum * slope));
+    vector_store_element(dg + i, (float)(sum * gate_slope(k, vector_load_element(g + i))));
 }
 
 /* ---- launchers ---- */

@@ -1,4 +1,5 @@
-/* gate.h - y = x sigmoid(g); g and dg are rows of cp channels, f32 or of dtype. */
+/* gate.h - y = x sigmoid(g), or x hard_sigmoid(g); g and dg are rows of cp channels, f32 or of
+ * dtype. */
 #ifndef CONVOY_KERNELS_CUDA_GATE_H
 #define CONVOY_KERNELS_CUDA_GATE_H
 #include "kernels/cuda/launcher.h"
@@ -7,6 +8,7 @@
 typedef struct GateShape {
     DType dtype, g_type; /* of x, y, dx, dy; of g and dg */
     int n, rows, vectors, cp;
+    bool hard;
     int lanes_log2, tiles, splits; /* blocks: tiles cover a row, splits share an image's rows */
 } GateShape;
 C_LINKAGE cudaError_t cuda_launch_gate(const GateShape *k, const void *x, const void *g, void *y,

@@ -35,6 +35,8 @@ static bool is_cudnns(const OpInstance *op, const Pass *pass)
     const TensorDesc *x = &op->in[pass->x].desc;
     /* they are for statistics of this batch */
     if (attr->mode != BN_TRAIN || attr->ranks > 0) return false;
+    /* it has no operation for the one, and its ReLU no upper bound here */
+    if (attr->act == ACT_HARD_SWISH || attr->act == ACT_RELU6) return false;
     /* rows between linear layers may be of several types */
     if (x->rank != 4) return false;
     /* ours says what is wrong with that */

@@ -143,6 +143,10 @@ cudaError_t cuda_launch_pointwise_activation(ActKind act, const void *x, void *y
         return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_GELU>(), p, dtype, stream);
     case ACT_GELU_TANH:
         return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_GELU_TANH>(), p, dtype, stream);
+    case ACT_RELU6:
+        return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_RELU6>(), p, dtype, stream);
+    case ACT_HARD_SWISH:
+        return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_HARD_SWISH>(), p, dtype, stream);
     case ACT_NONE:
     case ACT_COUNT:
         break;
@@ -164,6 +168,10 @@ cudaError_t cuda_launch_pointwise_activation_bwd(ActKind act, const void *dy, co
         return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_GELU>(), p, y_type, stream);
     case ACT_GELU_TANH:
         return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_GELU_TANH>(), p, y_type, stream);
+    case ACT_RELU6:
+        return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_RELU6>(), p, y_type, stream);
+    case ACT_HARD_SWISH:
+        return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_HARD_SWISH>(), p, y_type, stream);
     case ACT_NONE:
     case ACT_COUNT:
         break;

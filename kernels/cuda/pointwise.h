@@ -5,7 +5,7 @@
 #include "kernels/cuda/launcher.h"
 #include "kernels/op.h"
 
-/* act is not ACT_NONE; for ACT_SILU the y of its gradient is x. */
+/* act is not ACT_NONE; unless it is by sign (ActDef) the y of its gradient is x. */
 C_LINKAGE cudaError_t cuda_launch_pointwise_activation(ActKind act, const void *x, void *y,
                                                        DType dtype, int64_t count,
                                                        cudaStream_t stream);

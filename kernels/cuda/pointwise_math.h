@@ -53,6 +53,11 @@ CUDA_BOTH static inline float pointwise_gelu_tanh_bwd(float dy, float x)
     return dy * fmaf(x * (e * s * s), fmaf(0.214064449f, x * x, 1.59576912f), u < 0.0f ? e * s : s);
 }
 
+CUDA_BOTH static inline float pointwise_hard_sigmoid(float z)
+{
+    return z <= -3.0f ? 0.0f : z >= 3.0f ? 1.0f : (z + 3.0f) * (1.0f / 6);
+}
+
 /* y = act(z) */
 CUDA_BOTH static inline float pointwise_act(ActKind act, float z)
 {
@@ -67,6 +72,10 @@ CUDA_BOTH static inline float pointwise_act(ActKind act, float z)
         return z * pointwise_normal_cdf(z);
     case ACT_GELU_TANH:
         return z * pointwise_gelu_gate(z);
+    case ACT_RELU6:
+        return z >= 6.0f ? 6.0f : pointwise_relu(z);
+    case ACT_HARD_SWISH:
+        return z <= -3.0f ? 0.0f : z * pointwise_hard_sigmoid(z);
     case ACT_COUNT:
         break;
     }
@@ -87,6 +96,10 @@ CUDA_BOTH static inline float pointwise_act_bwd(ActKind act, float dy, float z)
         return dy * fmaf(z, 0.39894228f * expf(-0.5f * (z * z)), pointwise_normal_cdf(z));
     case ACT_GELU_TANH:
         return pointwise_gelu_tanh_bwd(dy, z);
+    case ACT_RELU6:
+        return z >= 6.0f ? 0.0f : pointwise_relu_bwd(dy, z);
+    case ACT_HARD_SWISH:
+        return z <= -3.0f ? 0.0f : z >= 3.0f ? dy : dy * fmaf(z, 1.0f / 3, 0.5f);
     case ACT_COUNT:
         break;
     }

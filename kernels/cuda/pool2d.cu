@@ -33,6 +33,7 @@ static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
     const PoolPlace t = pool2d_place(k, k.p, k.by_q);
     if (!t.exists) return;
     const Window v = pool2d_window_at(k, t);
+    const float share = pool2d_share(k, v.row, v.column);
     for (int n = (int)blockIdx.y; n < k.n; n += (int)gridDim.y) {
         const uint4 *image = pool2d_image_at(x, n, k.h * k.w * k.vectors);
         float sum[V] = {};
@@ -47,7 +48,7 @@ static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
                     sum[c] += BLUR ? weight * vector_get<T>(raw, c) : vector_get<T>(raw, c);
             }
 #pragma unroll
-        for (int c = 0; c < V; c++) sum[c] *= k.share;
+        for (int c = 0; c < V; c++) sum[c] *= share;
         pool2d_image_at(y, n,
                         k.p * k.q * k.vectors)[pool2d_place_index(k, t, t.row, t.column, k.q)] =
             vector_narrow<T>(sum);
@@ -64,13 +65,18 @@ static __global__ void __launch_bounds__(POOL_THREADS, POOL_BLOCKS)
     constexpr int V = vector_channels<T>;
     const PoolPlace t = pool2d_place(k, k.h, k.by_w);
     if (!t.exists) return;
+    /* a position is in one tile only */
+    const float share =
+        MAX ? 1
+            : pool2d_share(k, (int)fast_div((uint32_t)t.row, k.by_stride_h) * k.stride_h,
+                           (int)fast_div((uint32_t)t.column, k.by_stride_w) * k.stride_w);
     for (int n = (int)blockIdx.y; n < k.n; n += (int)gridDim.y) {
         float sum[V] = {};
         pool2d_gather<T, MAX, BLUR, 2>(k, t, static_cast<const uint4 *>(dy), index,
                                        (int64_t)n * (k.p * k.q * k.vectors), sum);
         if (!MAX)
 #pragma unroll
-            for (int c = 0; c < V; c++) sum[c] *= k.share;
+            for (int c = 0; c < V; c++) sum[c] *= share;
         pool2d_image_at(dx, n,
                         k.h * k.w * k.vectors)[pool2d_place_index(k, t, t.row, t.column, k.w)] =
             vector_narrow<T>(sum);
@@ -94,6 +100,7 @@ static cudaError_t launch_pool(const Pool2dShape *k, const void *x, void *y, uin
     case POOL_MAX:
         return CUDA_LAUNCH(pool_max_kernel<T>, grid, POOL_THREADS, stream, *k, x, y, index);
     case POOL_AVG:
+    case POOL_AVG_TILES:
         return CUDA_LAUNCH((pool_avg_kernel<T, false>), grid, POOL_THREADS, stream, *k, x, y);
     case POOL_BLUR:
     case POOL_BLUR_REFLECT:
@@ -114,6 +121,7 @@ static cudaError_t launch_pool_bwd(const Pool2dShape *k, const void *dy, const u
         return CUDA_LAUNCH((pool_bwd_kernel<T, true, false>), grid, POOL_THREADS, stream, *k, dy,
                            index, dx);
     case POOL_AVG:
+    case POOL_AVG_TILES:
         return CUDA_LAUNCH((pool_bwd_kernel<T, false, false>), grid, POOL_THREADS, stream, *k, dy,
                            index, dx);
     case POOL_BLUR:

@@ -183,6 +183,13 @@ static __device__ __forceinline__ Covering pool2d_covering(int at, int kernel_si
     return k;
 }
 
+/* What a sum over the window that begins at a pixel is multiplied by. */
+static __device__ __forceinline__ float pool2d_share(const Pool2dShape &k, int row, int column)
+{
+    if (k.kind != POOL_AVG_TILES) return k.share;
+    return 1.0f / (float)(min(k.kernel_h, k.h - row) * min(k.kernel_w, k.w - column));
+}
+
 /* The weight of a pixel in the window around another, in sixteenths. */
 static __device__ __forceinline__ float pool2d_blur_product(const Pool2dShape k, int row,
                                                             int center_row, int column,

@@ -11,7 +11,7 @@ typedef struct Pool2dShape {
     int n, c, vectors; /* c: unpadded; vectors of 16 bytes in a pixel */
     int h, w, p, q;    /* of x and of y */
     int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
-    float share; /* of an average: 1 / (kernel_h * kernel_w); of a blur: 1/16 */
+    float share; /* of an average, but of tiles: 1 / (kernel_h * kernel_w); of a blur: 1/16 */
     FastDiv by_vectors, by_w, by_q, by_stride_h, by_stride_w;
 } Pool2dShape;
 struct OpInstance;

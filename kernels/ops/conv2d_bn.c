@@ -17,7 +17,7 @@ static Status infer(const OpSlots *s)
     TensorDesc *y = &s->out[CONV_BN_OUT_Y];
     /* x, w and y are in the same slots */
     TRY(op_infer(OP_CONV2D, &a->conv, s->in, s->wanted, s->out));
-    TRY(infer_normed_act(s->kind, a->act, false));
+    TRY(infer_folded_act(s->kind, a->act));
     const int64_t channels = s->in[CONV_BN_IN_W]->dims[0];
     for (int slot = CONV_BN_IN_GAMMA; slot <= CONV_BN_IN_RUNNING_VAR; slot++)
         TRY(infer_need_dims(s, slot, 1, &channels));

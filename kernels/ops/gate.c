@@ -1,5 +1,6 @@
 /* gate.c - y[n,c,h,w] = x[n,c,h,w] sigmoid(g[n,c]), and its gradient: shapes and work. */
 #include "kernels/ops/infer.h"
+#include <stdio.h>
 
 static Status infer_forward(const OpSlots *s)
 {
@@ -18,18 +19,28 @@ static Status infer_backward(const OpSlots *s)
     return infer_output_like(s, GATE_BWD_OUT_DG, s->in[GATE_BWD_IN_G]);
 }
 
+static void print(const void *attr, char *out, size_t bytes)
+{
+    const GateAttr *a = attr;
+    snprintf(out, bytes, "%s", a->hard ? "hard" : "");
+}
+
 const OpDef op_row_gate = {
+    .attr_bytes = sizeof(GateAttr),
     .in_names = { "x", "g" },
     .out_names = { "y" },
     .in_place_of = { OP_OVER(GATE_IN_X) },
     .infer = infer_forward,
     .work = { 1, GATE_IN_X },
+    .print = print,
 };
 
 const OpDef op_row_gate_bwd = {
+    .attr_bytes = sizeof(GateAttr),
     .in_names = { "dy", "x", "g" },
     .out_names = { "dx", "dg" },
     .in_place_of = { OP_OVER(GATE_BWD_IN_DY) },
     .infer = infer_backward,
     .work = { 3, GATE_BWD_IN_X }, /* dx, and a product and a sum for dg */
+    .print = print,
 };

@@ -91,6 +91,14 @@ Status infer_normed_act(OpKind kind, ActKind act, bool residual)
     return OK;
 }
 
+Status infer_folded_act(OpKind kind, ActKind act)
+{
+    TRY(infer_normed_act(kind, act, false));
+    return op_act(act)->folded ? OK
+                               : fail(ERR_INTERNAL, "%s: a convolution does not take %s along",
+                                      op_name(kind), op_act(act)->name);
+}
+
 int64_t infer_output_size(int64_t size, int64_t pad, int64_t kernel_size, int64_t stride)
 {
     return stride < 1 || kernel_size < 1 || size + pad < kernel_size

@@ -19,6 +19,7 @@ Status infer_preset(const OpSlots *s, int slot, int rank);
 /* The activation must be one that a batch norm takes along, and with a residual whose gradient is
  * wanted one whose derivative follows from y. */
 Status infer_normed_act(OpKind kind, ActKind act, bool residual);
+Status infer_folded_act(OpKind kind, ActKind act);
 /* (size + pad - window) / stride + 1, or 0 where the window does not fit. */
 int64_t infer_output_size(int64_t size, int64_t pad, int64_t kernel_size, int64_t stride);
 

@@ -4,6 +4,12 @@
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
+static bool can_tile(const Pool2dAttr *a)
+{
+    return a->kind != POOL_AVG_TILES || (a->stride_h == a->kernel_h && a->stride_w == a->kernel_w &&
+                                         a->pad_h == 0 && a->pad_w == 0);
+}
+
 /* What a blur needs besides; true of other kinds. */
 static bool can_blur(const Pool2dAttr *a, const TensorDesc *x)
 {
@@ -13,19 +19,27 @@ static bool can_blur(const Pool2dAttr *a, const TensorDesc *x)
            x->dims[2] >= least && x->dims[3] >= least;
 }
 
+/* Of an axis, both sides: of tiles what the last one may lack. */
+static int64_t padding(const Pool2dAttr *a, int pad, int kernel_size)
+{
+    return a->kind == POOL_AVG_TILES ? kernel_size - 1 : 2 * (int64_t)pad;
+}
+
 static Status output_dims(OpKind kind, const Pool2dAttr *a, const TensorDesc *x, int64_t y[4])
 {
     if ((unsigned)a->kind >= POOL_KIND_COUNT || a->kernel_h < 1 || a->kernel_w < 1 ||
         a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0 ||
         a->pad_h >= a->kernel_h || a->pad_w >= a->kernel_w || a->kernel_h * a->kernel_w > 256 ||
-        !can_blur(a, x))
+        !can_blur(a, x) || !can_tile(a))
         return fail(ERR_INTERNAL, "%s: window %dx%d, stride %dx%d, pad %dx%d: impossible",
                     op_name(kind), a->kernel_h, a->kernel_w, a->stride_h, a->stride_w, a->pad_h,
                     a->pad_w);
     y[0] = x->dims[0];
     y[1] = x->dims[1];
-    y[2] = infer_output_size(x->dims[2], 2 * (int64_t)a->pad_h, a->kernel_h, a->stride_h);
-    y[3] = infer_output_size(x->dims[3], 2 * (int64_t)a->pad_w, a->kernel_w, a->stride_w);
+    y[2] =
+        infer_output_size(x->dims[2], padding(a, a->pad_h, a->kernel_h), a->kernel_h, a->stride_h);
+    y[3] =
+        infer_output_size(x->dims[3], padding(a, a->pad_w, a->kernel_w), a->kernel_w, a->stride_w);
     if (y[2] >= 1 && y[3] >= 1) return OK;
     char text[96];
     tensor_format(x, text, sizeof text);
@@ -80,7 +94,8 @@ static void print(const void *attr, char *out, size_t bytes)
     static const char *const kinds[POOL_KIND_COUNT] = { [POOL_MAX] = "max",
                                                         [POOL_AVG] = "avg",
                                                         [POOL_BLUR] = "blur",
-                                                        [POOL_BLUR_REFLECT] = "blur, reflected," };
+                                                        [POOL_BLUR_REFLECT] = "blur, reflected,",
+                                                        [POOL_AVG_TILES] = "avg of tiles" };
     const Pool2dAttr *a = attr;
     snprintf(out, bytes, "%s %dx%d/%dx%d pad %dx%d", kinds[a->kind], a->kernel_h, a->kernel_w,
              a->stride_h, a->stride_w, a->pad_h, a->pad_w);

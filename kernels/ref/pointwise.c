@@ -37,6 +37,10 @@ double ref_activate(ActKind act, double z)
         return z * normal_cdf(z);
     case ACT_GELU_TANH:
         return z * 0.5 * (1 + tanh(gelu_inner(z)));
+    case ACT_RELU6:
+        return z <= 0 ? 0 : z >= 6 ? 6 : z;
+    case ACT_HARD_SWISH:
+        return z <= -3 ? 0 : z >= 3 ? z : z * (z / 6 + 0.5);
     case ACT_COUNT:
         break;
     }
@@ -57,6 +61,10 @@ double ref_activate_bwd(ActKind act, double dy, double z)
         return dy * (normal_cdf(z) + z * exp(-z * z / 2) / sqrt(2 * PI));
     case ACT_GELU_TANH:
         return dy * (0.5 * (1 + t) + z * 0.5 * (1 - t * t) * gelu_inner_slope(z));
+    case ACT_RELU6:
+        return z <= 0 || z >= 6 ? 0 : dy;
+    case ACT_HARD_SWISH:
+        return z <= -3 ? 0 : z >= 3 ? dy : dy * (z / 3 + 0.5);
     case ACT_COUNT:
         break;
     }

@@ -67,8 +67,9 @@ static double weigh(const Pool2dAttr *a, const int64_t *image, const Window *v, 
     const int64_t h = source_of(a->kind, v->h0 + r, image[2]),
                   w = source_of(a->kind, v->w0 + s, image[3]);
     *pixel = h < 0 || w < 0 ? -1 : h * image[3] + w;
-    return a->kind == POOL_AVG ? 1 / ((double)a->kernel_h * (double)a->kernel_w)
-                               : blur[r] * blur[s];
+    if (a->kind == POOL_AVG) return 1 / ((double)a->kernel_h * (double)a->kernel_w);
+    if (a->kind == POOL_AVG_TILES) return 1 / (double)((v->r1 - v->r0) * (v->s1 - v->s0));
+    return blur[r] * blur[s];
 }
 
 static double pool_sum(const Pool2dAttr *a, const double *plane, const int64_t *image,
@@ -92,6 +93,7 @@ static double pool(const Pool2dAttr *a, const double *plane, const int64_t *imag
     case POOL_AVG:
     case POOL_BLUR:
     case POOL_BLUR_REFLECT:
+    case POOL_AVG_TILES:
         return pool_sum(a, plane, image, v);
     case POOL_KIND_COUNT:
         break;
@@ -147,6 +149,7 @@ static void run_backward(OpInstance *op)
                 case POOL_AVG:
                 case POOL_BLUR:
                 case POOL_BLUR_REFLECT:
+                case POOL_AVG_TILES:
                     pool_sum_bwd(a, plane, image, &v, dy);
                     break;
                 case POOL_KIND_COUNT:

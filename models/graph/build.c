@@ -360,10 +360,11 @@ TensorId graph_add(Graph *g, const char *name, TensorId a, TensorId b)
                        ADD_OUT_Y);
 }
 
-TensorId graph_gate(Graph *g, const char *name, TensorId x, TensorId gate)
+TensorId graph_gate(Graph *g, const char *name, TensorId x, TensorId gate, bool hard)
 {
+    const GateAttr attr = { .hard = hard };
     const TensorId in[OP_MAX_INPUTS] = { [GATE_IN_X] = x, [GATE_IN_G] = gate };
-    return node_output(g, graph_add_node(g, OP_GATE, PHASE_FORWARD, name, NULL, in, NULL, NULL),
+    return node_output(g, graph_add_node(g, OP_GATE, PHASE_FORWARD, name, &attr, in, NULL, NULL),
                        GATE_OUT_Y);
 }
 

@@ -41,6 +41,7 @@ static void fuse_one(Graph *g, const FuseOptions *o, int i, bool *gone)
     const GraphNode *conv = find_conv(g, bn);
     if (!conv) return;
     const BatchNormAttr *norm = bn->attr;
+    if (!op_act(norm->act)->folded) return;
     const Conv2dBnAttr attr = { .conv = *(const Conv2dAttr *)conv->attr,
                                 .eps = norm->eps,
                                 .act = norm->act };

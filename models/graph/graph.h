@@ -154,7 +154,8 @@ TensorId graph_linear_no_bias(Graph *g, const char *name, TensorId x, int64_t ou
  * a convolution's. */
 TensorId graph_linear_1x1(Graph *g, const char *name, TensorId x, int64_t out_features);
 TensorId graph_add(Graph *g, const char *name, TensorId a, TensorId b); /* a + b */
-TensorId graph_gate(Graph *g, const char *name, TensorId x, TensorId gate);
+/* hard: GateAttr's */
+TensorId graph_gate(Graph *g, const char *name, TensorId x, TensorId gate, bool hard);
 TensorId graph_scale(Graph *g, const char *name, TensorId x, float factor);
 /* Another rule for the first values of a parameter that a layer has made, and whether it stays at
  * them. */

@@ -57,6 +57,7 @@ typedef union Attr {
     Conv2dBnAttr conv_bn;
     BnFinalizeAttr bn_finalize;
     ActivationAttr activation;
+    GateAttr gate;
     Pool2dAttr pool;
     SubsampleAttr subsample;
     XentAttr xent;

@@ -27,6 +27,13 @@ int64_t draw_normed_act(Rng *rng)
     return act;
 }
 
+int64_t draw_folded_act(Rng *rng)
+{
+    int64_t act = draw_normed_act(rng);
+    while (!op_act((ActKind)act)->folded) act = draw_normed_act(rng);
+    return act;
+}
+
 bool draw_chance(Rng *rng, int one_in)
 {
     return rng_below(rng, (uint64_t)one_in) == 0;

@@ -59,7 +59,7 @@ static void draw(Rng *rng, int64_t *p)
     p[G] = draw_chance(rng, 4) ? draw_between(rng, 2, 9) : 1;
     p[C] = p[G] > 1 ? p[G] * draw_between(rng, 1, 4) : draw_channels(rng);
     p[K] = p[G] > 1 ? p[G] * draw_between(rng, 1, 4) : draw_channels(rng);
-    p[ACT] = draw_normed_act(rng);
+    p[ACT] = draw_folded_act(rng);
     p[RESIDUAL] = draw_between(rng, 0, 1);
 }
 

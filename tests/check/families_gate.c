@@ -1,17 +1,18 @@
 /* families_gate.c - the ops of EfficientNet that stand on their own: the gate of
  * squeeze-and-excitation, dropout and stochastic depth. */
 #include "tests/check/families.h"
+#include <math.h>
 
 /* ---- gate ---- */
-enum { GN, GC, GH, GW };
+enum { GN, GC, GH, GW, GHARD };
 
-static const ParamDef gate_params[] = {
-    { "n", 1 }, { "c", 1 }, { "h", 1 }, { "w", 1 }, { NULL, 0 }
-};
-static const char *const gate_fixed[] = { "n=1 c=1 h=1 w=1",    "n=2 c=16 h=7 w=7",
-                                          "n=3 c=13 h=4 w=5",   "n=2 c=8 h=3 w=3",
-                                          "n=1 c=40 h=14 w=14", "n=2 c=3 h=9 w=9",
-                                          "n=1 c=9 h=65 w=64",  NULL };
+static const ParamDef gate_params[] = { { "n", 1 }, { "c", 1 },    { "h", 1 },
+                                        { "w", 1 }, { "hard", 0 }, { NULL, 0 } };
+static const char *const gate_fixed[] = { "n=1 c=1 h=1 w=1",         "n=2 c=16 h=7 w=7",
+                                          "n=3 c=13 h=4 w=5",        "n=2 c=8 h=3 w=3",
+                                          "n=1 c=40 h=14 w=14",      "n=2 c=3 h=9 w=9",
+                                          "n=1 c=9 h=65 w=64",       "n=3 c=13 h=4 w=5 hard=1",
+                                          "n=2 c=40 h=9 w=9 hard=1", NULL };
 
 static void draw_gate(Rng *rng, int64_t *p)
 {
@@ -19,6 +20,22 @@ static void draw_gate(Rng *rng, int64_t *p)
     p[GC] = draw_channels(rng);
     p[GH] = draw_between(rng, 1, 9);
     p[GW] = draw_between(rng, 1, 9);
+    p[GHARD] = draw_between(rng, 0, 1);
+}
+
+/* Hard: a gate on either side of where it bends, the others not so near that a difference meets
+ * it. */
+static void fill_gate(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
+{
+    fill_default(problem, mode, rng, in);
+    Host *g = &in[problem->kind == OP_GATE ? GATE_IN_G : GATE_BWD_IN_G];
+    const int64_t gates = tensor_elements(&g->desc);
+    if (!p[GHARD]) return;
+    for (int64_t i = 0; i < gates; i++)
+        if (fabs(fabs(g->v[i]) - 3) < 0.1) g->v[i] = 2;
+    if (gates < 8) return; /* zeros would be most of the gradient */
+    g->v[0] = -4;
+    g->v[gates - 1] = 4;
 }
 
 static void build_gate(const int64_t *p, Problem *out)
@@ -26,6 +43,7 @@ static void build_gate(const int64_t *p, Problem *out)
     TensorDesc x = desc_f32(p[GN], p[GC], p[GH], p[GW]), g = desc_f32(p[GN], p[GC], 0, 0);
     out->terms = out->kind == OP_GATE ? 1 : p[GH] * p[GW];
     out->wanted[0] = true;
+    out->attr.gate.hard = p[GHARD] != 0;
     out->in[GATE_IN_X] = x;
     if (out->kind == OP_GATE) {
         out->in[GATE_IN_G] = g;
@@ -36,10 +54,10 @@ static void build_gate(const int64_t *p, Problem *out)
     out->wanted[GATE_BWD_OUT_DG] = true;
 }
 
-const Family family_gate = { OP_GATE,    FAMILY_NAN, 0.1,        10,  gate_params,
-                             gate_fixed, draw_gate,  build_gate, NULL };
-const Family family_gate_bwd = { OP_GATE_BWD, FAMILY_NAN, 0.1,        10,  gate_params,
-                                 gate_fixed,  draw_gate,  build_gate, NULL };
+const Family family_gate = { OP_GATE,    FAMILY_NAN, 0.3,        10,       gate_params,
+                             gate_fixed, draw_gate,  build_gate, fill_gate };
+const Family family_gate_bwd = { OP_GATE_BWD, FAMILY_NAN, 0.3,        10,       gate_params,
+                                 gate_fixed,  draw_gate,  build_gate, fill_gate };
 
 /* ---- drop: rate in thousandths; image: one draw an image; step and place: where the draws are
  * ---- */

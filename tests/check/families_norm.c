@@ -100,10 +100,13 @@ static void build_sums(const int64_t *p, Problem *out)
     out->wanted[BN_SUMS_OUT_SUMS] = true;
 }
 
-static void fill_affine(Host *gamma, Host *beta, Rng *rng)
+/* act: one that bends elsewhere than at 0 gets channels that lie beyond it. */
+static void fill_affine(Host *gamma, Host *beta, ActKind act, Rng *rng)
 {
+    const bool bends = act == ACT_RELU6 || act == ACT_HARD_SWISH;
     for (int64_t c = 0; c < gamma->desc.dims[0]; c++) {
         double g = 0.5 + rng_uniform(rng);
+        if (bends && c % 4 == 3) g *= 32;
         gamma->v[c] = fill_float(draw_chance(rng, 4) ? -g : g);
         beta->v[c] = fill_float(0.1 * g * (2 * rng_uniform(rng) - 1));
     }
@@ -176,10 +179,9 @@ static void fill_x(const int64_t *p, const Problem *problem, Mode mode, Rng *rng
 
 static void fill_forward(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
 {
-    (void)problem;
     (void)mode;
     fill_clusters(&in[BN_IN_X], rng, (double)p[BN_OFFSET]);
-    fill_affine(&in[BN_IN_GAMMA], &in[BN_IN_BETA], rng);
+    fill_affine(&in[BN_IN_GAMMA], &in[BN_IN_BETA], problem->attr.bn.act, rng);
     fill_running(p, &in[BN_IN_X], &in[BN_IN_RUNNING_MEAN], &in[BN_IN_RUNNING_VAR], rng);
     if (p[BN_RESIDUAL]) fill_residual(&in[BN_IN_RESIDUAL], rng);
     if (p[BN_RANKS]) fill_totals(p, &in[BN_IN_X], &in[BN_IN_SUMS]);
@@ -202,7 +204,7 @@ static void fill_backward(const int64_t *p, const Problem *problem, Mode mode, R
     fill_normal(&in[BN_BWD_IN_DY], rng, 0.2, 1);
     if (p[BN_DY2]) fill_normal(&in[BN_BWD_IN_DY2], rng, -0.1, 1);
     fill_clusters(&in[BN_BWD_IN_X], rng, (double)p[BN_OFFSET]);
-    fill_affine(&in[BN_BWD_IN_GAMMA], &in[BN_BWD_IN_BETA], rng);
+    fill_affine(&in[BN_BWD_IN_GAMMA], &in[BN_BWD_IN_BETA], problem->attr.bn.act, rng);
     fill_saved(p, &in[BN_BWD_IN_X], &in[BN_BWD_IN_SAVED], (double)problem->attr.bn.eps);
     Host *y = &in[BN_BWD_IN_Y], *sums = &in[BN_BWD_IN_SUMS];
     for (int64_t i = 0; sums->desc.rank && i < 2 * p[BN_C]; i++)

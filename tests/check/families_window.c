@@ -2,7 +2,8 @@
  * gradients. */
 #include "tests/check/families.h"
 
-/* ---- pool2d: kind 0 max, 1 avg, 2 blur, 3 blur with mirrored padding ---- */
+/* ---- pool2d: kind 0 max, 1 avg, 2 blur, 3 blur with mirrored padding, 4 avg of tiles, whose
+ * strides and padding follow from the window ---- */
 enum { PN, PC, PH, PW, PKIND, PWH, PWW, PSH, PSW, PPH, PPW, PINDEX };
 
 static const ParamDef pool_params[] = { { "n", 1 },    { "c", 1 },  { "h", 1 },  { "w", 1 },
@@ -26,6 +27,9 @@ static const char *const pool_fixed[] = {
     "n=1 c=5 h=7 w=2 kind=3 wh=3 ww=3 sh=1 sw=3 ph=1 pw=1",
     "n=2 c=12 h=5 w=7 kind=1 wh=3 ww=3 ph=1 pw=1",
     "n=1 c=3 h=4 w=4 kind=1 wh=4 ww=2 sh=3 sw=1 ph=2 pw=1",
+    "n=2 c=16 h=8 w=6 kind=4", /* ResNet-D's */
+    "n=2 c=19 h=7 w=9 kind=4",
+    "n=1 c=8 h=1 w=5 kind=4 ww=3",
     NULL,
 };
 
@@ -47,6 +51,7 @@ static void draw_pool(Rng *rng, int64_t *p)
     draw_pool_axis(rng, &p[PW], &p[PWW], &p[PSW], &p[PPW]);
     p[PKIND] = draw_chance(rng, 3) ? POOL_AVG : POOL_MAX;
     p[PINDEX] = !draw_chance(rng, 4);
+    if (draw_chance(rng, 4)) p[PKIND] = POOL_AVG_TILES;
     if (!draw_chance(rng, 3)) return;
     p[PKIND] = draw_between(rng, POOL_BLUR, POOL_BLUR_REFLECT);
     p[PWH] = p[PWW] = 3;
@@ -59,13 +64,23 @@ static void draw_pool(Rng *rng, int64_t *p)
 
 static void build_pool(const int64_t *p, Problem *out)
 {
-    out->attr.pool = (Pool2dAttr){ (PoolKind)p[PKIND], (int)p[PWH], (int)p[PWW], (int)p[PSH],
-                                   (int)p[PSW],        (int)p[PPH], (int)p[PPW] };
-    out->exact = p[PKIND] != POOL_AVG || power_of_two(p[PWH] * p[PWW]);
+    const bool tiles = p[PKIND] == POOL_AVG_TILES;
+    const Pool2dAttr windows = { (PoolKind)p[PKIND], (int)p[PWH], (int)p[PWW], (int)p[PSH],
+                                 (int)p[PSW],        (int)p[PPH], (int)p[PPW] },
+                     whole = {
+                         POOL_AVG_TILES, (int)p[PWH], (int)p[PWW], (int)p[PWH], (int)p[PWW], 0, 0
+                     };
+    out->attr.pool = tiles ? whole : windows;
+    out->exact = tiles ? p[PH] % p[PWH] == 0 && p[PW] % p[PWW] == 0 && power_of_two(p[PWH] * p[PWW])
+                       : p[PKIND] != POOL_AVG || power_of_two(p[PWH] * p[PWW]);
     out->wanted[0] = true;
     TensorDesc x = desc_f32(p[PN], p[PC], p[PH], p[PW]), y = x;
     y.dims[2] = (p[PH] + 2 * p[PPH] - p[PWH]) / p[PSH] + 1;
     y.dims[3] = (p[PW] + 2 * p[PPW] - p[PWW]) / p[PSW] + 1;
+    if (tiles) {
+        y.dims[2] = (p[PH] + p[PWH] - 1) / p[PWH];
+        y.dims[3] = (p[PW] + p[PWW] - 1) / p[PWW];
+    }
     out->terms = p[PWH] * p[PWW];
     if (out->kind == OP_POOL2D) {
         out->in[POOL_IN_X] = x;

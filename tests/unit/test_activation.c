@@ -38,6 +38,24 @@ TEST(gelu_is_torchs)
     }
 }
 
+/* As torch computes them where they bend: at x, y and slope. */
+TEST(hard_ones_are_torchs)
+{
+    static const struct {
+        ActKind act;
+        double x, y, slope;
+    } rows[] = {
+        { ACT_RELU6, 0, 0, 0 },        { ACT_RELU6, 3, 3, 1 },
+        { ACT_RELU6, 6, 6, 0 },        { ACT_RELU6, 7, 6, 0 },
+        { ACT_HARD_SWISH, -3, 0, 0 },  { ACT_HARD_SWISH, -2, -1 / 3.0, -1 / 6.0 },
+        { ACT_HARD_SWISH, 0, 0, 0.5 }, { ACT_HARD_SWISH, 3, 3, 1 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CHECK_NEAR(ref_activate(rows[i].act, rows[i].x), rows[i].y, 1e-12);
+        CHECK_NEAR(ref_activate_bwd(rows[i].act, 1, rows[i].x), rows[i].slope, 1e-12);
+    }
+}
+
 TEST(slopes_end_at_0_and_1_far_from_0)
 {
     static const float far[] = { 14, 40, 1e12f, 1e20f, INFINITY };
@@ -121,8 +139,10 @@ static void check_backend(Backend *b)
         check_op(b, OP_ACTIVATION, act, false, false);
         check_op(b, OP_ACTIVATION_BWD, act, false, false);
         for (size_t i = 0; i < sizeof normed / sizeof normed[0]; i++) {
-            check_op(b, normed[i], act, false, !op_act(act)->normed);
-            check_op(b, normed[i], act, true, !op_act(act)->normed || !op_act(act)->by_sign);
+            const bool taken =
+                normed[i] == OP_CONV2D_BN ? op_act(act)->folded : op_act(act)->normed;
+            check_op(b, normed[i], act, false, !taken);
+            check_op(b, normed[i], act, true, !taken || !op_act(act)->by_sign);
         }
         check_op(b, OP_BN_APPLY, act, true, !op_act(act)->normed || !op_act(act)->by_sign);
     }
@@ -234,6 +254,8 @@ static double apply_node(Text type, double a, double b)
     if (is_text(type, "Tanh")) return tanh(a);
     if (is_text(type, "Mul")) return a * b;
     if (is_text(type, "Add")) return a + b;
+    if (is_text(type, "Min")) return fmin(a, b);
+    if (is_text(type, "HardSigmoid")) return fmin(fmax(a / 6 + 0.5, 0), 1);
     CHECK(!"a known node");
     return 0;
 }

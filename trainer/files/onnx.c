@@ -174,6 +174,15 @@ static void add_gelu_tanh(Exporter *e, const char *x, const char *output)
     add_pair(e, "Mul", x, part[4], output);
 }
 
+/* As a node of its own hard swish comes with operator set 14. */
+static void add_hard_sigmoid(Exporter *e, const char *x, const char *output)
+{
+    StrBuf attributes = { 0 };
+    add_float(&attributes, "alpha", 1.0F / 6);
+    add_float(&attributes, "beta", 0.5F);
+    add_node(e, "HardSigmoid", (const char *const[NODE_INPUTS]){ x }, output, &attributes);
+}
+
 static void add_activation(Exporter *e, ActKind act, const char *x, const char *output)
 {
     char gate[NAME_BYTES];
@@ -194,6 +203,16 @@ static void add_activation(Exporter *e, ActKind act, const char *x, const char *
         break;
     case ACT_GELU_TANH:
         add_gelu_tanh(e, x, output);
+        break;
+    case ACT_RELU6:
+        name_extra(e, gate);
+        add_pair(e, "Relu", x, NULL, gate);
+        add_with(e, "Min", gate, 6, output);
+        break;
+    case ACT_HARD_SWISH:
+        name_extra(e, gate);
+        add_hard_sigmoid(e, x, gate);
+        add_pair(e, "Mul", x, gate, output);
         break;
     case ACT_COUNT:
         ASSERT(!"an activation");
@@ -307,7 +326,9 @@ static void export_blur(Exporter *e, const GraphNode *n, const Names *names)
 static void export_pool2d(Exporter *e, const GraphNode *n, const Names *names)
 {
     static const char *const types[POOL_KIND_COUNT] = {
-        [POOL_MAX] = "MaxPool", [POOL_AVG] = "AveragePool"
+        [POOL_MAX] = "MaxPool",
+        [POOL_AVG] = "AveragePool",
+        [POOL_AVG_TILES] = "AveragePool",
     };
     const Pool2dAttr *a = n->attr;
     if (blur_is(a->kind)) {
@@ -322,6 +343,7 @@ static void export_pool2d(Exporter *e, const GraphNode *n, const Names *names)
     add_ints(&attributes, "strides", strides, 2);
     add_ints(&attributes, "pads", pads, 4);
     if (a->kind == POOL_AVG) add_int(&attributes, "count_include_pad", 1);
+    if (a->kind == POOL_AVG_TILES) add_int(&attributes, "ceil_mode", 1);
     ASSERT(types[a->kind]);
     add_node(e, types[a->kind], (const char *const[NODE_INPUTS]){ names->in[POOL_IN_X] },
              names->out, &attributes);
@@ -375,10 +397,11 @@ static void export_linear(Exporter *e, const GraphNode *n, const Names *names)
 static void export_gate(Exporter *e, const GraphNode *n, const Names *names)
 {
     static const int64_t axes[] = { 2, 3 };
+    const GateAttr *a = n->attr;
     char gate[NAME_BYTES], axis[NAME_BYTES], pixel[NAME_BYTES];
-    (void)n;
     name_extra(e, gate);
-    add_pair(e, "Sigmoid", names->in[GATE_IN_G], NULL, gate);
+    if (a->hard) add_hard_sigmoid(e, names->in[GATE_IN_G], gate);
+    else add_pair(e, "Sigmoid", names->in[GATE_IN_G], NULL, gate);
     add_constant(e, axes, 2, axis);
     name_extra(e, pixel);
     add_pair(e, "Unsqueeze", gate, axis, pixel);

@@ -76,7 +76,7 @@ static void normalise(Writer *w, cudnnBackendNormFwdPhase_t phase, Part y)
 
 /* ---- the two passes ---- */
 
-/* Shape inference lets no other activation through. */
+/* Of others norm_choice.c asks our own kernels. */
 static const struct {
     cudnnPointwiseMode_t forward, backward;
 } acts[ACT_COUNT] = {
