@@ -12,6 +12,7 @@
 #define BN_EPS               1e-5F
 #define BN_MOMENTUM          0.1F
 #define BOTTLENECK_EXPANSION 4
+#define EXCITED_SQUEEZE      16
 #define BLUR_CHANNELS_MIN    16 /* of a convolution that FFCV and Composer blur */
 
 /* Padding of one axis. */
@@ -73,6 +74,15 @@ BlurPool block_blur_before(BlurPool blurpool)
     return blurpool == BLURPOOL_TIMM ? BLURPOOL_NONE : blurpool;
 }
 
+/* The mean of each size x size pixels. */
+static TensorId add_average(Graph *g, const char *block, TensorId x, int size)
+{
+    char name[BLOCK_NAME_MAX];
+    const Pool2dAttr tiles = { POOL_AVG_TILES, size, size, size, size, 0, 0 };
+    snprintf(name, sizeof name, "%s.downsample.0", block);
+    return graph_pool2d(g, name, x, &tiles);
+}
+
 static TensorId add_shortcut(Graph *g, TensorId x, int64_t out_channels, const BlockOptions *o)
 {
     if (x == TENSOR_NONE) return x;
@@ -82,19 +92,39 @@ static TensorId add_shortcut(Graph *g, TensorId x, int64_t out_channels, const B
         snprintf(first, sizeof first, "%s.shortcut", o->name);
         return graph_subsample(g, first, x, o->stride, out_channels);
     }
-    snprintf(first, sizeof first, "%s.downsample.0", o->name);
-    snprintf(second, sizeof second, "%s.downsample.1", o->name);
+    const int at = o->shortcut == SHORTCUT_AVERAGE;
+    snprintf(first, sizeof first, "%s.downsample.%d", o->name, at);
+    snprintf(second, sizeof second, "%s.downsample.%d", o->name, at + 1);
     const ConvBnOptions projection = { .filters = out_channels,
                                        .kernel_size = 1,
-                                       .stride = o->stride,
+                                       .stride = at ? 1 : o->stride,
                                        .residual = TENSOR_NONE,
                                        .blurpool = block_blur_before(o->blurpool) };
+    if (at && o->stride > 1) x = add_average(g, o->name, x, o->stride);
     return block_conv_bn(g, first, second, x, &projection);
 }
 
-/* The same where the block is dropped for some images: y = act(drop(bn(x)) + residual). */
-static TensorId add_dropped(Graph *g, const char *bn_name, TensorId x, const BnOptions *last,
-                            const BlockOptions *o)
+/* y of timm's "se", with a sixteenth of the channels between its layers. */
+static TensorId excite(Graph *g, TensorId x, const BlockOptions *o)
+{
+    char squeeze[BLOCK_NAME_MAX], gates[BLOCK_NAME_MAX];
+    if (x == TENSOR_NONE) return x;
+    const ExciteOptions e = { .name = o->name,
+                              .squeeze = squeeze,
+                              .excite = gates,
+                              .squeezed = block_scale_channels(graph_tensor(g, x)->desc.dims[1],
+                                                               1.0 / EXCITED_SQUEEZE),
+                              .act = ACT_RELU,
+                              .uniform_biases = true };
+    snprintf(squeeze, sizeof squeeze, "%s.se.fc1", o->name);
+    snprintf(gates, sizeof gates, "%s.se.fc2", o->name);
+    return block_excite(g, x, &e);
+}
+
+/* The same where the block is dropped for some images, or excites: y = act(drop(excite(bn(x))) +
+ * residual). */
+static TensorId add_apart(Graph *g, const char *bn_name, TensorId x, const BnOptions *last,
+                          const BlockOptions *o)
 {
     char name[BLOCK_NAME_MAX];
     const BnOptions bn = { .eps = last->eps,
@@ -102,9 +132,11 @@ static TensorId add_dropped(Graph *g, const char *bn_name, TensorId x, const BnO
                            .act = ACT_NONE,
                            .residual = TENSOR_NONE,
                            .zero_gamma = last->zero_gamma };
-    snprintf(name, sizeof name, "%s.drop", o->name);
     x = graph_batchnorm(g, bn_name, x, &bn);
-    x = graph_drop(g, name, x, o->drop_rate, true, last->residual);
+    if (o->excites) x = excite(g, x, o);
+    snprintf(name, sizeof name, "%s.%s", o->name, o->drop_rate > 0 ? "drop" : "sum");
+    x = o->drop_rate > 0 ? graph_drop(g, name, x, o->drop_rate, true, last->residual)
+                         : graph_add(g, name, x, last->residual);
     snprintf(name, sizeof name, "%s.act", o->name);
     return graph_activation(g, name, x, last->act);
 }
@@ -123,7 +155,7 @@ static TensorId add_last_layer(Graph *g, int index, TensorId x, TensorId block_i
                              .act = ACT_RELU,
                              .residual = add_shortcut(g, block_input, filters, o),
                              .zero_gamma = o->zero_init_last_gamma };
-    if (o->drop_rate > 0) return add_dropped(g, bn, x, &last, o);
+    if (o->drop_rate > 0 || o->excites) return add_apart(g, bn, x, &last, o);
     return graph_batchnorm(g, bn, x, &last);
 }
 
@@ -155,6 +187,48 @@ TensorId block_bottleneck(Graph *g, TensorId x, const BlockOptions *o)
     TensorId y = add_layer(g, o->name, 1, x, &reduce);
     y = add_layer(g, o->name, 2, y, &spatial);
     return add_last_layer(g, 3, y, x, o->planes * BOTTLENECK_EXPANSION, 1, o);
+}
+
+static void set_uniform_bias(Graph *g, const char *layer, int64_t fan_in)
+{
+    char bias[BLOCK_NAME_MAX + sizeof ".bias"];
+    snprintf(bias, sizeof bias, "%s.bias", layer);
+    graph_set_init(g, bias, INIT_UNIFORM_FAN, fan_in, false);
+}
+
+TensorId block_excite(Graph *g, TensorId x, const ExciteOptions *o)
+{
+    char name[BLOCK_NAME_MAX];
+    if (x == TENSOR_NONE) return x;
+    const int64_t channels = graph_tensor(g, x)->desc.dims[1];
+    snprintf(name, sizeof name, "%s.avgpool", o->name);
+    TensorId gate = graph_global_avgpool(g, name, x);
+    gate = graph_linear_1x1(g, o->squeeze, gate, o->squeezed);
+    snprintf(name, sizeof name, "%s.activation", o->name);
+    gate = graph_activation(g, name, gate, o->act);
+    gate = graph_linear_1x1(g, o->excite, gate, channels);
+    if (o->uniform_biases) {
+        set_uniform_bias(g, o->squeeze, channels);
+        set_uniform_bias(g, o->excite, o->squeezed);
+    }
+    snprintf(name, sizeof name, "%s.gate", o->name);
+    return graph_gate(g, name, x, gate, o->hard);
+}
+
+void block_small_linear(Graph *g, const char *name)
+{
+    char parameter[BLOCK_NAME_MAX];
+    snprintf(parameter, sizeof parameter, "%s.weight", name);
+    graph_set_init(g, parameter, INIT_NORMAL, 100, false);
+    snprintf(parameter, sizeof parameter, "%s.bias", name);
+    graph_set_init(g, parameter, INIT_ZERO, 0, false);
+}
+
+TensorId block_excited_bottleneck(Graph *g, TensorId x, const BlockOptions *o)
+{
+    BlockOptions excited = *o;
+    excited.excites = true;
+    return block_bottleneck(g, x, &excited);
 }
 
 float block_drop_rate(const ModelOptions *o, int block, int blocks)

@@ -27,8 +27,23 @@ TensorId block_conv_bn(Graph *g, const char *conv_name, const char *bn_name, Ten
 /* For convolutions that timm does not blur: the first one and shortcuts. */
 BlurPool block_blur_before(BlurPool blurpool);
 
+/* Squeeze-and-excitation: x times a gate for each channel of an image, from the channels' means by
+ * two layers with squeezed channels and an activation between them. */
+typedef struct ExciteOptions {
+    const char *name;             /* of the block, for what has no parameters */
+    const char *squeeze, *excite; /* of the two layers: 1x1 convolutions with bias */
+    int64_t squeezed;
+    ActKind act;
+    bool hard;           /* GateAttr */
+    bool uniform_biases; /* as torch makes them; else they start at 0 */
+} ExciteOptions;
+TensorId block_excite(Graph *g, TensorId x, const ExciteOptions *o);
+
 typedef enum ShortcutKind {
     SHORTCUT_PROJECTION, /* 1x1 convolution and batch norm: He et al. 2015, option B */
+    /* the same behind the mean of each stride x stride pixels: ResNet-D, He et al. 2019; named as
+     * timm's */
+    SHORTCUT_AVERAGE,
     /* every stride-th pixel, zeros for new channels: option A, no parameters */
     SHORTCUT_SUBSAMPLE
 } ShortcutKind;
@@ -43,6 +58,7 @@ typedef struct BlockOptions {
     bool zero_init_last_gamma;
     BlurPool blurpool;
     float drop_rate; /* of images, for which the block is its shortcut alone; in training graphs */
+    bool excites;    /* squeeze-and-excitation in front of the sum, timm's names and shapes */
 } BlockOptions;
 typedef TensorId (*BlockBuilder)(Graph *g, TensorId x, const BlockOptions *o);
 
@@ -50,11 +66,14 @@ TensorId block_basic(Graph *g, TensorId x, const BlockOptions *o); /* 3x3, 3x3 *
 TensorId block_bottleneck(Graph *g, TensorId x,
                           /* 1x1, 3x3 with the stride (v1.5), 1x1 to 4 * planes */
                           const BlockOptions *o);
+TensorId block_excited_bottleneck(Graph *g, TensorId x, const BlockOptions *o);
 
 /* The drop rate of a block by its number from 0, in a training graph: o->stochastic_depth of the
  * last one, linearly less before it, none of the first, which is timm's rule for ResNets: rate * i
  * / (n - 1). (Of EfficientNets both torchvision and timm divide by n.) */
 float block_drop_rate(const ModelOptions *o, int block, int blocks);
+/* Starts a linear layer from normal weights of deviation 0.01 and biases of 0. */
+void block_small_linear(Graph *g, const char *name);
 /* Ends a ResNet: mean over the image, dropout in training graphs, "fc" and the loss. */
 void block_classifier(Graph *g, TensorId x, const ModelOptions *o);
 

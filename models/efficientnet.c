@@ -1,107 +1,101 @@
 /* efficientnet.c - EfficientNet-B0 to -B7 (Tan and Le 2019): inverted bottlenecks with depthwise
- * convolutions and squeeze-and-excitation, scaled in width, depth and resolution together.
+ * convolutions and squeeze-and-excitation, scaled in width, depth and resolution together; and
+ * EfficientNetV2-S, -M and -L (Tan and Le 2021), whose first stages are fused and without
+ * excitation, each with stages of its own.
  *
- * A variant is one row at the end: the two factors, the dropout, its norms, and a FLAVOUR - which
- * published weights it is to take: torchvision's (symmetric padding) or those that timm converted
- * from TensorFlow ("same" padding, which puts the odd pixel behind). The flavours differ in names
- * too; the table below has both. Stochastic depth grows linearly from 0 to 0.2 over the blocks. */
-#include "models/blocks.h"
+ * A variant is one row at the end: its stages, the factors, the dropout, its norms, and a FLAVOUR -
+ * which published weights it is to take: torchvision's (symmetric padding) or those that timm
+ * converted from TensorFlow ("same" padding, which puts the odd pixel behind). The flavours differ
+ * in names too; the table below has timm's. Stochastic depth grows linearly from 0 to 0.2 over the
+ * blocks. */
 #include "models/families.h"
+#include "models/inverted.h"
 #include <math.h>
 #include <stdio.h>
 
-#define STEM_CHANNELS     32
-#define HEAD_CHANNELS     1280
-#define SQUEEZE           4
-#define STOCHASTIC_DEPTH  0.2
-#define CHANNELS_MULTIPLE 8
-#define SHORT_NAME_MAX    40 /* of a block: leaves room for a layer behind it */
+#define HEAD_CHANNELS    1280
+#define SQUEEZE          4
+#define STOCHASTIC_DEPTH 0.2
 
 typedef enum Flavour {
     TORCHVISION,
     TENSORFLOW, /* as timm converted Google's weights: "same" padding */
-    FLAVOUR_COUNT
 } Flavour;
+
+typedef struct Stage {
+    int expand, kernel_size, stride;
+    int64_t channels; /* of its output */
+    int blocks;
+    bool fused;
+} Stage;
+enum { STAGES_MAX = 7 };
+typedef struct Stages {
+    int64_t stem;           /* channels */
+    Stage rows[STAGES_MAX]; /* without blocks behind the last one */
+} Stages;
 
 typedef struct EfficientNetRow {
     Flavour flavour;
+    const Stages *stages;
     double width, depth, dropout;
     float eps, momentum; /* of the norms */
 } EfficientNetRow;
 
-static const struct StageRow {
-    int expand, kernel_size, stride;
-    int64_t channels; /* of its output */
-    int blocks;
-} stages[] = {
-    { 1, 3, 1, 16, 1 },  { 6, 3, 2, 24, 2 },  { 6, 5, 2, 40, 2 },  { 6, 3, 2, 80, 3 },
-    { 6, 5, 1, 112, 3 }, { 6, 5, 2, 192, 4 }, { 6, 3, 1, 320, 1 },
-};
-enum { STAGE_COUNT = sizeof stages / sizeof stages[0] };
+static const Stages version1 = { 32,
+                                 { { 1, 3, 1, 16, 1, false },
+                                   { 6, 3, 2, 24, 2, false },
+                                   { 6, 5, 2, 40, 2, false },
+                                   { 6, 3, 2, 80, 3, false },
+                                   { 6, 5, 1, 112, 3, false },
+                                   { 6, 5, 2, 192, 4, false },
+                                   { 6, 3, 1, 320, 1, false } } };
+static const Stages version2_s = { 24,
+                                   { { 1, 3, 1, 24, 2, true },
+                                     { 4, 3, 2, 48, 4, true },
+                                     { 4, 3, 2, 64, 4, true },
+                                     { 4, 3, 2, 128, 6, false },
+                                     { 6, 3, 1, 160, 9, false },
+                                     { 6, 3, 2, 256, 15, false } } };
+static const Stages version2_m = { 24,
+                                   { { 1, 3, 1, 24, 3, true },
+                                     { 4, 3, 2, 48, 5, true },
+                                     { 4, 3, 2, 80, 5, true },
+                                     { 4, 3, 2, 160, 7, false },
+                                     { 6, 3, 1, 176, 14, false },
+                                     { 6, 3, 2, 304, 18, false },
+                                     { 6, 3, 1, 512, 5, false } } };
+static const Stages version2_l = { 32,
+                                   { { 1, 3, 1, 32, 4, true },
+                                     { 4, 3, 2, 64, 7, true },
+                                     { 4, 3, 2, 96, 7, true },
+                                     { 4, 3, 2, 192, 10, false },
+                                     { 6, 3, 1, 224, 19, false },
+                                     { 6, 3, 2, 384, 25, false },
+                                     { 6, 3, 1, 640, 7, false } } };
 
-/* The layers of a block, in order; the first exists only where the block expands. */
-enum { LAYER_EXPAND, LAYER_DEPTHWISE, LAYER_EXCITE, LAYER_PROJECT, LAYER_COUNT };
-
-/* What follows the block's name. [1]: where the block expands. excite has no norm but two layers:
- * its "conv" squeezes, its "bn" excites. */
-typedef struct LayerNames {
-    const char *conv, *bn;
-} LayerNames;
-static const struct FlavourRow {
-    const char *stem_conv, *stem_bn, *head_conv, *head_bn, *classifier;
-    LayerNames layers[2][LAYER_COUNT];
-} flavours[FLAVOUR_COUNT] = {
-    [TORCHVISION] = { .stem_conv = "features.0.0",
-                      .stem_bn = "features.0.1",
-                      .head_conv = "features.8.0",
-                      .head_bn = "features.8.1",
-                      .classifier = "classifier.1",
-                      .layers = { { [LAYER_DEPTHWISE] = { "0.0", "0.1" },
-                                    [LAYER_EXCITE] = { "1.fc1", "1.fc2" },
-                                    [LAYER_PROJECT] = { "2.0", "2.1" } },
-                                  { { "0.0", "0.1" },
-                                    { "1.0", "1.1" },
-                                    { "2.fc1", "2.fc2" },
-                                    { "3.0", "3.1" } } } },
-    [TENSORFLOW] = { .stem_conv = "conv_stem",
-                     .stem_bn = "bn1",
-                     .head_conv = "conv_head",
-                     .head_bn = "bn2",
-                     .classifier = "classifier",
-                     .layers = { { [LAYER_DEPTHWISE] = { "conv_dw", "bn1" },
-                                   [LAYER_EXCITE] = { "se.conv_reduce", "se.conv_expand" },
-                                   [LAYER_PROJECT] = { "conv_pw", "bn2" } },
-                                 { { "conv_pw", "bn1" },
-                                   { "conv_dw", "bn2" },
-                                   { "se.conv_reduce", "se.conv_expand" },
-                                   { "conv_pwl", "bn3" } } } },
+/* timm's names of a block's layers. [1]: where the block expands. */
+static const InvertedNames timm_layers[2][INVERTED_LAYERS] = {
+    { [INVERTED_DEPTHWISE] = { "conv_dw", "bn1" },
+      [INVERTED_EXCITE] = { "se.conv_reduce", "se.conv_expand" },
+      [INVERTED_PROJECT] = { "conv_pw", "bn2" } },
+    { { "conv_pw", "bn1" },
+      { "conv_dw", "bn2" },
+      { "se.conv_reduce", "se.conv_expand" },
+      { "conv_pwl", "bn3" } }
 };
 
 typedef struct Builder { /* what every layer of a network needs */
     Graph *g;
     const EfficientNetRow *row;
-    const struct FlavourRow *names;
     const ModelOptions *options;
-    double drop_path; /* of the last block, were there one more */
-    int block, blocks;
+    int blocks, stages;
 } Builder;
 
-typedef struct BlockShape {
-    char name[SHORT_NAME_MAX];
-    int expand, kernel_size, stride;
-    int64_t channels;
-} BlockShape;
-
-/* channels * factor to the nearest multiple of 8, but never down by more than a tenth; then the
- * width of a narrow test network. */
-static int64_t scale_channels(const Builder *b, int64_t channels, double factor)
+/* The paper's, then the width of a narrow test network. */
+static int64_t scale_channels(const Builder *b, int64_t channels)
 {
-    const double want = (double)channels * factor;
-    int64_t scaled =
-        (int64_t)(want + CHANNELS_MULTIPLE / 2.0) / CHANNELS_MULTIPLE * CHANNELS_MULTIPLE;
-    if (scaled < CHANNELS_MULTIPLE) scaled = CHANNELS_MULTIPLE;
-    if ((double)scaled < 0.9 * want) scaled += CHANNELS_MULTIPLE;
-    return block_scale_channels(scaled, b->options->width);
+    return block_scale_channels(inverted_round_channels((double)channels * b->row->width),
+                                b->options->width);
 }
 
 static int scale_depth(const Builder *b, int blocks)
@@ -109,13 +103,12 @@ static int scale_depth(const Builder *b, int blocks)
     return (int)ceil((double)blocks * b->row->depth);
 }
 
-static ConvBnOptions layer_options(const Builder *b, int64_t filters, int kernel_size, int stride,
-                                   ActKind act)
+static ConvBnOptions layer_options(const Builder *b, int64_t filters, int kernel_size, int stride)
 {
     return (ConvBnOptions){ .filters = filters,
                             .kernel_size = kernel_size,
                             .stride = stride,
-                            .act = act,
+                            .act = ACT_SILU,
                             .residual = TENSOR_NONE,
                             .same_padding = b->row->flavour == TENSORFLOW,
                             .fan_per_group = b->row->flavour == TENSORFLOW,
@@ -123,131 +116,115 @@ static ConvBnOptions layer_options(const Builder *b, int64_t filters, int kernel
                             .momentum = b->row->momentum };
 }
 
-static TensorId add_layer(const Builder *b, const BlockShape *s, int layer, TensorId x,
-                          const ConvBnOptions *o)
+/* Block number index of stage k; before: blocks of the stages before. */
+static TensorId add_block(const Builder *b, TensorId x, int k, int index, int before)
 {
-    const LayerNames *names = &b->names->layers[s->expand > 1][layer];
-    char conv[BLOCK_NAME_MAX], bn[BLOCK_NAME_MAX];
-    snprintf(conv, sizeof conv, "%s.%s", s->name, names->conv);
-    snprintf(bn, sizeof bn, "%s.%s", s->name, names->bn);
-    return block_conv_bn(b->g, conv, bn, x, o);
-}
-
-/* x times a gate for each of its channels, from their means: two layers with squeezed channels
- * between them. */
-static TensorId add_excitation(const Builder *b, const BlockShape *s, TensorId x, int64_t squeezed)
-{
-    const LayerNames *names = &b->names->layers[s->expand > 1][LAYER_EXCITE];
+    const Stage *stage = &b->row->stages->rows[k];
+    const ModelOptions *o = b->options;
+    const double depth = o->stochastic_depth >= 0 ? o->stochastic_depth : STOCHASTIC_DEPTH;
+    char name[BLOCK_NAME_MAX];
     if (x == TENSOR_NONE) return x;
     const int64_t channels = graph_tensor(b->g, x)->desc.dims[1];
-    char name[BLOCK_NAME_MAX];
-    snprintf(name, sizeof name, "%s.avgpool", s->name);
-    TensorId gate = graph_global_avgpool(b->g, name, x);
-    snprintf(name, sizeof name, "%s.%s", s->name, names->conv);
-    gate = graph_linear_1x1(b->g, name, gate, squeezed);
-    snprintf(name, sizeof name, "%s.activation", s->name);
-    gate = graph_activation(b->g, name, gate, ACT_SILU);
-    snprintf(name, sizeof name, "%s.%s", s->name, names->bn);
-    gate = graph_linear_1x1(b->g, name, gate, channels);
-    snprintf(name, sizeof name, "%s.gate", s->name);
-    return graph_gate(b->g, name, x, gate, false);
-}
-
-/* MBConv: 1x1 to expand, depthwise, squeeze-and-excitation, 1x1 to project; around it the identity
- * where the shape stays, with the block dropped for some images while training. */
-static TensorId add_block(Builder *b, TensorId x, const BlockShape *s)
-{
-    if (x == TENSOR_NONE) return x;
-    const int64_t channels = graph_tensor(b->g, x)->desc.dims[1], inner = channels * s->expand;
-    const float rate = (float)(b->drop_path * b->block++ / b->blocks);
-    const bool identity = s->stride == 1 && channels == s->channels,
-               drops = identity && b->options->graph.training && rate > 0;
-    const ConvBnOptions expand = layer_options(b, inner, 1, 1, ACT_SILU);
-    ConvBnOptions depthwise = layer_options(b, inner, s->kernel_size, s->stride, ACT_SILU);
-    ConvBnOptions project = layer_options(b, s->channels, 1, 1, ACT_NONE);
-    depthwise.groups = (int)inner;
-    if (identity && !drops) project.residual = x;
-    project.zero_gamma = identity && b->options->zero_init_last_gamma;
-    TensorId y = s->expand > 1 ? add_layer(b, s, LAYER_EXPAND, x, &expand) : x;
-    y = add_layer(b, s, LAYER_DEPTHWISE, y, &depthwise);
-    y = add_excitation(b, s, y, channels > SQUEEZE ? channels / SQUEEZE : 1);
-    y = add_layer(b, s, LAYER_PROJECT, y, &project);
-    char name[BLOCK_NAME_MAX];
-    snprintf(name, sizeof name, "%s.drop", s->name);
-    return drops ? graph_drop(b->g, name, y, rate, true, x) : y;
-}
-
-static void name_block(const Builder *b, int stage, int index, char out[SHORT_NAME_MAX])
-{
+    InvertedOptions block = {
+        .name = name,
+        .names = b->row->flavour == TENSORFLOW ? timm_layers[stage->expand > 1] : NULL,
+        .fused = stage->fused,
+        .inner = channels * stage->expand,
+        .channels = scale_channels(b, stage->channels),
+        .squeezed = stage->fused         ? 0
+                    : channels > SQUEEZE ? channels / SQUEEZE
+                                         : 1,
+        .squeezed_act = ACT_SILU,
+        .layer = layer_options(b, 0, stage->kernel_size, index == 0 ? stage->stride : 1),
+        .zero_init_last_gamma = o->zero_init_last_gamma,
+        .drop_rate = o->graph.training ? (float)(depth * (before + index) / b->blocks) : 0
+    };
     if (b->row->flavour == TORCHVISION)
-        snprintf(out, SHORT_NAME_MAX, "features.%d.%d.block", stage + 1, index);
-    else snprintf(out, SHORT_NAME_MAX, "blocks.%d.%d", stage, index);
+        snprintf(name, sizeof name, "features.%d.%d.block", k + 1, index);
+    else snprintf(name, sizeof name, "blocks.%d.%d", k, index);
+    return inverted_block(b->g, x, &block);
 }
 
 static TensorId add_stages(Builder *b, TensorId x)
 {
-    for (int k = 0; k < STAGE_COUNT; k++) b->blocks += scale_depth(b, stages[k].blocks);
-    for (int k = 0; k < STAGE_COUNT; k++) {
-        const struct StageRow *stage = &stages[k];
-        for (int i = 0; i < scale_depth(b, stage->blocks); i++) {
-            BlockShape shape = { .expand = stage->expand,
-                                 .kernel_size = stage->kernel_size,
-                                 .stride = i == 0 ? stage->stride : 1,
-                                 .channels = scale_channels(b, stage->channels, b->row->width) };
-            name_block(b, k, i, shape.name);
-            x = add_block(b, x, &shape);
-        }
+    int before = 0;
+    for (int k = 0; k < STAGES_MAX; k++) {
+        const int blocks = scale_depth(b, b->row->stages->rows[k].blocks);
+        b->blocks += blocks;
+        b->stages += blocks > 0;
+    }
+    for (int k = 0; k < b->stages; k++) {
+        const int blocks = scale_depth(b, b->row->stages->rows[k].blocks);
+        for (int i = 0; i < blocks; i++) x = add_block(b, x, k, i, before);
+        before += blocks;
     }
     return x;
+}
+
+static TensorId add_head(const Builder *b, TensorId x)
+{
+    const bool timm = b->row->flavour == TENSORFLOW;
+    const ConvBnOptions head = layer_options(b, scale_channels(b, HEAD_CHANNELS), 1, 1);
+    char conv[BLOCK_NAME_MAX], bn[BLOCK_NAME_MAX];
+    snprintf(conv, sizeof conv, "features.%d.0", b->stages + 1);
+    snprintf(bn, sizeof bn, "features.%d.1", b->stages + 1);
+    return block_conv_bn(b->g, timm ? "conv_head" : conv, timm ? "bn2" : bn, x, &head);
 }
 
 static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const EfficientNetRow *row = def->params;
-    Builder b = { .g = g,
-                  .row = row,
-                  .names = &flavours[row->flavour],
-                  .options = o,
-                  .drop_path = o->stochastic_depth >= 0 ? o->stochastic_depth : STOCHASTIC_DEPTH };
+    const bool timm = row->flavour == TENSORFLOW;
+    Builder b = { .g = g, .row = row, .options = o };
     const float dropout = (float)(o->dropout >= 0 ? o->dropout : row->dropout);
-    const ConvBnOptions stem = layer_options(&b, scale_channels(&b, STEM_CHANNELS, row->width), 3,
-                                             o->stem == STEM_CIFAR ? 1 : 2, ACT_SILU);
-    const ConvBnOptions head =
-        layer_options(&b, scale_channels(&b, HEAD_CHANNELS, row->width), 1, 1, ACT_SILU);
+    const ConvBnOptions stem =
+        layer_options(&b, scale_channels(&b, row->stages->stem), 3, o->stem == STEM_CIFAR ? 1 : 2);
     TensorId x = graph_images(g, &o->graph);
-    x = block_conv_bn(g, b.names->stem_conv, b.names->stem_bn, x, &stem);
-    x = add_stages(&b, x);
-    x = block_conv_bn(g, b.names->head_conv, b.names->head_bn, x, &head);
+    x = block_conv_bn(g, timm ? "conv_stem" : "features.0.0", timm ? "bn1" : "features.0.1", x,
+                      &stem);
+    x = add_head(&b, add_stages(&b, x));
     x = graph_global_avgpool(g, "avgpool", x);
     if (o->graph.training && dropout > 0)
         x = graph_drop(g, "dropout", x, dropout, false, TENSOR_NONE);
-    graph_softmax_xent(g, graph_linear_fan_out(g, b.names->classifier, x, o->graph.classes));
+    x = graph_linear_fan_out(g, timm ? "classifier" : "classifier.1", x, o->graph.classes);
+    graph_softmax_xent(g, x);
     return graph_status(g);
 }
 
 #define TORCHVISION_SAYS "EfficientNet, Tan and Le 2019, torchvision's names and shapes"
+#define VERSION2_SAYS    "EfficientNetV2, Tan and Le 2021, torchvision's names and shapes"
 #define TENSORFLOW_SAYS  "EfficientNet with TensorFlow's padding, timm's names and shapes"
 
-/* size of its images, what was published; then width, depth and dropout of the paper, eps and
- * momentum of the norms: torchvision's B5 to B7 keep TensorFlow's eps. Each network has the other
- * flavour's of the same size as its twin. */
-#define ROW(flavour, name_of, names_of, twin_of, size, weights_of, ...)                            \
-    {                                                                                              \
-        .name = name_of, .summary = flavour##_SAYS, .build = build,                                \
-        .params = &(const EfficientNetRow){ flavour, __VA_ARGS__ }, .input = { 3, size },          \
-        .weights = WEIGHTS weights_of, .drops = true, .names = names_of, .twin = twin_of           \
-    }
+/* size of its images, what was published; then stages, width, depth and dropout of the paper, eps
+ * and momentum of the norms: torchvision's B5 to B7 keep TensorFlow's eps. */
+#define ROW(flavour, name_of, says, size, weights_of, ...)                                         \
+    .name = name_of, .summary = says, .build = build,                                              \
+    .params = &(const EfficientNetRow){ flavour, __VA_ARGS__ }, .input = { 3, size },              \
+    .weights = WEIGHTS weights_of, .drops = true
 #define V1(top1, size, resize) WEIGHTS("IMAGENET1K_V1", top1, size, resize, MODEL_BICUBIC, false)
 #define B1_V2                  WEIGHTS("IMAGENET1K_V2", 79.838, 240, 255, MODEL_BILINEAR, false)
 /* AutoAugment's; Noisy Student's, which saw images of JFT too */
 #define AA(top1, size, resize) WEIGHTS("aa_in1k", top1, size, resize, MODEL_BICUBIC, false)
 #define NS(top1, size, resize) WEIGHTS("ns_jft_in1k", top1, size, resize, MODEL_BICUBIC, false)
+/* Each of these has the other flavour's of the same size as its twin. */
 #define TV(b, size, weights, ...)                                                                  \
-    ROW(TORCHVISION, "efficientnet_" b, MODEL_NAMES_TORCHVISION, "tf_efficientnet_" b, size,       \
-        weights, __VA_ARGS__)
+    {                                                                                              \
+        ROW(TORCHVISION, "efficientnet_" b, TORCHVISION_SAYS, size, weights, &version1,            \
+            __VA_ARGS__),                                                                          \
+            .names = MODEL_NAMES_TORCHVISION, .twin = "tf_efficientnet_" b                         \
+    }
 #define TF(b, size, resize, aa, ns, ...)                                                           \
-    ROW(TENSORFLOW, "tf_efficientnet_" b, MODEL_NAMES_TIMM, "efficientnet_" b, size,               \
-        (AA(aa, size, resize), NS(ns, size, resize)), __VA_ARGS__)
+    {                                                                                              \
+        ROW(TENSORFLOW, "tf_efficientnet_" b, TENSORFLOW_SAYS, size,                               \
+            (AA(aa, size, resize), NS(ns, size, resize)), &version1, __VA_ARGS__),                 \
+            .names = MODEL_NAMES_TIMM, .twin = "efficientnet_" b                                   \
+    }
+#define V2(s, size, top1, interpolation, halves, dropout)                                          \
+    {                                                                                              \
+        ROW(TORCHVISION, "efficientnet_v2_" #s, VERSION2_SAYS, size,                               \
+            (WEIGHTS("IMAGENET1K_V1", top1, size, size, interpolation, halves)), &version2_##s,    \
+            1.0, 1.0, dropout, 1e-3F, 0.1F)                                                        \
+    }
 static const ModelDef rows[] = {
     TV("b0", 224, (V1(77.692, 224, 256)), 1.0, 1.0, 0.2, 1e-5F, 0.1F),
     TV("b1", 240, (V1(78.642, 240, 256), B1_V2), 1.0, 1.1, 0.2, 1e-5F, 0.1F),
@@ -265,5 +242,8 @@ static const ModelDef rows[] = {
     TF("b5", 456, 488, 83.696, 86.096, 1.6, 2.2, 0.4, 1e-3F, 0.1F),
     TF("b6", 528, 560, 84.124, 86.476, 1.8, 2.6, 0.5, 1e-3F, 0.1F),
     TF("b7", 600, 632, 84.424, 86.850, 2.0, 3.1, 0.5, 1e-3F, 0.1F),
+    V2(s, 384, 84.228, MODEL_BILINEAR, false, 0.2),
+    V2(m, 480, 85.112, MODEL_BILINEAR, false, 0.3),
+    V2(l, 480, 85.808, MODEL_BICUBIC, true, 0.4),
 };
 const ModelFamily efficientnet_family = MODEL_FAMILY(rows);

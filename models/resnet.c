@@ -11,13 +11,35 @@
 #define FIRST_PLANES 64
 
 typedef struct ResNetRow {
+    bool deep; /* three 3x3 in place of the 7x7, means in shortcuts: ResNet-D, He et al. 2019 */
     BlockBuilder block;
     int blocks[4];
     int groups;      /* of a bottleneck's 3x3; 0: 1 */
     int width_of_64; /* channels of a group of the 3x3 where the block has 64; 0: 64 */
 } ResNetRow;
 
-static TensorId add_stem(Graph *g, TensorId x, int64_t filters, const ModelOptions *o)
+/* Three 3x3, the first of stride 2, the last of twice as many filters; timm's names. */
+static TensorId add_deep_stem(Graph *g, TensorId x, int64_t filters)
+{
+    static const struct {
+        const char *conv, *bn;
+        int share, stride;
+    } layers[] = { { "conv1.0", "conv1.1", 2, 2 },
+                   { "conv1.3", "conv1.4", 2, 1 },
+                   { "conv1.6", "bn1", 1, 1 } };
+    for (int i = 0; i < 3; i++) {
+        const ConvBnOptions conv = { .filters =
+                                         block_scale_channels(filters, 1.0 / layers[i].share),
+                                     .kernel_size = 3,
+                                     .stride = layers[i].stride,
+                                     .act = ACT_RELU,
+                                     .residual = TENSOR_NONE };
+        x = block_conv_bn(g, layers[i].conv, layers[i].bn, x, &conv);
+    }
+    return x;
+}
+
+static TensorId add_stem(Graph *g, TensorId x, int64_t filters, bool deep, const ModelOptions *o)
 {
     const Stem stem = o->stem;
     const bool blurs = o->blurpool == BLURPOOL_COMPOSER || o->blurpool == BLURPOOL_TIMM;
@@ -31,7 +53,8 @@ static TensorId add_stem(Graph *g, TensorId x, int64_t filters, const ModelOptio
                                  .act = ACT_RELU,
                                  .residual = TENSOR_NONE,
                                  .blurpool = block_blur_before(o->blurpool) };
-    x = block_conv_bn(g, "conv1", "bn1", x, &conv);
+    x = deep && stem == STEM_IMAGENET ? add_deep_stem(g, x, filters)
+                                      : block_conv_bn(g, "conv1", "bn1", x, &conv);
     if (!stems[stem].pool) return x;
     const Pool2dAttr pool = { .kind = POOL_MAX,
                               .kernel_h = 3,
@@ -60,7 +83,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
     const ResNetRow *row = def->params;
     TensorId x = graph_images(g, &o->graph);
     int blocks = 0, index = 0;
-    x = add_stem(g, x, block_scale_channels(FIRST_PLANES, o->width), o);
+    x = add_stem(g, x, block_scale_channels(FIRST_PLANES, o->width), row->deep, o);
     for (int stage = 0; stage < 4; stage++) blocks += row->blocks[stage];
     for (int stage = 0; stage < 4; stage++) {
         for (int i = 0; i < row->blocks[stage]; i++) {
@@ -70,7 +93,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
                                    .planes = block_scale_channels((int64_t)FIRST_PLANES << stage,
                                                                   o->width),
                                    .stride = stage > 0 && i == 0 ? 2 : 1,
-                                   .shortcut = SHORTCUT_PROJECTION,
+                                   .shortcut = row->deep ? SHORTCUT_AVERAGE : SHORTCUT_PROJECTION,
                                    .zero_init_last_gamma = o->zero_init_last_gamma,
                                    .blurpool = o->blurpool,
                                    .drop_rate = block_drop_rate(o, index++, blocks) };
@@ -84,15 +107,19 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 
 #define RESNET  "ResNet v1.5, torchvision's names and shapes"
 #define RESNEXT "ResNeXt, Xie et al. 2017, torchvision's names and shapes"
+#define RESNETD "ResNet-D, He et al. 2019, timm's names and shapes"
+#define SE      "SE-ResNet, Hu et al. 2018, timm's names and shapes"
 #define WIDE    "Wide ResNet, Zagoruyko and Komodakis 2016, torchvision's names and shapes"
 
 /* published weights; then block, blocks of each stage, groups, width_of_64 */
-#define ROW(name_of, summary_of, weights_of, ...)                                                  \
+#define ROW_OF(deep, name_of, summary_of, weights_of, ...)                                         \
     {                                                                                              \
         .name = name_of, .summary = summary_of, .build = build, .drops = true, .blurs = true,      \
-        .params = &(const ResNetRow){ __VA_ARGS__ }, .input = { 3, 224 },                          \
+        .params = &(const ResNetRow){ deep, __VA_ARGS__ }, .input = { 3, 224 },                    \
         .weights = WEIGHTS weights_of                                                              \
     }
+#define ROW(...)   ROW_OF(false, __VA_ARGS__)
+#define ROW_D(...) ROW_OF(true, __VA_ARGS__)
 static const ModelDef rows[] = {
     ROW("resnet18", RESNET, (WEIGHTS_V1(69.758)), block_basic, { 2, 2, 2, 2 }, 1, 0),
     ROW("resnet34", RESNET, (WEIGHTS_V1(73.314)), block_basic, { 3, 4, 6, 3 }, 1, 0),
@@ -113,5 +140,14 @@ static const ModelDef rows[] = {
         { 3, 4, 6, 3 }, 1, 128),
     ROW("wide_resnet101_2", WIDE, (WEIGHTS_V1(78.848), WEIGHTS_V2(82.510)), block_bottleneck,
         { 3, 4, 23, 3 }, 1, 128),
+    ROW("seresnet50", SE,
+        (WEIGHTS("a1_in1k", 81.114, 288, 288, MODEL_BICUBIC, false),
+         WEIGHTS("ra2_in1k", 81.288, 288, 303, MODEL_BICUBIC, false)),
+        block_excited_bottleneck, { 3, 4, 6, 3 }, 1, 0),
+    ROW_D("resnet50d", RESNETD,
+          (WEIGHTS("a1_in1k", 81.466, 288, 288, MODEL_BICUBIC, false),
+           WEIGHTS("ra2_in1k", 81.354, 288, 303, MODEL_BICUBIC, false),
+           WEIGHTS("ra4_e3600_r224_in1k", 81.840, 288, 288, MODEL_BICUBIC, true)),
+          block_bottleneck, { 3, 4, 6, 3 }, 1, 0),
 };
 const ModelFamily resnet_family = MODEL_FAMILY(rows);

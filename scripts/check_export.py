@@ -29,7 +29,11 @@ CLASSES = 10
 MODELS = (["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
            "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
            "convnext_tiny", "convnext_small", "convnext_base", "convnext_large"]
-          + [f"{family}_b{i}" for family in ("efficientnet", "tf_efficientnet") for i in range(8)])
+          + [f"{family}_b{i}" for family in ("efficientnet", "tf_efficientnet") for i in range(8)]
+          + [f"efficientnet_v2_{s}" for s in "sml"]
+          + ["mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small", "seresnet50", "resnet50d"]
+          + [f"regnet_{xy}_{size}" for xy in "xy"
+             for size in ("400mf", "800mf", "1_6gf", "3_2gf", "8gf", "16gf", "32gf")])
 # Batch norm's epsilon is 1e-3 in torchvision's, and so in ours;
 # timm makes them with 1e-5 unless it is told otherwise.
 TORCHVISION_EPS = ("efficientnet_b5", "efficientnet_b6", "efficientnet_b7")

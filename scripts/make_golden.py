@@ -329,6 +329,40 @@ def quiet(name):
         num_classes=classes, dropout=0.0, stochastic_depth_prob=0.0)
 
 
+def narrow_efficientnet_v2_s(classes):
+    """torchvision's has no factor of width; this is half of it, rounded to eights."""
+    from torchvision.models.efficientnet import EfficientNet, FusedMBConvConfig, MBConvConfig
+    stages = [(FusedMBConvConfig, 1, 1, 16, 2), (FusedMBConvConfig, 4, 2, 24, 4),
+              (FusedMBConvConfig, 4, 2, 32, 4), (MBConvConfig, 4, 2, 64, 6),
+              (MBConvConfig, 6, 1, 80, 9), (MBConvConfig, 6, 2, 128, 15)]
+    settings, width = [], 16
+    for config, expand, stride, channels, blocks in stages:
+        settings.append(config(expand, 3, stride, width, channels, blocks))
+        width = channels
+    return EfficientNet(settings, dropout=0.0, stochastic_depth_prob=0.0, num_classes=classes,
+                        last_channel=640,
+                        norm_layer=lambda channels: nn.BatchNorm2d(channels, eps=1e-3))
+
+
+def narrow_mobilenet_v2(classes):
+    """A quarter of torchvision's, its last convolution too, which torchvision's factor leaves."""
+    from torchvision.ops.misc import Conv2dNormActivation
+    model = torchvision.models.MobileNetV2(classes, width_mult=0.25, dropout=0.0)
+    model.features[18] = Conv2dNormActivation(80, 320, 1, activation_layer=nn.ReLU6)
+    model.classifier[1] = nn.Linear(320, classes)
+    return model
+
+
+def narrow_resnet50d(classes):
+    from timm.models.resnet import Bottleneck, ResNet
+    return ResNet(Bottleneck, [3, 4, 6, 3], num_classes=classes, stem_width=8, stem_type="deep",
+                  avg_down=True, channels=(16, 32, 64, 128))
+
+
+def undropped(name, **arguments):
+    return lambda classes: getattr(torchvision.models, name)(num_classes=classes, **arguments)
+
+
 def timm_model(name):
     import timm
     return lambda classes: timm.create_model(name, num_classes=classes)
@@ -355,6 +389,20 @@ FILES = {
     "efficientnet_b0_97": (vision("efficientnet_b0"), 1, 97, 20, False, False),
     "tf_efficientnet_b0_97": (lambda classes: timm_model("tf_efficientnet_b0")(classes), 1, 97, 20,
                               False, False),
+    "efficientnet_v2_s_narrow": (narrow_efficientnet_v2_s, 8, 64, 10, True, False),
+    "mobilenet_v2_narrow": (narrow_mobilenet_v2, 8, 96, 10, True, False),
+    "mobilenet_v3_small_96": (undropped("mobilenet_v3_small", dropout=0.0), 8, 96, 10, True, False),
+    "regnet_y_400mf_64": (vision("regnet_y_400mf"), 8, 64, 10, True, False),
+    "seresnet50": (lambda classes: timm_model("seresnet50")(classes), 1, 224, 20, False, False),
+    "seresnet50_64": (lambda classes: timm_model("seresnet50")(classes), 8, 64, 10, True, False),
+    "resnet50d": (lambda classes: timm_model("resnet50d")(classes), 1, 224, 20, False, False),
+    "resnet50d_narrow": (narrow_resnet50d, 8, 72, 10, True, False),
+    **{f"efficientnet_v2_{s}": (vision(f"efficientnet_v2_{s}"), 1, size, 20, False, False)
+       for s, size in (("s", 384), ("m", 480))},
+    **{name: (vision(name), 1, 224, 20, False, False) for name in
+       ["mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small"]
+       + [f"regnet_{xy}_{size}" for xy in "xy"
+          for size in ("400mf", "800mf", "1_6gf", "3_2gf", "8gf")]},
     **{name: (vision(name), 1, 224, 20, False, False) for name in
        ("resnet34", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d",
         "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2", "convnext_tiny",
@@ -372,7 +420,9 @@ def main():
     torch.use_deterministic_algorithms(True)
     for name in names:
         global GAMMA
-        GAMMA = 0.5 if name[-2:] in ("b2", "b3", "b4", "b5", "b6", "b7") else 1.0
+        deep = ("b2", "b3", "b4", "b5", "b6", "b7", "v2_s", "v2_m",
+                "seresnet50", "y_400mf", "y_800mf", "y_1_6gf", "y_3_2gf", "y_8gf")
+        GAMMA = 0.5 if name.endswith(deep) else 1.0
         network, batch, size, classes, train, steps = FILES[name]
         write(folder, name, network(classes), batch, size, classes, train, steps)
 

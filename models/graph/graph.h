@@ -32,6 +32,7 @@ typedef enum InitKind {
     INIT_INVERSE /*1/fan*/,
     INIT_HE_FAN_OUT /*normal, sqrt(2/fan), fan = K R S*/,
     INIT_UNIFORM_FAN /*U(+-1/sqrt(fan)); with fan_in as torch.nn.Linear*/,
+    INIT_NORMAL /*normal, 1/fan: MobileNet's and RegNet's last layers have 100*/,
     /* INIT_UNIFORM_FAN, then filter k < C of a convolution becomes channel k itself */
     INIT_IDENTITY,
     /* made of the training images when a run begins (models/whiten.h); until then

@@ -64,6 +64,28 @@ TEST(parameter_totals)
         { "tf_efficientnet_b5", 3, 456, 1000, 30389784, 10266384752 },
         { "tf_efficientnet_b6", 3, 528, 1000, 43040704, 19067593536 },
         { "tf_efficientnet_b7", 3, 600, 1000, 66347960, 37745884192 },
+        { "efficientnet_v2_s", 3, 384, 1000, 21458488, 8365617152 },
+        { "efficientnet_v2_m", 3, 480, 1000, 54139356, 24582460384 },
+        { "efficientnet_v2_l", 3, 480, 1000, 118515272, 56079699008 },
+        { "mobilenet_v2", 3, 224, 1000, 3504872, 300774272 },
+        { "mobilenet_v3_large", 3, 224, 1000, 5483032, 216589760 },
+        { "mobilenet_v3_small", 3, 224, 1000, 2542856, 56510400 },
+        { "regnet_x_400mf", 3, 224, 1000, 5495976, 413812608 },
+        { "regnet_x_800mf", 3, 224, 1000, 7259656, 799699712 },
+        { "regnet_x_1_6gf", 3, 224, 1000, 9190136, 1602849792 },
+        { "regnet_x_3_2gf", 3, 224, 1000, 15296552, 3176621952 },
+        { "regnet_x_8gf", 3, 224, 1000, 39572648, 7995132416 },
+        { "regnet_x_16gf", 3, 224, 1000, 54278536, 15940755456 },
+        { "regnet_x_32gf", 3, 224, 1000, 107811560, 31735929792 },
+        { "regnet_y_400mf", 3, 224, 1000, 4344144, 401842848 },
+        { "regnet_y_800mf", 3, 224, 1000, 6432512, 833856256 },
+        { "regnet_y_1_6gf", 3, 224, 1000, 11202430, 1612076160 },
+        { "regnet_y_3_2gf", 3, 224, 1000, 19436338, 3176482752 },
+        { "regnet_y_8gf", 3, 224, 1000, 39381472, 8473070592 },
+        { "regnet_y_16gf", 3, 224, 1000, 83590140, 15911510272 },
+        { "regnet_y_32gf", 3, 224, 1000, 145046770, 32279552832 },
+        { "seresnet50", 3, 224, 1000, 28088024, 4091699200 },
+        { "resnet50d", 3, 224, 1000, 25576264, 4328824832 },
         { "resnet20", 3, 32, 10, 269722, 0 },
         { "resnet32", 3, 32, 10, 464154, 0 },
         { "resnet44", 3, 32, 10, 658586, 0 },
@@ -469,6 +491,9 @@ TEST(networks_know_what_was_published)
     check_weights("efficientnet_b1", "IMAGENET1K_V1", 78.642, 240, 256, MODEL_BICUBIC);
     check_weights("efficientnet_b1", "IMAGENET1K_V2", 79.838, 240, 255, MODEL_BILINEAR);
     check_weights("tf_efficientnet_b2", "aa_in1k", 80.074, 260, 292, MODEL_BICUBIC);
+    check_weights("regnet_y_16gf", "IMAGENET1K_SWAG_E2E_V1", 86.012, 384, 384, MODEL_BICUBIC);
+    check_weights("seresnet50", "ra2_in1k", 81.288, 288, 303, MODEL_BICUBIC);
+    check_weights("resnet50d", "ra2_in1k", 81.354, 288, 303, MODEL_BICUBIC);
 }
 
 TEST(published_weights_are_plausible)

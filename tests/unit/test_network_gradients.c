@@ -143,7 +143,8 @@ static ModelOptions convnext_options(void)
 }
 
 /* Slack: statistics of the batch pass rounding on to every image (ResNet-20); depthwise
- * convolutions, squeeze and excitation, SiLU (EfficientNet, of which nothing is dropped). */
+ * convolutions, squeeze and excitation, SiLU or hard swish (EfficientNet and MobileNet, of which
+ * nothing is dropped). */
 static const struct {
     const char *model;
     ModelOptions (*options)(void);
@@ -151,7 +152,8 @@ static const struct {
 } networks[] = { { "resnet18", resnet18_options, 1 },
                  { "resnet20", resnet20_options, 3 },
                  { "efficientnet_b0", efficientnet_options, 1.5 },
-                 { "convnext_tiny", convnext_options, 1 } };
+                 { "convnext_tiny", convnext_options, 1 },
+                 { "mobilenet_v3_small", efficientnet_options, 1.5 } };
 
 static void check_rows(int network, const Row *rows, size_t count)
 {
@@ -174,3 +176,4 @@ GRADIENTS(resnet18, 0)
 GRADIENTS(resnet20, 1)
 GRADIENTS(efficientnet_b0, 2)
 GRADIENTS(convnext_tiny, 3)
+GRADIENTS(mobilenet_v3_small, 4)

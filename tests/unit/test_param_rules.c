@@ -210,6 +210,30 @@ TEST(layers_decay_as_timm_groups_them)
     }
 }
 
+/* Stem, stages or blocks, last layer. */
+TEST(layers_decay_by_the_stages_that_names_have)
+{
+    static const char *const sets[] = { "optimizer.layer_decay=0.5" };
+    static const struct {
+        const char *model, *first, *last;
+        int parts;
+    } rows[] = { { "regnet_y_400mf", "stem.0.weight", "fc.weight", 6 },
+                 { "mobilenet_v2", "features.0.0.weight", "classifier.1.weight", 19 },
+                 { "mobilenet_v3_small", "features.0.0.weight", "classifier.3.weight", 13 },
+                 { "efficientnet_v2_s", "features.0.0.weight", "classifier.1.weight", 8 },
+                 { "resnet50d", "conv1.0.weight", "fc.weight", 6 } };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        Network n;
+        ParamRule *rules = NULL;
+        REQUIRE_OK(open_network(&n, rows[k].model, NULL));
+        REQUIRE_OK(make_rules(&n, sets, 1, &rules));
+        CHECK_NEAR(rule_of(&n, rules, rows[k].first)->lr, pow(0.5, rows[k].parts - 1), 0);
+        CHECK_NEAR(rule_of(&n, rules, rows[k].last)->lr, 1, 0);
+        mem_free(rules);
+        network_close(&n);
+    }
+}
+
 TEST(rules_that_cannot_be_name_the_key)
 {
     static const struct {

@@ -64,7 +64,7 @@ const ConfigKey config_keys[] = {
      "identity"},
     {DOUBLE(model, stochastic_depth, "-1", -1, 1), KEY_MATH | KEY_OPEN_MAX,
      "Share of images for which training drops the last residual block (less for earlier ones); "
-     "-1 is the network's own: 0.2 of EfficientNets, 0.1 to 0.5 of ConvNeXts, none of ResNets"},
+     "-1 is the network's own: 0.2 of EfficientNets, 0.1 to 0.5 of ConvNeXts, none of others"},
     {DOUBLE(model, dropout, "-1", -1, 1), KEY_MATH | KEY_OPEN_MAX,
      "Share of the features that training drops before the last layer; -1 is the network's own: "
      "of ResNets none"},

@@ -26,12 +26,17 @@ static bool same_layer(const char *a, const char *b)
 }
 
 /* Number of the stage that a parameter is of, by the names of the networks that have any. Stem and
- * head of torchvision's EfficientNet are "features" too. */
+ * head of torchvision's EfficientNet and MobileNets are "features" too, of the latter each block.
+ * */
 static long stage_of(const char *name)
 {
     static const struct {
         const char *begin, *within;
-    } words[] = { { "layer", "" }, { "blocks.", "" }, { "features.", ".block." } };
+    } words[] = { { "layer", "" },
+                  { "blocks.", "" },
+                  { "features.", ".block." },
+                  { "features.", ".conv." },
+                  { "trunk_output.block", "" } };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const size_t length = strlen(words[i].begin);
         if (!str_starts_with(name, words[i].begin) || !isdigit((unsigned char)name[length]) ||
