@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""How far does training in bf16 stray from fp32, here and in PyTorch? ResNet-18 from the same
+"""How far does training in bf16 stray from fp32, here and in PyTorch? A network from the same
 weights on the same images, all of them in every step and none augmented, so that a step is the same
-whatever their order; SGD with momentum. Prints the loss of every step in fp32 and bf16 by both, and
-ends with 1 unless convoy's bf16 stays as near to its fp32 as PyTorch's autocast does to its own:
-by the mean and by the largest relative difference of losses, with a half of slack.
+whatever their order, and nothing dropped; SGD with momentum. Prints the loss of every step in fp32
+and bf16 by both, and ends with 1 unless convoy's bf16 stays as near to its fp32 as PyTorch's
+autocast does to its own: by the mean and by the largest relative difference of losses, with a half
+of slack.
 
 Needs torch, torchvision and safetensors (pip); no part of build or tests. On a CPU without AVX-512
 device.emulate is taken.
 
     python3 scripts/compare_bf16.py FOLDER [--convoy ./convoy] [--steps 50] [--images 64]
+        [--model resnet18] [--only-fp32]
 
 FOLDER has a folder of JPEG files for each class; of the first eight the first few are taken, scaled
 to 64 pixels.
@@ -45,10 +47,13 @@ def make_images(folder, count, out):
     return x, torch.tensor(labels)
 
 
-def train_torch(weights, x, y, steps, bf16):
-    model = torchvision.models.resnet18(num_classes=CLASSES)
+def train_torch(name, weights, x, y, steps, bf16):
+    model = torchvision.models.get_model(name, num_classes=CLASSES)
     model.load_state_dict(weights)
     model.train()
+    for module in model.modules():
+        if isinstance(module, (nn.Dropout, torchvision.ops.StochasticDepth)):
+            module.p = 0.0
     optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=MOMENTUM)
     losses = []
     for _ in range(steps):
@@ -61,11 +66,12 @@ def train_torch(weights, x, y, steps, bf16):
     return losses
 
 
-def train_convoy(binary, scratch, images, steps, precision):
+def train_convoy(binary, name, scratch, images, steps, precision):
     run = os.path.join(scratch, precision)
     empty = os.path.join(scratch, "empty.yaml")
     open(empty, "w").close()
-    keys = {"model.name": "resnet18", "model.init": os.path.join(scratch, "weights.safetensors"),
+    keys = {"model.name": name, "model.init": os.path.join(scratch, "weights.safetensors"),
+            "model.dropout": 0, "model.stochastic_depth": 0,
             "data.train": os.path.join(scratch, "images"), "data.augment": "none",
             "data.image_size": SIZE, "data.eval_resize": SIZE,
             "data.mean": ",".join(map(str, MEAN)),
@@ -96,16 +102,31 @@ def main():
     parser.add_argument("--convoy", default="./convoy")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--images", type=int, default=64)
+    parser.add_argument("--model", default="resnet18", help="one of torchvision's")
+    parser.add_argument("--only-fp32", action="store_true",
+                        help="losses in fp32 alone, beside PyTorch's own spread")
     args = parser.parse_args()
     torch.manual_seed(1)
-    weights = torchvision.models.resnet18(num_classes=CLASSES).state_dict()
+    weights = torchvision.models.get_model(args.model, num_classes=CLASSES).state_dict()
+    precisions = ("fp32",) if args.only_fp32 else ("fp32", "bf16")
     with tempfile.TemporaryDirectory() as scratch:
         x, y = make_images(args.folder, args.images, os.path.join(scratch, "images"))
         save_file(weights, os.path.join(scratch, "weights.safetensors"))
-        ours = [train_convoy(args.convoy, scratch, len(y), args.steps, p) for p in ("fp32", "bf16")]
-    theirs = [train_torch(weights, x, y, args.steps, bf16) for bf16 in (False, True)]
+        ours = [train_convoy(args.convoy, args.model, scratch, len(y), args.steps, precision)
+                for precision in precisions]
+    theirs = [train_torch(args.model, weights, x, y, args.steps, precision == "bf16")
+              for precision in precisions]
     if abs(ours[0][0] - theirs[0][0]) > 1e-4 * theirs[0][0]:
         sys.exit(f"not the same start: {ours[0][0]} and {theirs[0][0]} in fp32")
+    apart = strays(theirs[0], ours[0])
+    print(f"convoy's fp32 from PyTorch's: mean {apart[0]:.1e}, largest {apart[1]:.1e}")
+    if args.only_fp32:
+        again = train_torch(args.model, weights, x.flip(0), y.flip(0), args.steps, False)
+        apart = strays(theirs[0], again)
+        print(f"PyTorch's with the images in reverse: mean {apart[0]:.1e}, largest {apart[1]:.1e}")
+        print("step  convoy   PyTorch", *(f"\n{i:4d}  {row[0]:.5f}  {row[1]:.5f}" for i, row in
+                                          enumerate(zip(ours[0], theirs[0], strict=True))))
+        return
     print(f"{'step':>4}  {'convoy fp32':>12} {'bf16':>9}  {'PyTorch fp32':>12} {'bf16':>9}")
     for i, row in enumerate(zip(*ours, *theirs, strict=True)):
         print(f"{i:4d}  {row[0]:12.5f} {row[1]:9.5f}  {row[2]:12.5f} {row[3]:9.5f}")
