@@ -14,6 +14,7 @@
 #define CONVOY_KERNELS_OP_H
 #include "base/status.h"
 #include "kernels/op_act.h"
+#include "kernels/op_attention.h"
 #include "kernels/op_conv.h"
 #include "kernels/op_input.h"
 #include "kernels/op_layer.h"

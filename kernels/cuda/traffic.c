@@ -99,6 +99,14 @@ static void layernorm_bwd(const OpInstance *op, OpTraffic *t)
     t->out[LAYERNORM_BWD_OUT_DGAMMA].reads = t->out[LAYERNORM_BWD_OUT_DBETA].reads = op->accumulate;
 }
 
+/* By blocks of queries, then by blocks of keys, which find the inner products of dy and y. */
+static void attention_bwd(const OpInstance *op, OpTraffic *t)
+{
+    through_workspace(op, t);
+    t->in[ATTENTION_BWD_IN_DY].reads = t->in[ATTENTION_BWD_IN_QKV].reads =
+        t->in[ATTENTION_BWD_IN_LSE].reads = 2;
+}
+
 /* Pixels that are left out, and their rows, are not touched. */
 static void subsample(const OpInstance *op, OpTraffic *t)
 {
@@ -127,7 +135,8 @@ static Traffic *const table[OP_COUNT] = { [OP_CONV2D] = conv2d,
                                           [OP_GATE_BWD] = gate_bwd,
                                           [OP_SOFTMAX_XENT] = through_workspace,
                                           [OP_DROP] = through_workspace,
-                                          [OP_LAYERNORM_BWD] = layernorm_bwd };
+                                          [OP_LAYERNORM_BWD] = layernorm_bwd,
+                                          [OP_ATTENTION_BWD] = attention_bwd };
 
 void cuda_traffic_of_op(const OpInstance *op, OpTraffic *t)
 {

@@ -269,6 +269,20 @@ static void grad_drop(Walk *w, const GraphNode *n, TensorId dy)
     deliver(w, n->in[DROP_IN_RESIDUAL], dy);
 }
 
+static void grad_attention(Walk *w, const GraphNode *n, TensorId dy)
+{
+    const TensorId qkv = n->in[ATTENTION_IN_QKV];
+    const TensorId in[OP_MAX_INPUTS] = {
+        [ATTENTION_BWD_IN_DY] = dy,
+        [ATTENTION_BWD_IN_QKV] = qkv,
+        [ATTENTION_BWD_IN_Y] = n->out[ATTENTION_OUT_Y],
+        [ATTENTION_BWD_IN_LSE] = n->out[ATTENTION_OUT_LSE],
+        [ATTENTION_BWD_IN_SCALARS] = n->in[ATTENTION_IN_SCALARS],
+    };
+    deliver(w, qkv,
+            emit(w, n, OP_ATTENTION_BWD, "bwd", in, NULL, NULL).out[ATTENTION_BWD_OUT_DQKV]);
+}
+
 /* The seed: the forward node has already computed the gradient of the logits. */
 static void grad_softmax_xent(Walk *w, const GraphNode *n, TensorId dy)
 {
@@ -290,6 +304,7 @@ static const GradRule rules[OP_COUNT] = {
     [OP_GATE] = grad_gate,
     [OP_DROP] = grad_drop,
     [OP_LAYERNORM] = grad_layernorm,
+    [OP_ATTENTION] = grad_attention,
 };
 
 static void mark_needs(Walk *w, int tensors, int nodes)

@@ -68,6 +68,7 @@ typedef union Attr {
     LerpAttr lerp;
     DropAttr drop;
     LayerNormAttr layernorm;
+    AttentionAttr attention;
 } Attr;
 
 /* What the parameters of a case mean. Not copied around: update's attribute points into it. */

@@ -14,11 +14,11 @@
  *              (tolerance_norm.c), so that a large mean loosens only what it must: computing the
  *              variance as E[x^2] - E[x]^2 in float32 fails the fixed cases with offset=100.
  *              Forward has twice the c: its two sums feed every result.
- * BOUND_MAX    softmax: an exponent's rounding scales with the logits' range, which the inputs keep
- *              below about 20; and parameters and first moments after an update, which are a few
- *              operations on values of one size. Layer norm has its c for the fixed case whose
- *              mean is a hundred deviations, where E[x^2] - E[x]^2 would be off by hundreds of
- *              times as much.
+ * BOUND_MAX    softmax, attention: an exponent's rounding scales with the logits' range, which the
+ *              inputs keep below about 20; and parameters and first moments after an update, which
+ *              are a few operations on values of one size. Layer norm has its c for the fixed case
+ *              whose mean is a hundred deviations, where E[x^2] - E[x]^2 would be off by hundreds
+ *              of times as much.
  * BOUND_TYPE   and BOUND_TYPE_MAX: fused convolutions, which round what they convolve, or the
  *              gradient that they pass on, to the type of their tensors. S is the op on absolute
  *              values; where a ReLU's mask depends on signs there is no such thing, and the largest
@@ -123,6 +123,9 @@ static const ToleranceRow rows[] = {
     { OP_LAYERNORM_BWD, OUT, LAYERNORM_BWD_OUT_DX, BOUND_MAX, 192 },
     { OP_LAYERNORM_BWD, OUT, LAYERNORM_BWD_OUT_DGAMMA, BOUND_MAX, 192 },
     { OP_LAYERNORM_BWD, OUT, LAYERNORM_BWD_OUT_DBETA, BOUND_MAX, 96 },
+    { OP_ATTENTION, OUT, ATTENTION_OUT_Y, BOUND_MAX, 32 },
+    { OP_ATTENTION, OUT, ATTENTION_OUT_LSE, BOUND_MAX, 32 },
+    { OP_ATTENTION_BWD, OUT, ATTENTION_BWD_OUT_DQKV, BOUND_MAX, 32 },
 };
 
 const ToleranceRow *tolerance_row(OpKind kind, bool input, int slot)

@@ -42,6 +42,8 @@ static const double best_bytes = 4.3 / 4.8, best_flops = 790 / 989.4;
 /* Of that our own kernels, which wait for memory; products by a library where they do, and where
  * they compute. */
 static const double own_bytes = 0.88, product_bytes = 0.80;
+/* Of fp32's FLOP/s, in any precision: attention's tiles lie in shared memory. */
+static const double attention_flops = 0.3;
 #define FORWARD 0.52
 #define DATA    0.59
 #define WEIGHTS 0.46
@@ -102,6 +104,10 @@ static void add_work(Budget *b, OpKind kind, bool product, double bytes, double 
         r.least_ms = fmax(by_bytes, by_flops);
         r.expected_ms = fmax(by_bytes / product_bytes, by_flops / product_flops[kind]);
     }
+    if (kind == OP_ATTENTION || kind == OP_ATTENTION_BWD)
+        r.expected_ms =
+            fmax(r.expected_ms,
+                 ms * flops / (b->gpu->flops[PRECISION_FP32] * best_flops * attention_flops));
     add(&b->kinds[kind], &r);
     add(&b->sum, &r);
 }

@@ -11,6 +11,7 @@
 #include "base/version.h"
 #include "base/wire.h"
 #include "kernels/blur.h"
+#include "kernels/ops/attention.h"
 #include "trainer/files/onnx_model.h"
 #include <stdio.h>
 #include <string.h>
@@ -438,6 +439,46 @@ static void export_layernorm(Exporter *e, const GraphNode *n, const Names *names
     if (images) add_transpose(e, norm, second, names->out);
 }
 
+static void add_swap(Exporter *e, const char *x, const char *output)
+{
+    static const int64_t order[] = { 0, 1, 2, 4, 3 };
+    StrBuf attributes = { 0 };
+    add_ints(&attributes, "perm", order, 5);
+    add_node(e, "Transpose", (const char *const[NODE_INPUTS]){ x }, output, &attributes);
+}
+
+/* Of [N,3,heads,d,L], each part [N,1,heads,d,L]: scores are q^T k, y is v softmax(scores)^T. */
+static void export_attention(Exporter *e, const GraphNode *n, const Names *names)
+{
+    const int64_t *qkv = desc_of(e, n->in[ATTENTION_IN_QKV])->dims;
+    const AttentionSizes z = attention_sizes(n->attr, desc_of(e, n->in[ATTENTION_IN_QKV]));
+    const int64_t split[] = { 0, 3, z.heads, z.width, z.length },
+                  join[] = { 0, z.heads * z.width, qkv[2], qkv[3] };
+    enum { HEADS, Q, K, V, Q_ROWS, PRODUCT, SCORES, P, P_COLUMNS, Y, EXTRAS };
+    char shape[2][NAME_BYTES], x[EXTRAS][NAME_BYTES];
+    StrBuf axis = { 0 };
+    add_constant(e, split, 5, shape[0]);
+    add_constant(e, join, 4, shape[1]);
+    for (int i = 0; i < EXTRAS; i++) name_extra(e, x[i]);
+    add_pair(e, "Reshape", names->in[ATTENTION_IN_QKV], shape[0], x[HEADS]);
+    for (int64_t part = 0; part < 3; part++) {
+        char index[NAME_BYTES];
+        StrBuf second = { 0 };
+        add_constant(e, &part, 1, index);
+        add_int(&second, "axis", 1);
+        add_node(e, "Gather", (const char *const[NODE_INPUTS]){ x[HEADS], index }, x[Q + part],
+                 &second);
+    }
+    add_swap(e, x[Q], x[Q_ROWS]);
+    add_pair(e, "MatMul", x[Q_ROWS], x[K], x[PRODUCT]);
+    add_with(e, "Mul", x[PRODUCT], z.scale, x[SCORES]);
+    add_int(&axis, "axis", -1);
+    add_node(e, "Softmax", (const char *const[NODE_INPUTS]){ x[SCORES] }, x[P], &axis);
+    add_swap(e, x[P], x[P_COLUMNS]);
+    add_pair(e, "MatMul", x[V], x[P_COLUMNS], x[Y]);
+    add_pair(e, "Reshape", x[Y], shape[1], names->out);
+}
+
 static void export_scale(Exporter *e, const GraphNode *n, const Names *names)
 {
     const ScaleAttr *a = n->attr;
@@ -465,6 +506,7 @@ static const ExportOp exports[OP_COUNT] = {
     [OP_GATE] = export_gate,
     [OP_SCALE] = export_scale,
     [OP_LAYERNORM] = export_layernorm,
+    [OP_ATTENTION] = export_attention,
     [OP_SOFTMAX_XENT] = export_nothing,
 };
 

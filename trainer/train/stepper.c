@@ -255,8 +255,11 @@ static Status fill(Stepper *s)
     size_t sum_bytes = session_allreduce_bytes(session, executor_slab_bytes(x, SLAB_GRAD));
     if (sum_bytes > 0) TRY(alloc_sums(s, sum_bytes));
     const Graph *g = program_graph(last);
-    for (int i = 0; i < graph_node_count(g); i++)
-        s->drops = s->drops || graph_node(g, i)->kind == OP_DROP;
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        s->drops = s->drops || n->kind == OP_DROP ||
+                   (n->kind == OP_ATTENTION && n->in[ATTENTION_IN_SCALARS] != TENSOR_NONE);
+    }
     TRY(plan_steps(s, cap, first));
     return create_reducer(s);
 }

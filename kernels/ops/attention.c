@@ -1,0 +1,103 @@
+/* attention.c - multi-head attention and its gradient: shapes and work. */
+#include "kernels/ops/attention.h"
+#include "kernels/ops/infer.h"
+#include <stdio.h>
+
+#define MAX_DRAWS (INT64_C(1) << 34) /* four to a counter of 32 bits */
+
+static Status check_drop(const OpSlots *s, const AttentionSizes *z, int scalars)
+{
+    const DropAttr *d = &((const AttentionAttr *)s->attr)->drop;
+    if (!(d->rate >= 0 && d->rate < 1) || d->layer >> 24 || d->per_image)
+        return fail(ERR_INTERNAL, "%s: dropout of %g, layer %u, is impossible", op_name(s->kind),
+                    (double)d->rate, d->layer);
+    if (d->rate == 0) return OK;
+    if (z->heads * z->length * (z->length + 3) > MAX_DRAWS)
+        return fail(ERR_USAGE, "%s: %lld positions are too many for dropout", op_name(s->kind),
+                    (long long)z->length);
+    return infer_need_dims(s, scalars, 1, (const int64_t[]){ SCALAR_COUNT });
+}
+
+/* Checks what both directions have; gives the shapes of y and lse. */
+static Status check(const OpSlots *s, int qkv, int scalars, TensorDesc *y, TensorDesc *lse)
+{
+    const AttentionAttr *a = s->attr;
+    TRY(infer_need(s, qkv, DTYPE_F32, 4));
+    const TensorDesc *x = s->in[qkv];
+    const int64_t *d = x->dims;
+    if (a->heads < 1) return fail(ERR_INTERNAL, "%s: %d heads", op_name(s->kind), a->heads);
+    const AttentionSizes z = attention_sizes(a, x);
+    if (z.width < 1 || d[1] != 3 * a->heads * z.width || z.width % 8 != 0 ||
+        z.width > ATTENTION_MAX_WIDTH)
+        return fail(ERR_INTERNAL,
+                    "%s: %lld channels of %d heads: a head needs queries, keys and values of a "
+                    "multiple of 8 up to %d channels",
+                    op_name(s->kind), (long long)d[1], a->heads, ATTENTION_MAX_WIDTH);
+    TRY(check_drop(s, &z, scalars));
+    *y = tensor_desc(DTYPE_F32, 4, (const int64_t[]){ d[0], d[1] / 3, d[2], d[3] });
+    *lse = tensor_desc(DTYPE_F32, 3, (const int64_t[]){ z.n, z.heads, z.length });
+    return OK;
+}
+
+static Status infer_forward(const OpSlots *s)
+{
+    TensorDesc y, lse;
+    TRY(check(s, ATTENTION_IN_QKV, ATTENTION_IN_SCALARS, &y, &lse));
+    TRY(infer_output_like(s, ATTENTION_OUT_Y, &y));
+    return infer_output_like(s, ATTENTION_OUT_LSE, &lse);
+}
+
+static Status infer_backward(const OpSlots *s)
+{
+    TensorDesc y, lse;
+    TRY(check(s, ATTENTION_BWD_IN_QKV, ATTENTION_BWD_IN_SCALARS, &y, &lse));
+    TRY(infer_need_like(s, ATTENTION_BWD_IN_DY, &y));
+    TRY(infer_need_like(s, ATTENTION_BWD_IN_Y, &y));
+    TRY(infer_need_like(s, ATTENTION_BWD_IN_LSE, &lse));
+    return infer_output_like(s, ATTENTION_BWD_OUT_DQKV, s->in[ATTENTION_BWD_IN_QKV]);
+}
+
+/* Of one product: of a matrix [L,d] with one [d,L], or of [L,L] with [L,d]. */
+static double product(const void *attr, const TensorDesc *qkv)
+{
+    const AttentionSizes z = attention_sizes(attr, qkv);
+    return 2.0 * (double)(z.n * z.heads * z.length) * (double)(z.length * z.width);
+}
+
+static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    (void)out;
+    return 2 * product(attr, in[ATTENTION_IN_QKV]);
+}
+
+/* The scores again, and four gradients. */
+static double flops_backward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
+{
+    (void)out;
+    return 5 * product(attr, in[ATTENTION_BWD_IN_QKV]);
+}
+
+static void print(const void *attr, char *out, size_t bytes)
+{
+    const AttentionAttr *a = attr;
+    int n = snprintf(out, bytes, "%d heads", a->heads);
+    if (a->drop.rate > 0) snprintf(out + n, bytes - (size_t)n, ", drops %g", (double)a->drop.rate);
+}
+
+const OpDef op_row_attention = {
+    .attr_bytes = sizeof(AttentionAttr),
+    .in_names = { "qkv", "scalars?" },
+    .out_names = { "y", "lse?" },
+    .infer = infer_forward,
+    .flops = flops_forward,
+    .print = print,
+};
+
+const OpDef op_row_attention_bwd = {
+    .attr_bytes = sizeof(AttentionAttr),
+    .in_names = { "dy", "qkv", "y", "lse", "scalars?" },
+    .out_names = { "dqkv" },
+    .infer = infer_backward,
+    .flops = flops_backward,
+    .print = print,
+};
