@@ -28,4 +28,12 @@ typedef struct AttentionAttr {
     int heads;
     DropAttr drop;
 } AttentionAttr;
+
+/* OP_TOKENS: a sequence of the pixels of x [N,C,H,W], behind the class token [1,1,C] where there is
+ * one, each with its position [1,L,C] added: y [N,C,L,1].
+ * OP_TOKENS_BWD: the gradients of all three. */
+enum { TOKENS_IN_X, TOKENS_IN_POSITIONS, TOKENS_IN_CLASS /*optional*/ };
+enum { TOKENS_OUT_Y };
+enum { TOKENS_BWD_IN_DY };
+enum { TOKENS_BWD_OUT_DX, TOKENS_BWD_OUT_DPOSITIONS, TOKENS_BWD_OUT_DCLASS /*optional*/ };
 #endif

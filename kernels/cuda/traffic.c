@@ -107,6 +107,12 @@ static void attention_bwd(const OpInstance *op, OpTraffic *t)
         t->in[ATTENTION_BWD_IN_LSE].reads = 2;
 }
 
+/* Sums that are added to what is there. */
+static void tokens_bwd(const OpInstance *op, OpTraffic *t)
+{
+    t->out[TOKENS_BWD_OUT_DPOSITIONS].reads = t->out[TOKENS_BWD_OUT_DCLASS].reads = op->accumulate;
+}
+
 /* Pixels that are left out, and their rows, are not touched. */
 static void subsample(const OpInstance *op, OpTraffic *t)
 {
@@ -136,7 +142,9 @@ static Traffic *const table[OP_COUNT] = { [OP_CONV2D] = conv2d,
                                           [OP_SOFTMAX_XENT] = through_workspace,
                                           [OP_DROP] = through_workspace,
                                           [OP_LAYERNORM_BWD] = layernorm_bwd,
-                                          [OP_ATTENTION_BWD] = attention_bwd };
+                                          [OP_ATTENTION_BWD] = attention_bwd,
+                                          [OP_ATTENTION_BWD] = attention_bwd,
+                                          [OP_TOKENS_BWD] = tokens_bwd };
 
 void cuda_traffic_of_op(const OpInstance *op, OpTraffic *t)
 {

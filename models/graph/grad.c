@@ -283,6 +283,20 @@ static void grad_attention(Walk *w, const GraphNode *n, TensorId dy)
             emit(w, n, OP_ATTENTION_BWD, "bwd", in, NULL, NULL).out[ATTENTION_BWD_OUT_DQKV]);
 }
 
+static void grad_tokens(Walk *w, const GraphNode *n, TensorId dy)
+{
+    const TensorId x = n->in[TOKENS_IN_X], positions = n->in[TOKENS_IN_POSITIONS],
+                   first = n->in[TOKENS_IN_CLASS];
+    const TensorId in[OP_MAX_INPUTS] = { [TOKENS_BWD_IN_DY] = dy };
+    const bool wanted[OP_MAX_OUTPUTS] = { true, true, first != TENSOR_NONE };
+    const TensorDesc preset[OP_MAX_OUTPUTS] = { desc_of(w, x), desc_of(w, positions),
+                                                desc_of(w, first) };
+    const GraphNode b = emit(w, n, OP_TOKENS_BWD, "bwd", in, wanted, preset);
+    own(w, positions, b.out[TOKENS_BWD_OUT_DPOSITIONS]);
+    own(w, first, b.out[TOKENS_BWD_OUT_DCLASS]);
+    deliver(w, x, b.out[TOKENS_BWD_OUT_DX]);
+}
+
 /* The seed: the forward node has already computed the gradient of the logits. */
 static void grad_softmax_xent(Walk *w, const GraphNode *n, TensorId dy)
 {
@@ -305,6 +319,7 @@ static const GradRule rules[OP_COUNT] = {
     [OP_DROP] = grad_drop,
     [OP_LAYERNORM] = grad_layernorm,
     [OP_ATTENTION] = grad_attention,
+    [OP_TOKENS] = grad_tokens,
 };
 
 static void mark_needs(Walk *w, int tensors, int nodes)

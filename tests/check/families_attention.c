@@ -1,4 +1,5 @@
-/* families_attention.c - multi-head attention, forward and backward. */
+/* families_attention.c - multi-head attention and what makes a sequence of an image, forward and
+ * backward. */
 #include "kernels/ops/attention.h"
 #include "tests/check/families.h"
 
@@ -104,3 +105,58 @@ const Family family_attention = { OP_ATTENTION, FAMILY_NAN, 0.1,   12,  params,
 const Family family_attention_bwd = {
     OP_ATTENTION_BWD, FAMILY_NAN, 0.1, 12, params, fixed, draw, build, fill
 };
+
+/* ---- tokens: class: whether there is a class token ---- */
+enum { TN, TC, TH, TW, TCLASS };
+
+static const ParamDef tokens_params[] = { { "n", 1 }, { "c", 1 },     { "h", 1 },
+                                          { "w", 1 }, { "class", 1 }, { NULL, 0 } };
+static const char *const tokens_fixed[] = { "n=1 c=1 h=1 w=1",
+                                            "n=3 c=16 h=4 w=4",
+                                            "n=2 c=13 h=3 w=5 class=0",
+                                            "n=5 c=40 h=7 w=7",
+                                            "n=2 c=8 h=1 w=9",
+                                            "n=65 c=24 h=2 w=2",
+                                            NULL };
+
+static void draw_tokens(Rng *rng, int64_t *p)
+{
+    p[TN] = draw_between(rng, 1, 5);
+    p[TC] = draw_channels(rng);
+    p[TH] = draw_between(rng, 1, 9);
+    p[TW] = draw_between(rng, 1, 9);
+    p[TCLASS] = draw_between(rng, 0, 1);
+}
+
+static void build_tokens(const int64_t *p, Problem *out)
+{
+    const int64_t length = p[TH] * p[TW] + p[TCLASS];
+    const TensorDesc x = desc_f32(p[TN], p[TC], p[TH], p[TW]),
+                     y = desc_f32(p[TN], p[TC], length, 1),
+                     positions = desc_f32(1, length, p[TC], 0),
+                     first = p[TCLASS] ? desc_f32(1, 1, p[TC], 0) : desc_f32(0, 0, 0, 0);
+    out->exact = true;
+    out->wanted[0] = true;
+    out->terms = out->kind == OP_TOKENS ? 1 : p[TN];
+    if (out->kind == OP_TOKENS) {
+        out->in[TOKENS_IN_X] = x;
+        out->in[TOKENS_IN_POSITIONS] = positions;
+        out->in[TOKENS_IN_CLASS] = first;
+        return;
+    }
+    out->in[TOKENS_BWD_IN_DY] = y;
+    out->out[TOKENS_BWD_OUT_DX] = x;
+    out->wanted[TOKENS_BWD_OUT_DPOSITIONS] = true;
+    out->wanted[TOKENS_BWD_OUT_DCLASS] = p[TCLASS] != 0;
+}
+
+const Family family_tokens = { OP_TOKENS,     FAMILY_EXACT | FAMILY_NAN,
+                               0.2,           10,
+                               tokens_params, tokens_fixed,
+                               draw_tokens,   build_tokens,
+                               NULL };
+const Family family_tokens_bwd = { OP_TOKENS_BWD, FAMILY_EXACT | FAMILY_NAN | FAMILY_ACCUMULATES,
+                                   0.2,           10,
+                                   tokens_params, tokens_fixed,
+                                   draw_tokens,   build_tokens,
+                                   NULL };

@@ -36,7 +36,7 @@ bool op_out_is_gradient(OpKind kind, int slot)
                slot == CONV_BWD_DATA_NORM_OUT_RESIDUAL_DGAMMA ||
                slot == CONV_BWD_DATA_NORM_OUT_RESIDUAL_DBETA;
     return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_CONV2D_BWD_WEIGHTS_NORM ||
-           kind == OP_LINEAR_BWD_WEIGHTS;
+           kind == OP_LINEAR_BWD_WEIGHTS || (kind == OP_TOKENS_BWD && slot != TOKENS_BWD_OUT_DX);
 }
 
 /* A layout may keep f32 in a type of half the size. */

@@ -479,6 +479,36 @@ static void export_attention(Exporter *e, const GraphNode *n, const Names *names
     add_pair(e, "Reshape", x[Y], shape[1], names->out);
 }
 
+/* Room in front of the pixels of each image and behind the class token, and one sum: no image of
+ * the batch, whose size is free, needs a copy of the token. */
+static void export_tokens(Exporter *e, const GraphNode *n, const Names *names)
+{
+    const int64_t *d = desc_of(e, n->out[TOKENS_OUT_Y])->dims;
+    const bool classed = n->in[TOKENS_IN_CLASS] != TENSOR_NONE;
+    const int64_t columns[] = { 0, d[1], -1, 1 }, order[] = { 0, 2, 1 },
+                  front[] = { 0, 0, classed, 0, 0, 0, 0, 0 },
+                  behind[] = { 0, 0, 0, 0, d[2] - 1, 0 };
+    enum { SHAPE, FRONT, BEHIND, PIXELS, SEQUENCE, FIRST, ROWS, SWAPPED, ADDED, EXTRAS };
+    const char *positions = names->in[TOKENS_IN_POSITIONS];
+    char x[EXTRAS][NAME_BYTES];
+    StrBuf swap = { 0 };
+    for (int i = PIXELS; i < EXTRAS; i++) name_extra(e, x[i]);
+    add_constant(e, columns, 4, x[SHAPE]);
+    add_constant(e, front, 8, x[FRONT]);
+    add_pair(e, "Reshape", names->in[TOKENS_IN_X], x[SHAPE], x[PIXELS]);
+    add_pair(e, "Pad", x[PIXELS], x[FRONT], x[SEQUENCE]);
+    if (classed) {
+        add_constant(e, behind, 6, x[BEHIND]);
+        add_pair(e, "Pad", names->in[TOKENS_IN_CLASS], x[BEHIND], x[FIRST]);
+        add_pair(e, "Add", positions, x[FIRST], x[ROWS]);
+        positions = x[ROWS];
+    }
+    add_ints(&swap, "perm", order, 3);
+    add_node(e, "Transpose", (const char *const[NODE_INPUTS]){ positions }, x[SWAPPED], &swap);
+    add_pair(e, "Reshape", x[SWAPPED], x[SHAPE], x[ADDED]);
+    add_pair(e, "Add", x[SEQUENCE], x[ADDED], names->out);
+}
+
 static void export_scale(Exporter *e, const GraphNode *n, const Names *names)
 {
     const ScaleAttr *a = n->attr;
@@ -507,6 +537,7 @@ static const ExportOp exports[OP_COUNT] = {
     [OP_SCALE] = export_scale,
     [OP_LAYERNORM] = export_layernorm,
     [OP_ATTENTION] = export_attention,
+    [OP_TOKENS] = export_tokens,
     [OP_SOFTMAX_XENT] = export_nothing,
 };
 
