@@ -64,6 +64,9 @@ Status model_init_tensor(const Graph *g, TensorId id, uint64_t seed, float *out)
     case INIT_NORMAL:
         fill_normal(out, count, 1 / (double)t->fan, rng);
         break;
+    case INIT_XAVIER:
+        fill_uniform(out, count, sqrt(6.0 / (double)t->fan), rng);
+        break;
     case INIT_UNIFORM_FAN:
     case INIT_IDENTITY:
     case INIT_WHITEN:

@@ -73,7 +73,7 @@ typedef struct ModelDef {
     int least_size;                          /* of the images it can take; 0: 1 */
     /* the network with the same tensors, in the same order, under other names; NULL: none */
     const char *twin;
-    ModelNames names; /* whose names these are, where there is a twin */
+    ModelNames names; /* whose names these are; torchvision's where timm has the same */
 } ModelDef;
 
 /* The network whose tensors are def's, in the same order, under these names; def itself where there

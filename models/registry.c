@@ -17,7 +17,8 @@ const char *const blurpool_names[BLURPOOL_COUNT + 1] = { [BLURPOOL_NONE] = "none
 static const ModelFamily *const families[] = { &resnet_family,       &resnet_cifar_family,
                                                &efficientnet_family, &mlp_family,
                                                &airbench_family,     &convnext_family,
-                                               &mobilenet_family,    &regnet_family };
+                                               &mobilenet_family,    &regnet_family,
+                                               &vit_family };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0], MODELS_MAX = 256 };
 
 int model_count(void)

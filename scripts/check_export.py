@@ -28,7 +28,8 @@ from safetensors.torch import load_file, save_file
 CLASSES = 10
 MODELS = (["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
            "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
-           "convnext_tiny", "convnext_small", "convnext_base", "convnext_large"]
+           "convnext_tiny", "convnext_small", "convnext_base", "convnext_large",
+           "vit_b_16", "vit_b_32", "vit_l_16", "deit_tiny_patch16_224", "deit_small_patch16_224"]
           + [f"{family}_b{i}" for family in ("efficientnet", "tf_efficientnet") for i in range(8)]
           + [f"efficientnet_v2_{s}" for s in "sml"]
           + ["mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small", "seresnet50", "resnet50d"]
@@ -106,9 +107,12 @@ def check(args, name, source, scratch):
     convoy(args.convoy, "export", checkpoint, graph)
     if source == "timm":
         model = timm.create_model(name, num_classes=CLASSES,
-                                  **({"bn_eps": 1e-3} if name in TORCHVISION_EPS else {}))
+                                  **({"bn_eps": 1e-3} if name in TORCHVISION_EPS else {}),
+                                  **({"img_size": args.size} if "patch" in name else {}))
     else:
-        model = torchvision.models.get_model(name, num_classes=CLASSES)
+        model = torchvision.models.get_model(
+            name, num_classes=CLASSES,
+            **({"image_size": args.size} if name.startswith("vit_") else {}))
     ours, state = bits(load_file(checkpoint)), load_file(exported)
     errors = published(args.convoy, name) if source == "torchvision" else []
     model.load_state_dict(state, strict=True)

@@ -188,6 +188,13 @@ def narrow_convnext(classes, width):
     return torchvision.models.ConvNeXt(stages, num_classes=classes)
 
 
+def narrow_vit(classes):
+    """ViT-B/16 of 64 pixels, its heads of 8 channels."""
+    return torchvision.models.VisionTransformer(
+        image_size=64, patch_size=16, num_layers=12, num_heads=12, hidden_dim=96, mlp_dim=384,
+        num_classes=classes)
+
+
 def blurred(model, max_pool):
     """FFCV's and Composer's blurs, in front of each convolution of at least 16 channels that has a
     stride; max_pool: Composer's of the max pool too. Hooks, so that names stay."""
@@ -252,6 +259,8 @@ def gradients(out, model, x, y):
         error = max(((g[name] - grads64[name]).norm() / grads64[name].norm()).item()
                     for _, g in runs)
         picks = PICKS if len(grads64) < 100 else PICKS_LARGE
+        if "in_proj" in name:  # of values large, of queries and keys small: few are a draw of luck
+            picks = PICKS
         line(out, f"grad.{name}", [error] + sample(grads64[name], stream_of(name) + 1, picks))
 
 
@@ -385,6 +394,9 @@ FILES = {
     "resnet50_64": (vision("resnet50"), 8, 64, 10, True, False),
     "convnext_tiny_narrow": (lambda classes: narrow_convnext(classes, 0.125), 8, 64, 10, True,
                              False),
+    "vit_b_16_narrow": (narrow_vit, 8, 64, 10, True, False),
+    **{name: (lambda classes, name=name: timm_model(name)(classes), 1, 224, 20, False, False)
+       for name in ("deit_tiny_patch16_224", "deit_small_patch16_224")},
     "efficientnet_b0_64": (quiet("efficientnet_b0"), 8, 64, 10, True, False),
     "efficientnet_b0_97": (vision("efficientnet_b0"), 1, 97, 20, False, False),
     "tf_efficientnet_b0_97": (lambda classes: timm_model("tf_efficientnet_b0")(classes), 1, 97, 20,
@@ -406,7 +418,7 @@ FILES = {
     **{name: (vision(name), 1, 224, 20, False, False) for name in
        ("resnet34", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d",
         "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2", "convnext_tiny",
-        "convnext_small", "convnext_base", "convnext_large")},
+        "convnext_small", "convnext_base", "convnext_large", "vit_b_16", "vit_b_32", "vit_l_16")},
     **{f"efficientnet_b{i}": (vision(f"efficientnet_b{i}"), 1, size, 20, False, False)
        for i, size in enumerate((224, 240, 288, 300, 380, 456, 528, 600))},
     **{f"tf_efficientnet_b{i}": (lambda classes, i=i: timm_model(f"tf_efficientnet_b{i}")(classes),

@@ -79,7 +79,7 @@ def main():
     line(out, "rates", RATES)
     line(out, "sgd", losses(lambda g: torch.optim.SGD(g, lr=1, momentum=0.9)))
     line(out, "adamw", losses(lambda g: torch.optim.AdamW(g, lr=1)))
-    for name in ("resnet18", "tf_efficientnet_b0"):
+    for name in ("resnet18", "tf_efficientnet_b0", "deit_tiny_patch16_224"):
         layer_rates(out, name)
 
 

@@ -50,7 +50,7 @@ static TensorId add_weight(Graph *g, const char *layer, const WeightSpec *spec, 
                            const int64_t *dims)
 {
     if (g->status != OK) return TENSOR_NONE;
-    const char *name = arena_printf(g->arena, "%s.%s", layer, spec->suffix);
+    const char *name = arena_printf(g->arena, layer[0] ? "%s.%s" : "%s%s", layer, spec->suffix);
     if (!name) {
         graph_break(g, ERR_MEMORY);
         return TENSOR_NONE;
@@ -149,6 +149,43 @@ TensorId graph_linear_positions(Graph *g, const char *name, TensorId x, int64_t 
     if (!take_desc(g, name, x, 4, &xd)) return TENSOR_NONE;
     const int64_t dims[] = { out_features, xd.dims[1] };
     return add_conv(g, name, x, &attr, &weight, 2, dims, true);
+}
+
+TensorId graph_linear_packed(Graph *g, const char *layer, TensorId x, int64_t out_features)
+{
+    static const Conv2dAttr attr = { .stride_h = 1, .stride_w = 1, .groups = 1 };
+    static const WeightSpec bias = { "in_proj_bias", ROLE_PARAM, INIT_ZERO, 0, false };
+    TensorDesc xd;
+    if (!take_desc(g, layer, x, 4, &xd)) return TENSOR_NONE;
+    const int64_t dims[] = { out_features, xd.dims[1] };
+    const WeightSpec weight = { "in_proj_weight", ROLE_PARAM, INIT_XAVIER, dims[0] + dims[1],
+                                true };
+    const TensorId in[OP_MAX_INPUTS] = { [CONV_IN_X] = x,
+                                         [CONV_IN_W] = add_weight(g, layer, &weight, 2, dims),
+                                         [CONV_IN_B] = add_weight(g, layer, &bias, 1, dims) };
+    const char *name = arena_printf(g->arena, "%s.in_proj", layer);
+    if (!name) graph_break(g, ERR_MEMORY);
+    return node_output(
+        g, name ? graph_add_node(g, OP_CONV2D, PHASE_FORWARD, name, &attr, in, NULL, NULL) : -1,
+        CONV_OUT_Y);
+}
+
+TensorId graph_tokens(Graph *g, const char *name, TensorId x, const char *first,
+                      const char *positions)
+{
+    TensorDesc xd;
+    if (!take_desc(g, name, x, 4, &xd)) return TENSOR_NONE;
+    const int64_t channels = xd.dims[1], first_dims[] = { 1, 1, channels },
+                  dims[] = { 1, xd.dims[2] * xd.dims[3] + 1, channels };
+    const WeightSpec token = { first, ROLE_PARAM, INIT_ZERO, 0, false },
+                     place = { positions, ROLE_PARAM, INIT_ZERO, 0, false };
+    const TensorId in[OP_MAX_INPUTS] = { [TOKENS_IN_X] = x,
+                                         [TOKENS_IN_CLASS] =
+                                             add_weight(g, "", &token, 3, first_dims),
+                                         [TOKENS_IN_POSITIONS] =
+                                             add_weight(g, "", &place, 3, dims) };
+    return node_output(g, graph_add_node(g, OP_TOKENS, PHASE_FORWARD, name, NULL, in, NULL, NULL),
+                       TOKENS_OUT_Y);
 }
 
 TensorId graph_layer_scale(Graph *g, const char *layer, const char *suffix, TensorId x,
@@ -377,16 +414,40 @@ static TensorId take_scalars(Graph *g)
     return have != TENSOR_NONE ? have : graph_add_tensor(g, "scalars", ROLE_INPUT, &desc);
 }
 
+/* Of the next layer that draws. */
+static DropAttr drop_attr(const Graph *g, float rate, bool per_image)
+{
+    DropAttr attr = { .seed = g->options.seed, .rate = rate, .per_image = per_image };
+    for (int i = 0; i < g->node_count; i++)
+        attr.layer += g->nodes[i].kind == OP_DROP || g->nodes[i].kind == OP_ATTENTION;
+    return attr;
+}
+
 TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per_image,
                     TensorId residual)
 {
-    DropAttr attr = { .seed = g->options.seed, .rate = rate, .per_image = per_image };
-    for (int i = 0; i < g->node_count; i++) attr.layer += g->nodes[i].kind == OP_DROP;
+    const DropAttr attr = drop_attr(g, rate, per_image);
     const TensorId in[OP_MAX_INPUTS] = {
         [DROP_IN_X] = x, [DROP_IN_SCALARS] = take_scalars(g), [DROP_IN_RESIDUAL] = residual
     };
     return node_output(g, graph_add_node(g, OP_DROP, PHASE_FORWARD, name, &attr, in, NULL, NULL),
                        DROP_OUT_Y);
+}
+
+TensorId graph_attention(Graph *g, const char *name, TensorId qkv, int heads, float drop_rate)
+{
+    const bool training = g->options.training, drops = training && drop_rate > 0;
+    const AttentionAttr attr = { .heads = heads,
+                                 .drop = drop_attr(g, drops ? drop_rate : 0, false) };
+    const TensorId in[OP_MAX_INPUTS] = {
+        [ATTENTION_IN_QKV] = qkv, [ATTENTION_IN_SCALARS] = drops ? take_scalars(g) : TENSOR_NONE
+    };
+    const bool wanted[OP_MAX_OUTPUTS] = {
+        [ATTENTION_OUT_Y] = true, [ATTENTION_OUT_LSE] = training
+    };
+    return node_output(
+        g, graph_add_node(g, OP_ATTENTION, PHASE_FORWARD, name, &attr, in, wanted, NULL),
+        ATTENTION_OUT_Y);
 }
 
 TensorId graph_softmax_xent(Graph *g, TensorId logits)

@@ -82,7 +82,8 @@ int64_t graph_multiply_adds(const Graph *g)
     double total = 0;
     for (int i = 0; i < graph_node_count(g); i++) {
         const OpKind kind = graph_node(g, i)->kind;
-        if (kind == OP_CONV2D || kind == OP_LINEAR) total += node_flops(g, graph_node(g, i)) / 2;
+        if (kind == OP_CONV2D || kind == OP_LINEAR || kind == OP_ATTENTION)
+            total += node_flops(g, graph_node(g, i)) / 2;
     }
     return (int64_t)total;
 }

@@ -31,6 +31,7 @@ typedef enum InitKind {
     INIT_ONE,
     INIT_INVERSE /*1/fan*/,
     INIT_HE_FAN_OUT /*normal, sqrt(2/fan), fan = K R S*/,
+    INIT_XAVIER /*U(+-sqrt(6/fan)), fan = inputs + outputs*/,
     INIT_UNIFORM_FAN /*U(+-1/sqrt(fan)); with fan_in as torch.nn.Linear*/,
     INIT_NORMAL /*normal, 1/fan: MobileNet's and RegNet's last layers have 100*/,
     /* INIT_UNIFORM_FAN, then filter k < C of a convolution becomes channel k itself */
@@ -81,7 +82,8 @@ TensorId graph_find(const Graph *g, const char *name);
 int64_t graph_parameter_elements(const Graph *g); /* sum over ROLE_PARAM */
 double graph_flops(const Graph *g, Phase phase);
 double graph_node_flops(const Graph *g, int index);
-/* Products of the forward convolutions and linear layers: what papers call multiply-adds. */
+/* Products of the forward convolutions, linear layers and attentions: what papers call
+ * multiply-adds. */
 int64_t graph_multiply_adds(const Graph *g);
 
 /* what building a network depends on besides its description */
@@ -125,6 +127,13 @@ TensorId graph_conv2d_biased(Graph *g, const char *name, TensorId x, int64_t fil
 /* A linear layer with bias over the channels of each position of x [N,C,H,W]: name.weight
  * [out_features,C]. A 1x1 convolution to those who compute it. */
 TensorId graph_linear_positions(Graph *g, const char *name, TensorId x, int64_t out_features);
+/* The same under the names that torch.nn.MultiheadAttention gives what packs queries, keys and
+ * values: layer.in_proj_weight, layer.in_proj_bias. */
+TensorId graph_linear_packed(Graph *g, const char *layer, TensorId x, int64_t out_features);
+/* A sequence of a class token and x's pixels, with positions added, of which the parameters have
+ * these names: [1,1,C] and [1,L,C]. They start at zero, as graph_set_init() may change. */
+TensorId graph_tokens(Graph *g, const char *name, TensorId x, const char *first,
+                      const char *positions);
 /* x times a factor for each channel, layer.suffix [C,1,1], all of which start at 1 / inverse: a
  * convolution of each channel with one weight. Touvron et al. 2021, LayerScale. */
 TensorId graph_layer_scale(Graph *g, const char *layer, const char *suffix, TensorId x,
@@ -165,6 +174,9 @@ void graph_set_init(Graph *g, const char *parameter, InitKind init, int64_t fan,
  * training graphs and rates above 0. */
 TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per_image,
                     TensorId residual);
+/* Multi-head attention of packed queries, keys and values (kernels/op_attention.h); what it drops
+ * of the softmax it drops in training. */
+TensorId graph_attention(Graph *g, const char *name, TensorId qkv, int heads, float drop_rate);
 /* Ends the network: creates inputs "labels" i32 [N], "scalars" f32 [SCALAR_COUNT] and, where the
  * options say so, "loss_scale" f32 [LOSS_SCALE_COUNT] and "class_weights" f32 [classes]; takes
  * "mix" where graph_images() made it; and the output "stats" f64 [4]. */

@@ -80,6 +80,11 @@ LOGITS(convnext_tiny)
 LOGITS(convnext_small)
 LOGITS(convnext_base)
 LOGITS(convnext_large)
+LOGITS(vit_b_16)
+LOGITS(vit_b_32)
+LOGITS(vit_l_16)
+LOGITS(deit_tiny_patch16_224)
+LOGITS(deit_small_patch16_224)
 LOGITS(efficientnet_b0)
 LOGITS(efficientnet_b1)
 LOGITS(efficientnet_b2)
@@ -252,6 +257,10 @@ TEST(gradients_of_seresnet50)
 TEST(gradients_of_narrow_resnet50d)
 {
     check_training("resnet50d_narrow", "resnet50d", 0.25, 59);
+}
+TEST(gradients_of_narrow_vit_b_16)
+{
+    check_training("vit_b_16_narrow", "vit_b_16", 0.125, 152);
 }
 TEST(gradients_of_resnet20)
 {

@@ -142,6 +142,11 @@ static ModelOptions convnext_options(void)
     return network_narrow(4, 32);
 }
 
+static ModelOptions deit_options(void)
+{
+    return network_narrow(4, 48);
+}
+
 /* Slack: statistics of the batch pass rounding on to every image (ResNet-20); depthwise
  * convolutions, squeeze and excitation, SiLU or hard swish (EfficientNet and MobileNet, of which
  * nothing is dropped). */
@@ -153,7 +158,8 @@ static const struct {
                  { "resnet20", resnet20_options, 3 },
                  { "efficientnet_b0", efficientnet_options, 1.5 },
                  { "convnext_tiny", convnext_options, 1 },
-                 { "mobilenet_v3_small", efficientnet_options, 1.5 } };
+                 { "mobilenet_v3_small", efficientnet_options, 1.5 },
+                 { "deit_tiny_patch16_224", deit_options, 1 } };
 
 static void check_rows(int network, const Row *rows, size_t count)
 {
@@ -177,3 +183,4 @@ GRADIENTS(resnet20, 1)
 GRADIENTS(efficientnet_b0, 2)
 GRADIENTS(convnext_tiny, 3)
 GRADIENTS(mobilenet_v3_small, 4)
+GRADIENTS(deit_tiny, 5)

@@ -26,14 +26,15 @@ static bool same_layer(const char *a, const char *b)
 }
 
 /* Number of the stage that a parameter is of, by the names of the networks that have any. Stem and
- * head of torchvision's EfficientNet and MobileNets are "features" too, of the latter each block.
- * */
+ * head of torchvision's EfficientNet and MobileNets are "features" too, of the latter each
+ * block. */
 static long stage_of(const char *name)
 {
     static const struct {
         const char *begin, *within;
     } words[] = { { "layer", "" },
                   { "blocks.", "" },
+                  { "encoder.layers.encoder_layer_", "" },
                   { "features.", ".block." },
                   { "features.", ".conv." },
                   { "trunk_output.block", "" } };

@@ -1,0 +1,214 @@
+/* vit.c - vision transformers: ViT-B/16, B/32, L/16 (Dosovitskiy et al. 2021) with torchvision's
+ * names and shapes, DeiT-Ti, S (Touvron et al. 2021) with timm's.
+ *
+ * A convolution cuts the image into patches, which are the positions of a sequence behind a class
+ * token; each has a position added that is learned. A block: layer norm, attention, the sum with
+ * what came in; layer norm, a linear layer to four times as many channels, GELU, one back, the sum.
+ * The classifier reads the class token alone, so the last norm is of that. Sequences are [N,C,L,1].
+ *
+ * Positions belong to one image size, which patches divide. A variant is one row at the end. */
+#include "models/blocks.h"
+#include "models/families.h"
+#include <stdio.h>
+
+#define NORM_EPS   1e-6F
+#define EXPANSION  4
+#define HEAD_WIDTH 64
+/* INIT_HE_FAN_OUT's for normal numbers with deviation 0.02 (which libraries truncate where none
+ * ever is), and 1e-6 */
+#define FAN_OF_2E2 5000
+#define FAN_OF_1E6 2000000000000
+
+/* What libraries call the same. */
+typedef struct Naming {
+    const char *patches, *first, *positions, *blocks, *norm1, *packed, *project, *norm2, *mlp1,
+        *mlp2, *norm, *head;
+    bool timm; /* and start them from */
+} Naming;
+static const Naming torchvision = {
+    .patches = "conv_proj",
+    .first = "class_token",
+    .positions = "encoder.pos_embedding",
+    .blocks = "encoder.layers.encoder_layer_",
+    .norm1 = "ln_1",
+    .packed = "self_attention",
+    .project = "self_attention.out_proj",
+    .norm2 = "ln_2",
+    .mlp1 = "mlp.0",
+    .mlp2 = "mlp.3",
+    .norm = "encoder.ln",
+    .head = "heads.head",
+};
+static const Naming timm = {
+    .patches = "patch_embed.proj",
+    .first = "cls_token",
+    .positions = "pos_embed",
+    .blocks = "blocks.",
+    .norm1 = "norm1",
+    .packed = "attn.qkv",
+    .project = "attn.proj",
+    .norm2 = "norm2",
+    .mlp1 = "mlp.fc1",
+    .mlp2 = "mlp.fc2",
+    .norm = "norm",
+    .head = "head",
+    .timm = true,
+};
+
+typedef struct VitRow {
+    int patch, heads, blocks;
+    const Naming *names;
+} VitRow;
+
+static void set_first(Graph *g, const char *layer, const char *suffix, InitKind init, int64_t fan)
+{
+    char name[2 * BLOCK_NAME_MAX];
+    snprintf(name, sizeof name, "%s%s", layer, suffix);
+    graph_set_init(g, name, init, fan, false);
+}
+
+/* fan: inputs + outputs; deviation: of torchvision's biases. */
+static void set_linear(Graph *g, const VitRow *row, const char *layer, int64_t fan)
+{
+    const bool xavier = !row->names->timm;
+    set_first(g, layer, ".weight", xavier ? INIT_XAVIER : INIT_HE_FAN_OUT,
+              xavier ? fan : FAN_OF_2E2);
+    if (xavier) set_first(g, layer, ".bias", INIT_HE_FAN_OUT, FAN_OF_1E6);
+}
+
+static TensorId add_sequence(Graph *g, const VitRow *row, TensorId x, int64_t channels,
+                             int64_t image_channels)
+{
+    const Naming *n = row->names;
+    const Conv2dAttr attr = { .stride_h = row->patch, .stride_w = row->patch, .groups = 1 };
+    const int64_t fan = image_channels * row->patch * row->patch;
+    x = graph_conv2d_biased(g, n->patches, x, channels, row->patch, &attr);
+    set_first(g, n->patches, ".weight", n->timm ? INIT_UNIFORM_FAN : INIT_HE_FAN_OUT,
+              n->timm ? fan : 2 * fan);
+    if (n->timm) set_first(g, n->patches, ".bias", INIT_UNIFORM_FAN, fan);
+    x = graph_tokens(g, "tokens", x, n->first, n->positions);
+    set_first(g, n->positions, "", INIT_HE_FAN_OUT, FAN_OF_2E2);
+    if (n->timm) set_first(g, n->first, "", INIT_HE_FAN_OUT, FAN_OF_1E6);
+    return x;
+}
+
+static TensorId add_attention(Graph *g, const VitRow *row, const char *packed, const char *project,
+                              TensorId x, int64_t channels)
+{
+    char name[2 * BLOCK_NAME_MAX];
+    snprintf(name, sizeof name, "%s.heads", packed);
+    if (row->names->timm) {
+        x = graph_linear_positions(g, packed, x, 3 * channels);
+        set_linear(g, row, packed, 0);
+    } else {
+        x = graph_linear_packed(g, packed, x, 3 * channels);
+    }
+    x = graph_attention(g, name, x, row->heads, 0);
+    x = graph_linear_positions(g, project, x, channels);
+    if (row->names->timm) set_linear(g, row, project, 0);
+    else set_first(g, project, ".weight", INIT_UNIFORM_FAN, channels);
+    return x;
+}
+
+static TensorId add_residual(Graph *g, const char *name, TensorId y, TensorId x, float rate)
+{
+    return rate > 0 ? graph_drop(g, name, y, rate, true, x) : graph_add(g, name, y, x);
+}
+
+static TensorId add_block(Graph *g, const VitRow *row, int index, TensorId x, int64_t channels,
+                          float rate)
+{
+    enum { NORM1, PACKED, PROJECT, SUM1, NORM2, MLP1, ACT, MLP2, SUM2, LAYERS };
+    const Naming *n = row->names;
+    const char *const suffixes[LAYERS] = { n->norm1, n->packed, n->project, "sum1", n->norm2,
+                                           n->mlp1,  "act",     n->mlp2,    "sum2" };
+    char layers[LAYERS][BLOCK_NAME_MAX];
+    for (int i = 0; i < LAYERS; i++)
+        snprintf(layers[i], sizeof layers[i], "%s%d.%s", n->blocks, index, suffixes[i]);
+    const int64_t hidden = EXPANSION * channels;
+    TensorId y = graph_layernorm(g, layers[NORM1], x, NORM_EPS);
+    y = add_attention(g, row, layers[PACKED], layers[PROJECT], y, channels);
+    x = add_residual(g, layers[SUM1], y, x, rate);
+    y = graph_layernorm(g, layers[NORM2], x, NORM_EPS);
+    y = graph_linear_positions(g, layers[MLP1], y, hidden);
+    set_linear(g, row, layers[MLP1], channels + hidden);
+    y = graph_activation(g, layers[ACT], y, ACT_GELU);
+    y = graph_linear_positions(g, layers[MLP2], y, channels);
+    set_linear(g, row, layers[MLP2], channels + hidden);
+    return add_residual(g, layers[SUM2], y, x, rate);
+}
+
+/* Of the class token, which is every L-th position of a sequence of L. */
+static TensorId add_classifier(Graph *g, const VitRow *row, TensorId x, int64_t channels,
+                               int length, const ModelOptions *o)
+{
+    const Naming *n = row->names;
+    x = graph_subsample(g, "token", x, length, channels);
+    x = graph_layernorm(g, n->norm, x, NORM_EPS);
+    if (o->graph.training && o->dropout > 0)
+        x = graph_drop(g, "dropout", graph_global_avgpool(g, "rows", x), (float)o->dropout, false,
+                       TENSOR_NONE);
+    x = graph_linear(g, n->head, x, o->graph.classes);
+    set_first(g, n->head, ".weight", n->timm ? INIT_HE_FAN_OUT : INIT_ZERO, FAN_OF_2E2);
+    set_first(g, n->head, ".bias", INIT_ZERO, 0);
+    return x;
+}
+
+static Status check_sizes(const VitRow *row, const GraphOptions *o, int64_t head_width)
+{
+    if (o->height % row->patch || o->width % row->patch)
+        return fail(ERR_USAGE,
+                    "data.image_size: images of %lld x %lld pixels do not divide into patches of "
+                    "%d",
+                    (long long)o->height, (long long)o->width, row->patch);
+    if (head_width > ATTENTION_MAX_WIDTH)
+        return fail(ERR_USAGE, "model.width: heads have at most %d channels, not %lld",
+                    ATTENTION_MAX_WIDTH, (long long)head_width);
+    return OK;
+}
+
+static Status build(Graph *g, const ModelDef *def, const ModelOptions *options)
+{
+    const VitRow *row = def->params;
+    const GraphOptions *size = &options->graph;
+    const int64_t head_width = block_scale_channels(HEAD_WIDTH, options->width),
+                  channels = row->heads * head_width;
+    ModelOptions o = *options;
+    TRY(check_sizes(row, size, head_width));
+    if (o.stochastic_depth < 0) o.stochastic_depth = 0;
+    TensorId x = graph_images(g, size);
+    x = add_sequence(g, row, x, channels, size->channels);
+    for (int i = 0; i < row->blocks; i++)
+        x = add_block(g, row, i, x, channels, block_drop_rate(&o, i, row->blocks));
+    const int64_t length = (size->height / row->patch) * (size->width / row->patch) + 1;
+    graph_softmax_xent(g, add_classifier(g, row, x, channels, (int)length, &o));
+    return graph_status(g);
+}
+
+#define ROW(id, patch, heads, blocks, naming, whose, text, ...)                                    \
+    {                                                                                              \
+        .name = id, .summary = text, .build = build,                                               \
+        .params = &(const VitRow){ patch, heads, blocks, &naming }, .input = { 3, 224 },           \
+        .weights = { __VA_ARGS__ }, .drops = true, .one_size = true, .least_size = patch,          \
+        .names = whose                                                                             \
+    }
+#define VIT(id, patch, heads, blocks, ...)                                                         \
+    ROW(id, patch, heads, blocks, torchvision, MODEL_NAMES_TORCHVISION,                            \
+        "vision transformer, Dosovitskiy et al. 2021, torchvision's names and shapes",             \
+        __VA_ARGS__)
+#define DEIT(id, heads, top1)                                                                      \
+    ROW(id, 16, heads, 12, timm, MODEL_NAMES_TIMM,                                                 \
+        "vision transformer, Touvron et al. 2021, timm's names",                                   \
+        WEIGHTS("fb_in1k", top1, 224, 248, MODEL_BICUBIC, false))
+static const ModelDef rows[] = {
+    VIT("vit_b_16", 16, 12, 12, WEIGHTS_V1(81.072),
+        WEIGHTS("IMAGENET1K_SWAG_E2E_V1", 85.304, 384, 384, MODEL_BICUBIC, false),
+        WEIGHTS("IMAGENET1K_SWAG_LINEAR_V1", 81.886, 224, 224, MODEL_BICUBIC, false)),
+    VIT("vit_b_32", 32, 12, 12, WEIGHTS_V1(75.912)),
+    VIT("vit_l_16", 16, 16, 24, WEIGHTS("IMAGENET1K_V1", 79.662, 224, 242, MODEL_BILINEAR, false),
+        WEIGHTS("IMAGENET1K_SWAG_E2E_V1", 88.064, 512, 512, MODEL_BICUBIC, false),
+        WEIGHTS("IMAGENET1K_SWAG_LINEAR_V1", 85.146, 224, 224, MODEL_BICUBIC, false)),
+    DEIT("deit_tiny_patch16_224", 3, 72.172),
+    DEIT("deit_small_patch16_224", 6, 79.844),
+};
+const ModelFamily vit_family = MODEL_FAMILY(rows);
