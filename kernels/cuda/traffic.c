@@ -143,7 +143,6 @@ static Traffic *const table[OP_COUNT] = { [OP_CONV2D] = conv2d,
                                           [OP_DROP] = through_workspace,
                                           [OP_LAYERNORM_BWD] = layernorm_bwd,
                                           [OP_ATTENTION_BWD] = attention_bwd,
-                                          [OP_ATTENTION_BWD] = attention_bwd,
                                           [OP_TOKENS_BWD] = tokens_bwd };
 
 void cuda_traffic_of_op(const OpInstance *op, OpTraffic *t)

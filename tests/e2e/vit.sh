@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # vit.sh - a vision transformer of four patches trains the same however its batch is split, in fp32
-# and bf16, and goes on where it stopped.
+# and bf16, and goes on where it stopped; weights of another image size bring positions that fit.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 4 3
 make_config
@@ -33,6 +33,11 @@ train bf16_parts 1 "${bf16[@]}" train.max_steps=2
 train bf16_parts 1 "${bf16[@]}"
 same "4 steps and 2 + 2 in bf16" bf16 bf16_parts
 
+# Out, in again at another image size, and to others.
+expect "export" 0 run 1 export "$(latest whole)" "$SCRATCH/timm.safetensors"
+train larger 1 "${net[@]}" "model.init=$SCRATCH/timm.safetensors" train.max_steps=1 \
+    data.image_size=48 data.eval_resize=48
+expect_text "positions that fit" 1 "pos_embed: of 2 x 2 patches there, made to fit 3 x 3"
 expect "export onnx" 0 run 1 export "$(latest whole)" "$SCRATCH/run.onnx"
 expect "inspect memory" 0 run 1 inspect memory "${sets[@]}"
 expect "inspect model" 0 run 1 inspect model vit_b_16

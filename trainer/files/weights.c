@@ -40,6 +40,17 @@ static bool is_head(const Graph *g, TensorId id)
            (last->in[LINEAR_IN_W] == id || last->in[LINEAR_IN_B] == id);
 }
 
+static PositionGrid grid_of(const Graph *g, TensorId id)
+{
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        if (n->kind != OP_TOKENS || n->in[TOKENS_IN_POSITIONS] != id) continue;
+        const int64_t *d = graph_tensor(g, n->in[TOKENS_IN_X])->desc.dims;
+        return (PositionGrid){ n->in[TOKENS_IN_CLASS] != TENSOR_NONE, d[2], d[3] };
+    }
+    return (PositionGrid){ 0 };
+}
+
 static Status build_named(Graph **out, const Graph *g, const ModelDef *def, ModelNames names)
 {
     ModelOptions o = { .graph = *graph_options(g), .width = 1 };
@@ -60,7 +71,8 @@ static Status fill(WeightList *list, const Graph *g)
         list->items[list->count++] = (Weight){ .name = t->name,
                                                .other = graph_tensor(list->named, other++)->name,
                                                .desc = t->desc,
-                                               .head = is_head(g, id) };
+                                               .head = is_head(g, id),
+                                               .grid = grid_of(g, id) };
     }
     return OK;
 }
@@ -240,6 +252,14 @@ static bool differs_in_classes(const TensorDesc *have, const TensorDesc *want)
     return true;
 }
 
+/* The side of the square of patches that a file's positions are of, where it is another's. */
+static int64_t other_side(const Weight *w, const TensorDesc *have)
+{
+    const bool similar = have->rank == 3 && have->dims[0] == 1 && have->dims[2] == w->desc.dims[2];
+    return similar && have->dims[1] != w->desc.dims[1] ? positions_side(&w->grid, have->dims[1])
+                                                       : 0;
+}
+
 static void compare(const Weight *w, const SafeFile *file, Findings *f)
 {
     char have_text[SHAPE_TEXT], want_text[SHAPE_TEXT], text[3 * SHAPE_TEXT + 64];
@@ -249,6 +269,7 @@ static void compare(const Weight *w, const SafeFile *file, Findings *f)
         return;
     }
     if (is_float(have->desc.dtype) && tensor_same_shape(&have->desc, &w->desc)) return;
+    if (is_float(have->desc.dtype) && other_side(w, &have->desc)) return;
     if (is_float(have->desc.dtype) && w->head && differs_in_classes(&have->desc, &w->desc)) {
         f->classes = have->desc.dims[0];
         return;
@@ -324,15 +345,33 @@ static int state_index(const Executor *x, const char *name)
     return -1;
 }
 
-static Status import(Executor *x, const Weight *w, const SafeTensor *t)
+/* values: of side * side patches. */
+static Status import_positions(Executor *x, const Weight *w, const ModelDef *def, int64_t side,
+                               const float *values)
 {
-    const int64_t count = tensor_elements(&t->desc);
+    const PositionGrid *g = &w->grid;
+    float *fitting = mem_alloc(tensor_plain_bytes(&w->desc));
+    if (!fitting) return ERR_MEMORY;
+    Status status = positions_resample(g, side, w->desc.dims[2], def->names == MODEL_NAMES_TIMM,
+                                       values, fitting);
+    if (status == OK) status = executor_import_state(x, state_index(x, w->name), fitting);
+    if (status == OK)
+        log_info("%s: of %lld x %lld patches there, made to fit %lld x %lld", w->other,
+                 (long long)side, (long long)side, (long long)g->height, (long long)g->width);
+    mem_free(fitting);
+    return status;
+}
+
+static Status import(Executor *x, const Weight *w, const ModelDef *def, const SafeTensor *t)
+{
+    const int64_t count = tensor_elements(&t->desc), side = other_side(w, &t->desc);
     const int index = state_index(x, w->name);
     float *values = mem_alloc((size_t)count * sizeof *values);
     if (!values) return ERR_MEMORY;
     for (int64_t i = 0; i < count; i++) values[i] = read_float(t->desc.dtype, t->data, i);
     ASSERT(index >= 0);
-    Status status = executor_import_state(x, index, values);
+    Status status =
+        side ? import_positions(x, w, def, side, values) : executor_import_state(x, index, values);
     mem_free(values);
     return status;
 }
@@ -372,7 +411,7 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
                     path, model_named(def, names)->name, def->name);
     for (int i = 0; i < list.count && status == OK; i++)
         if (!(keep_head && list.items[i].head))
-            status = import(x, &list.items[i], safetensors_find(file, list.items[i].other));
+            status = import(x, &list.items[i], def, safetensors_find(file, list.items[i].other));
     weights_free(&list);
     if (head_kept) *head_kept = status == OK && keep_head;
     return status == OK ? executor_params_changed(x) : status;
