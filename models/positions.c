@@ -45,7 +45,8 @@ static double *axis(int64_t have, int64_t count, bool antialias)
 static void add_row(float *to, const float *from, double factor, int64_t channels)
 {
     if (factor == 0) return;
-    for (int64_t c = 0; c < channels; c++) to[c] = (float)((double)to[c] + factor * (double)from[c]);
+    for (int64_t c = 0; c < channels; c++)
+        to[c] = (float)((double)to[c] + factor * (double)from[c]);
 }
 
 int64_t positions_side(const PositionGrid *g, int64_t length)

@@ -14,11 +14,10 @@ const char *const blurpool_names[BLURPOOL_COUNT + 1] = { [BLURPOOL_NONE] = "none
                                                          [BLURPOOL_COMPOSER] = "composer",
                                                          [BLURPOOL_TIMM] = "timm" };
 
-static const ModelFamily *const families[] = { &resnet_family,       &resnet_cifar_family,
-                                               &efficientnet_family, &mlp_family,
-                                               &airbench_family,     &convnext_family,
-                                               &mobilenet_family,    &regnet_family,
-                                               &vit_family };
+static const ModelFamily *const families[] = {
+    &resnet_family,   &resnet_cifar_family, &efficientnet_family, &mlp_family, &airbench_family,
+    &convnext_family, &mobilenet_family,    &regnet_family,       &vit_family
+};
 enum { FAMILY_COUNT = sizeof families / sizeof families[0], MODELS_MAX = 256 };
 
 int model_count(void)

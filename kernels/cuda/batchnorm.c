@@ -201,7 +201,8 @@ static BnMask choose_mask(const OpInstance *op)
     return BN_MASK_NONE;
 }
 
-/* Of OP_BN_BWD_SUMS too, which has sums in the place of dx, of OP_BN_POOL_BWD and of OP_BN_SIGNS_BWD. */
+/* Of OP_BN_BWD_SUMS too, which has sums in the place of dx, of OP_BN_POOL_BWD and of
+ * OP_BN_SIGNS_BWD. */
 static Status backward_prepare(OpInstance *op)
 {
     const bool sums = op->kind == OP_BN_BWD_SUMS;

@@ -226,10 +226,17 @@ static void check_model(const char *name, BlurPool blurpool)
 
 TEST(exported_networks_are_whole)
 {
-    static const char *const names[] = {
-        "mlp",        "resnet20",     "resnet50",           "efficientnet_b0", "convnext_tiny",
-        "airbench94", "mobilenet_v2", "mobilenet_v3_small", "resnet50d",       "regnet_y_400mf", "deit_tiny_patch16_224"
-    };
+    static const char *const names[] = { "mlp",
+                                         "resnet20",
+                                         "resnet50",
+                                         "efficientnet_b0",
+                                         "convnext_tiny",
+                                         "airbench94",
+                                         "mobilenet_v2",
+                                         "mobilenet_v3_small",
+                                         "resnet50d",
+                                         "regnet_y_400mf",
+                                         "deit_tiny_patch16_224" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         check_model(names[i], BLURPOOL_NONE);
     check_model("resnet18", BLURPOOL_FFCV);
