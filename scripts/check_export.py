@@ -12,6 +12,7 @@ Without a name: all networks that torchvision or timm have.
 """
 import argparse
 import collections
+import json
 import os
 import subprocess
 import sys
@@ -83,6 +84,23 @@ def logits_differ(model, path, size):
     return worst
 
 
+def pixels_differ(model, path, size):
+    """As logits_differ, of pictures as they are decoded; of another size too where any will do."""
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    meta = session.get_modelmeta().custom_metadata_map
+    mean, std = (torch.tensor(json.loads(meta[key])).double() for key in ("mean", "std"))
+    free, worst = isinstance(session.get_inputs()[0].shape[1], str), 0
+    for side in [size, size + 19] if free else [size]:
+        x = np.random.default_rng(2).integers(0, 256, (2, side, side, 3)).astype(np.uint8)
+        with torch.no_grad():
+            images = (torch.from_numpy(x).double() / 255 - mean) / std
+            want = model.eval().double()(images.permute(0, 3, 1, 2)).numpy()
+        worst = max(worst, np.abs(session.run(["logits"], {"images": x})[0] - want).max()
+                    / np.abs(want).max())
+    return worst, free
+
+
 def published(binary, name):
     """Errors of what inspect model says of torchvision's weights, as a list of words."""
     done = subprocess.run([binary, "inspect", "model", name], capture_output=True, text=True)
@@ -122,13 +140,18 @@ def check(args, name, source, scratch):
     difference = logits_differ(model, graph, args.size)
     if not difference <= args.tolerance:
         errors.append("onnxruntime's logits differ")
+    convoy(args.convoy, "export", checkpoint, graph, "--with-input")
+    of_pixels, free = pixels_differ(model, graph, args.size)
+    if not of_pixels <= args.tolerance:
+        errors.append(f"onnxruntime's logits of pixels differ by {of_pixels:.1e}")
     frozen = {"model.init": again, "model.bn": "frozen", "train.max_steps": 1, "optimizer.lr": 0,
               "optimizer.weight_decay": 0}
     back = train(args.convoy, name, os.path.join(scratch, "back"), args.size, frozen)
     if bits(state) - bits(load_file(back)):
         errors.append("tensors differ after the way back")
     print(f"{name:20s} {source:12s} {bits(state).total():4d} tensors, logits differ "
-          f"by {difference:.1e}: {', '.join(errors) or 'ok'}", flush=True)
+          f"by {difference:.1e}, of {'any' if free else 'one'} size: "
+          + (", ".join(errors) or "ok"), flush=True)
     return errors
 
 

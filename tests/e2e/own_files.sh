@@ -64,4 +64,10 @@ expect_error "classes of a run" 64 "--classes: a run knows its own" 1 predict "$
     "$picture" --classes "$SCRATCH/names.txt"
 expect_error "no GPU" 78 "device.backend is cuda" 1 predict "$SCRATCH/folder" "$picture" \
     --backend cuda
+
+# ---- for other programs ----
+expect "export as ONNX" 0 run 1 export "$SCRATCH/folder" "$SCRATCH/pixels.onnx" --with-input
+grep -qa normalised "$SCRATCH/pixels.onnx" || broken "--with-input does not normalise"
+expect_error "--with-input" 64 "--with-input: this goes with an .onnx file" 1 export \
+    "$SCRATCH/folder" "$SCRATCH/again.safetensors" --with-input
 exit "$failed"

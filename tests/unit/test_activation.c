@@ -312,7 +312,7 @@ static void check_export(ActKind act)
     const TensorId y = graph_activation(m.graph, "act", graph_images(m.graph, &o), act);
     graph_softmax_xent(m.graph, graph_global_avgpool(m.graph, "pool", y));
     snprintf(path, sizeof path, "%s/act.onnx", test_scratch());
-    REQUIRE_OK(onnx_export(&m, path));
+    REQUIRE_OK(onnx_export(&m, path, false));
     REQUIRE_OK(fs_read_file(path, &data, &bytes));
     for (double x = -6; x <= 6; x += 0.375)
         CHECK_NEAR(evaluate_file((Text){ data, data + bytes }, x), ref_activate(act, x), 1e-6);

@@ -26,9 +26,11 @@ typedef struct Draft {
 } Draft;
 
 /* An evaluation network with weights that differ from each other. */
+/* Weights for the graph that is there. */
+static void draft_fill(Draft *d);
+
 static void draft_make(Draft *d, const char *name, BlurPool blurpool)
 {
-    char path[PATH_BYTES];
     ModelOptions o = { .width = 0.25, .blurpool = blurpool };
     o.graph = (GraphOptions){
         .batch = 1, .channels = 3, .height = 32, .width = 32, .classes = 7, .std = { 1, 1, 1 }
@@ -36,6 +38,23 @@ static void draft_make(Draft *d, const char *name, BlurPool blurpool)
     *d = (Draft){ .model = { .def = model_find(name), .classes = 7 } };
     REQUIRE_OK(config_load(&d->model.config, NULL, NULL, 0));
     REQUIRE_OK(model_build(&d->model.graph, d->model.def, &o));
+    draft_fill(d);
+}
+
+/* The network of a configuration, whole. */
+static void draft_make_of(Draft *d, const char *name)
+{
+    *d = (Draft){ .model = { .def = model_find(name), .classes = 7 } };
+    REQUIRE_OK(config_load(&d->model.config, NULL, NULL, 0));
+    d->model.config->data.image_size = d->model.def->input.size;
+    d->model.config->model.in_channels = d->model.def->input.channels;
+    REQUIRE_OK(checkpoint_model_graph(&d->model.graph, &d->model, 7, 1, 0));
+    draft_fill(d);
+}
+
+static void draft_fill(Draft *d)
+{
+    char path[PATH_BYTES];
     const Graph *g = d->model.graph;
     d->tensors = mem_calloc((size_t)graph_tensor_count(g), sizeof *d->tensors);
     for (TensorId id = 0; id < graph_tensor_count(g); id++) {
@@ -207,7 +226,7 @@ static void check_model(const char *name, BlurPool blurpool)
     size_t bytes;
     draft_make(&d, name, blurpool);
     snprintf(path, sizeof path, "%s/%s.onnx", test_scratch(), name);
-    REQUIRE_OK(onnx_export(&d.model, path));
+    REQUIRE_OK(onnx_export(&d.model, path, false));
     REQUIRE_OK(fs_read_file(path, &data, &bytes));
     Reader *r = mem_calloc(1, sizeof *r);
     r->draft = &d;
@@ -242,4 +261,35 @@ TEST(exported_networks_are_whole)
     check_model("resnet18", BLURPOOL_FFCV);
     check_model("resnet18", BLURPOOL_COMPOSER);
     check_model("resnet20", BLURPOOL_TIMM);
+}
+
+/* Whether the file of a network has a dimension of that name. */
+static bool has_dimension(const char *model, const char *name)
+{
+    Draft d;
+    char path[PATH_BYTES];
+    uint8_t *data = NULL;
+    size_t bytes = 0;
+    draft_make_of(&d, model);
+    snprintf(path, sizeof path, "%s/%s.onnx", test_scratch(), model);
+    CHECK_OK(onnx_export(&d.model, path, true));
+    CHECK_OK(fs_read_file(path, &data, &bytes));
+    const bool found = data && memmem(data, bytes, name, strlen(name)) != NULL;
+    CHECK(data && memmem(data, bytes, "Cast", 4) != NULL);
+    mem_free(data);
+    draft_free(&d);
+    return found;
+}
+
+/* TensorFlow's padding follows the size; positions are of one; and so are pixels as features. */
+TEST(height_and_width_are_free_where_nothing_depends_on_them)
+{
+    static const char *const any[] = { "resnet20", "efficientnet_b0", "mobilenet_v2",
+                                       "regnet_y_400mf" },
+                             *const one[] = { "tf_efficientnet_b0", "deit_tiny_patch16_224",
+                                              "mlp" };
+    for (size_t i = 0; i < sizeof any / sizeof *any; i++)
+        (void)test_check(has_dimension(any[i], "height"), __FILE__, __LINE__, any[i]);
+    for (size_t i = 0; i < sizeof one / sizeof *one; i++)
+        (void)test_check(!has_dimension(one[i], "height"), __FILE__, __LINE__, one[i]);
 }

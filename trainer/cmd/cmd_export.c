@@ -19,14 +19,19 @@
 #define NAME_BYTES 128
 
 static const char help[] =
-    "usage: convoy export RUN|CHECKPOINT OUT [--ema] [--raw] [--names NAMES]\n\nWrites the weights "
+    "usage: convoy export RUN|CHECKPOINT OUT [--ema] [--raw] [--names NAMES] "
+    "[--with-input]\n\nWrites the weights "
     "of a "
     "checkpoint, "
     "of a run its best or the latest, for other programs; the ending of OUT says how:\n  "
     ".safetensors   parameters and statistics for "
     "PyTorch: load_state_dict(safetensors.torch.load_file(OUT))\n  .onnx          the network for "
     "inference: input \"images\", f32 [N, channels, height, width], normalised as in\n             "
-    "    training; output \"logits\", [N, classes]; N is free\n\n  --names NAMES   names of "
+    "    training; output \"logits\", [N, classes]; N is free, and height and width where the "
+    "network "
+    "allows\n\n  --with-input    .onnx: input u8 [N, height, width, channels], pictures as they "
+    "are "
+    "decoded\n  --names NAMES   names of "
     "tensors in a .safetensors file: torchvision or timm (default: those of the network;\n         "
     "         they differ for EfficientNet alone)\n  --ema, --raw    "
     "averaged weights (config section ema), or those trained (default: averaged ones where the "
@@ -117,8 +122,10 @@ static Status export_to(const CheckpointModel *m, const Args *args)
     ModelNames names;
     if (str_ends_with_nocase(path, ".onnx")) {
         if (args_value(args, "--names")) return fail(ERR_USAGE, "--names: an .onnx file has none");
-        return onnx_export(m, path);
+        return onnx_export(m, path, args_value(args, "--with-input") != NULL);
     }
+    if (args_value(args, "--with-input"))
+        return fail(ERR_USAGE, "--with-input: this goes with an .onnx file");
     TRY(choose_names(args, m->def, &names));
     warn_of_meaning(m, path, names);
     return export_safetensors(m, path, names);

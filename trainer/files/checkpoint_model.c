@@ -22,9 +22,11 @@ static ModelOptions options_of(const Config *c, int64_t classes, int64_t batch)
     return o;
 }
 
-Status checkpoint_model_graph(Graph **out, const CheckpointModel *m, int64_t classes, int64_t batch)
+Status checkpoint_model_graph(Graph **out, const CheckpointModel *m, int64_t classes, int64_t batch,
+                              int64_t image_size)
 {
-    const ModelOptions o = options_of(m->config, classes, batch);
+    ModelOptions o = options_of(m->config, classes, batch);
+    if (image_size > 0) o.graph.height = o.graph.width = image_size;
     return model_build(out, m->def, &o);
 }
 
@@ -32,7 +34,7 @@ Status checkpoint_model_graph(Graph **out, const CheckpointModel *m, int64_t cla
 static Status find_classes(CheckpointModel *m, const char *path)
 {
     Graph *probe = NULL;
-    TRY(checkpoint_model_graph(&probe, m, 1, 1));
+    TRY(checkpoint_model_graph(&probe, m, 1, 1, 0));
     const GraphNode *last = graph_node(probe, graph_tensor(probe, graph_logits(probe))->producer);
     const char *name = graph_tensor(probe, last->in[LINEAR_IN_W])->name;
     const SafeTensor *t = safetensors_find(m->file, name);
@@ -74,7 +76,7 @@ static Status open_parts(CheckpointModel *m, const char *path, int64_t batch)
         return fail(ERR_DATA, "%s: a checkpoint of %s, a network that is not known", path,
                     m->meta.model);
     TRY(find_classes(m, path));
-    TRY(checkpoint_model_graph(&m->graph, m, m->classes, batch));
+    TRY(checkpoint_model_graph(&m->graph, m, m->classes, batch, 0));
     TRY(check_tensors(m, path));
     return weights_check_finite(m->file, false, path);
 }

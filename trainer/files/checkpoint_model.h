@@ -25,9 +25,10 @@ Status checkpoint_model_open(CheckpointModel *out, const char *path, int64_t bat
 /* Which weights safetensors_find() finds in file from here on; raw ones until then. ERR_DATA naming
  * path, as checkpoint_model_open(), or where there are none such. */
 Status checkpoint_model_choose(CheckpointModel *m, WeightsChoice which, const char *path);
-/* The network of m's configuration for inference; returns to caller (graph_destroy). */
-Status checkpoint_model_graph(Graph **out, const CheckpointModel *m, int64_t classes,
-                              int64_t batch);
+/* The network of m's configuration for inference on images of this size, 0: the configuration's;
+ * returns to caller (graph_destroy). */
+Status checkpoint_model_graph(Graph **out, const CheckpointModel *m, int64_t classes, int64_t batch,
+                              int64_t image_size);
 /* The configuration that a checkpoint holds; returns to caller (config_destroy). ERR_DATA naming
  * path. */
 Status checkpoint_model_config(Config **out, const CheckpointMeta *meta, const char *path);

@@ -90,11 +90,11 @@ static Status open_parts(CheckpointModel *m, const char *path, const ForeignMode
     if (weights_are_checkpoint(m->file))
         return fail(ERR_USAGE,
                     "%s: a checkpoint, which says itself what it is of: leave out --model", path);
-    TRY(checkpoint_model_graph(&probe, m, 1, 1));
+    TRY(checkpoint_model_graph(&probe, m, 1, 1, 0));
     Status status = weights_classes(&m->classes, probe, m->def, m->file, path);
     graph_destroy(probe);
     if (status == OK) status = read_names(m, foreign->classes, path);
-    return status == OK ? checkpoint_model_graph(&m->graph, m, m->classes, batch) : status;
+    return status == OK ? checkpoint_model_graph(&m->graph, m, m->classes, batch, 0) : status;
 }
 
 Status foreign_model_open(CheckpointModel *out, const char *path, const ForeignModel *foreign,

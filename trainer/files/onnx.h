@@ -3,8 +3,9 @@
 #define CONVOY_TRAINER_FILES_ONNX_H
 #include "trainer/files/checkpoint_model.h"
 
-/* Writes m to path: input "images" f32 [N,C,H,W], normalised as in training, N free; output
- * "logits" [N,classes]. Its metadata are JSON: classes, mean, std, image_size. ERR_IO where it
- * cannot be written. */
-Status onnx_export(const CheckpointModel *m, const char *path);
+/* Writes m to path: input "images" f32 [N,C,H,W], normalised as in training, or with pixels u8
+ * [N,H,W,C] as decoded; output "logits" [N,classes]. N is free, and H and W where the network is
+ * the same for images of any size. Its metadata are JSON: classes, mean, std, image_size. ERR_IO
+ * where it cannot be written. */
+Status onnx_export(const CheckpointModel *m, const char *path, bool pixels);
 #endif

@@ -2,8 +2,9 @@
 #include "trainer/files/onnx_model.h"
 #include "base/json.h"
 #include "base/wire.h"
+#include "trainer/files/onnx_graph.h"
 
-enum { CLASS_NAME_BYTES = 256, ELEMENT_F32 = 1 };
+enum { CLASS_NAME_BYTES = 256 };
 enum { MODEL_METADATA = 14, METADATA_KEY = 1, METADATA_VALUE = 2 };
 enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE = 2 };
 enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_PARAM = 2 };
@@ -15,21 +16,45 @@ static void put_message(StrBuf *out, int field, StrBuf *message)
     str_free(message);
 }
 
-void onnx_model_put_value(StrBuf *out, int field, const char *name, const int64_t *dims, int rank)
+/* A dimension that is free has a name. */
+static void put_dim(StrBuf *shape, const char *name, int64_t value)
 {
-    StrBuf shape = { 0 }, tensor = { 0 }, type = { 0 }, value = { 0 };
-    for (int i = 0; i < rank; i++) {
-        StrBuf dim = { 0 };
-        if (i == 0) wire_put_text(&dim, DIM_PARAM, "N");
-        else wire_put_int(&dim, DIM_VALUE, dims[i]);
-        put_message(&shape, SHAPE_DIM, &dim);
-    }
-    wire_put_int(&tensor, TENSOR_ELEMENT, ELEMENT_F32);
-    put_message(&tensor, TENSOR_SHAPE, &shape);
-    put_message(&type, TYPE_TENSOR, &tensor);
+    StrBuf dim = { 0 };
+    if (name) wire_put_text(&dim, DIM_PARAM, name);
+    else wire_put_int(&dim, DIM_VALUE, value);
+    put_message(shape, SHAPE_DIM, &dim);
+}
+
+/* shape is freed. */
+static void put_value(StrBuf *out, int field, const char *name, int type, StrBuf *shape)
+{
+    StrBuf tensor = { 0 }, wrapped = { 0 }, value = { 0 };
+    wire_put_int(&tensor, TENSOR_ELEMENT, type);
+    put_message(&tensor, TENSOR_SHAPE, shape);
+    put_message(&wrapped, TYPE_TENSOR, &tensor);
     wire_put_text(&value, VALUE_NAME, name);
-    put_message(&value, VALUE_TYPE, &type);
+    put_message(&value, VALUE_TYPE, &wrapped);
     put_message(out, field, &value);
+}
+
+void onnx_model_put_images(StrBuf *out, int field, const GraphOptions *o, bool pixels,
+                           bool free_size)
+{
+    StrBuf shape = { 0 };
+    put_dim(&shape, "N", 0);
+    if (!pixels) put_dim(&shape, NULL, o->channels);
+    put_dim(&shape, free_size ? "height" : NULL, o->height);
+    put_dim(&shape, free_size ? "width" : NULL, o->width);
+    if (pixels) put_dim(&shape, NULL, o->channels);
+    put_value(out, field, "images", pixels ? ONNX_GRAPH_U8 : ONNX_GRAPH_F32, &shape);
+}
+
+void onnx_model_put_logits(StrBuf *out, int field, const GraphOptions *o)
+{
+    StrBuf shape = { 0 };
+    put_dim(&shape, "N", 0);
+    put_dim(&shape, NULL, o->classes);
+    put_value(out, field, "logits", ONNX_GRAPH_F32, &shape);
 }
 
 /* One entry for whoever feeds the network; value is JSON, and freed. */

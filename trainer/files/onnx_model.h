@@ -5,8 +5,10 @@
 #include "base/str.h"
 #include "trainer/files/checkpoint_model.h"
 
-/* An f32 value whose first dimension is free. */
-void onnx_model_put_value(StrBuf *out, int field, const char *name, const int64_t *dims, int rank);
+/* The input: f32 N,C,H,W, or pixels: u8 N,H,W,C. N is free, and with free_size H and W. */
+void onnx_model_put_images(StrBuf *out, int field, const GraphOptions *o, bool pixels,
+                           bool free_size);
+void onnx_model_put_logits(StrBuf *out, int field, const GraphOptions *o); /* f32 N,classes */
 /* How images are made, and what the answers mean. */
 void onnx_model_put_metadata(StrBuf *out, const CheckpointModel *m);
 #endif
