@@ -103,7 +103,7 @@ typedef struct BnPoolAttr {
 
 /* OP_BN_SIGNS, OP_BN_SIGNS_BWD: OP_BATCHNORM with a residual and ReLU, in training by this rank's
  * statistics, which also writes signs, u8 [N H W ceil(C / 8)]: bit c % 8 of byte c / 8 of a
- * position says whether y is above 0 there. Its gradient reads them in the place of y. */
+ * position is 0 where y <= 0. Its gradient reads them in the place of y. */
 enum { BN_SIGNS_OUT_SIGNS = BN_OUT_SAVED + 1 };
 enum { BN_SIGNS_BWD_IN_SIGNS = BN_BWD_IN_Y };
 

@@ -162,8 +162,8 @@ static Status check_sizes(const VitRow *row, const GraphOptions *o, int64_t head
                     "%d",
                     (long long)o->height, (long long)o->width, row->patch);
     if (head_width > ATTENTION_MAX_WIDTH)
-        return fail(ERR_USAGE, "model.width: heads have at most %d channels, not %lld",
-                    ATTENTION_MAX_WIDTH, (long long)head_width);
+        return fail(ERR_USAGE, "heads have at most %d channels, not %lld", ATTENTION_MAX_WIDTH,
+                    (long long)head_width);
     return OK;
 }
 

@@ -35,6 +35,16 @@ static int64_t count_of(int64_t images, double share)
     return n < 1 ? 1 : n > images - 1 ? images - 1 : n;
 }
 
+/* The place nearest to cut where the path changes, as seen by the hash: a list may have an image
+ * more than once, which must not stand on both sides. */
+static int64_t between(const Drawn *drawn, int64_t n, int64_t cut)
+{
+    int64_t up = cut, down = cut;
+    while (up > 0 && up < n && drawn[up].hash == drawn[up - 1].hash) up++;
+    while (down > 0 && down < n && drawn[down].hash == drawn[down - 1].hash) down--;
+    return up < n ? up : down;
+}
+
 /* taken[i]: whether sample i is held out. */
 static Status draw(bool *taken, const Index *x, double share, uint64_t seed)
 {
@@ -48,7 +58,8 @@ static Status draw(bool *taken, const Index *x, double share, uint64_t seed)
         for (int64_t i = 0; i < n; i++)
             drawn[i] = (Drawn){ hash_of(index_path(x, first + i), seed), first + i };
         qsort(drawn, (size_t)n, sizeof *drawn, by_hash);
-        for (int64_t i = 0; i < count_of(n, share); i++) taken[drawn[i].id] = true;
+        const int64_t cut = between(drawn, n, count_of(n, share));
+        for (int64_t i = 0; i < cut; i++) taken[drawn[i].id] = true;
     }
     mem_free(drawn);
     return OK;

@@ -41,11 +41,16 @@ static Status take_quoted(Rows *r, char **at)
     return fail(ERR_DATA, "%s:%d: a quotation mark without its other", r->file, r->line);
 }
 
+static bool is_blank(const Rows *r, char c)
+{
+    return c == ' ' || c == '\r' || (c == '\t' && r->separator != '\t');
+}
+
 /* One field, which ends with a NUL; *more: another follows in the row. */
 static Status take_field(Rows *r, char **field, bool *more)
 {
     const char stops[] = { '\n', r->separator, '\0' };
-    while (*r->at == ' ' || (*r->at == '\t' && r->separator != '\t')) r->at++;
+    while (*r->at != '\r' && is_blank(r, *r->at)) r->at++;
     const bool quoted = r->separator && *r->at == '"';
     *field = r->at + quoted;
     if (quoted) {
@@ -53,7 +58,7 @@ static Status take_field(Rows *r, char **field, bool *more)
         TRY(take_quoted(r, &r->at));
     }
     char *stop = r->at + strcspn(r->at, stops), *end = stop;
-    while (end > r->at && (end[-1] == ' ' || end[-1] == '\r')) end--;
+    while (end > r->at && is_blank(r, end[-1])) end--;
     if (quoted && end > r->at)
         return fail(ERR_DATA, "%s:%d: text behind a quoted field", r->file, r->line);
     *more = *stop != '\0' && *stop != '\n';

@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CLASSES_MAX = 1000000, CHUNK = 256, MAX_NAME_BYTES = 768 };
+enum { CLASSES_MAX = 100000, CHUNK = 256 };
 
 typedef struct Listed { /* in the rows' text */
     const char *path, *class;
@@ -149,17 +149,25 @@ static int by_path(const void *pa, const void *pb)
     return order ? order : (a->line > b->line) - (a->line < b->line);
 }
 
-static bool number_classes(List *l)
+static bool are_numbers(const List *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        if (l->items[i].class[strspn(l->items[i].class, "0123456789")]) return false;
+    return true;
+}
+
+static Status number_classes(List *l)
 {
     int64_t number = 0, most = -1;
     for (size_t i = 0; i < l->count; i++) {
-        if (strspn(l->items[i].class, "0123456789") != strlen(l->items[i].class)) return false;
-        if (!str_to_i64(l->items[i].class, &number) || number >= CLASSES_MAX) return false;
+        if (!str_to_i64(l->items[i].class, &number) || number >= CLASSES_MAX)
+            return fail(ERR_DATA, "%s:%d: class %s is too large a number for a label", l->path,
+                        l->items[i].line, l->items[i].class);
         l->items[i].label = (uint32_t)number;
         most = number > most ? number : most;
     }
     l->classes = (int)most + 1;
-    return true;
+    return OK;
 }
 
 static Status name_classes(List *l)
@@ -177,7 +185,7 @@ static Status name_classes(List *l)
 
 static Status label_items(List *l)
 {
-    if (!number_classes(l)) TRY(name_classes(l));
+    TRY(are_numbers(l) ? number_classes(l) : name_classes(l));
     qsort(l->items, l->count, sizeof *l->items, by_path);
     for (size_t i = 1; i < l->count; i++) {
         const Listed *a = &l->items[i - 1], *b = &l->items[i];
@@ -190,12 +198,20 @@ static Status label_items(List *l)
 
 /* ---- files ---- */
 
+/* 0, or what is wrong with a file. */
+static int look_for(const List *l, const char *path)
+{
+    struct stat info;
+    if (fstatat(l->folder, path, &info, 0)) return errno;
+    return S_ISDIR(info.st_mode) ? EISDIR : 0;
+}
+
 static Status check_chunk(void *cookie, int64_t chunk)
 {
     List *l = cookie;
     size_t i = (size_t)chunk * CHUNK, end = i + CHUNK < l->count ? i + CHUNK : l->count;
     for (; i < end; i++)
-        if (faccessat(l->folder, l->items[i].path, R_OK, 0)) {
+        if (look_for(l, l->items[i].path)) {
             l->items[i].label = UINT32_MAX;
             atomic_fetch_add(&l->missing, 1);
         }
@@ -211,9 +227,8 @@ static Status check_files(List *l, int threads)
         if (l->items[i].label == UINT32_MAX && (!first || l->items[i].line < first->line))
             first = &l->items[i];
     if (!first) return OK;
-    const int error = faccessat(l->folder, first->path, R_OK, 0) ? errno : EAGAIN;
     return fail(ERR_DATA, "%s:%d: %s: %s; so %lld of %zu images", l->path, first->line, first->path,
-                strerror(error), (long long)atomic_load(&l->missing), l->count);
+                strerror(look_for(l, first->path)), (long long)atomic_load(&l->missing), l->count);
 }
 
 /* The folder of a list, for its paths. */

@@ -98,6 +98,18 @@ CPU_CLONES static void gather(float *to, const OpTensor *t, int64_t n, int64_t c
     }
 }
 
+/* The lanes past the last channel, on which later kernels rely. */
+static void zero_padding(const OpTensor *t, const CpuView *v, int64_t n)
+{
+    const int64_t used = v->c % v->b;
+    const size_t bytes = dtype_bytes(v->type);
+    if (v->rows || used == 0) return;
+    for (int64_t i = 0; i < v->hw; i++) {
+        const int64_t at = n * v->image + (v->cb - 1) * v->block_step + i * v->step + used;
+        memset((char *)t->data + (size_t)at * bytes, 0, (size_t)(v->b - used) * bytes);
+    }
+}
+
 CPU_CLONES static void scatter(const OpTensor *t, const float *from, int64_t n, int64_t channel,
                                int64_t width)
 {
@@ -108,6 +120,7 @@ CPU_CLONES static void scatter(const OpTensor *t, const float *from, int64_t n, 
         if (v.type == DTYPE_BF16) scatter_run(to, from + i, v.hw, v.step, width, run, DTYPE_BF16);
         else scatter_run(to, from + i, v.hw, v.step, width, run, DTYPE_F32);
     }
+    if (channel + width == v.c) zero_padding(t, &v, n);
 }
 
 static void gather_parts(const Call *c, const Scratch *s, const OpTensor *qkv, int64_t n,

@@ -118,12 +118,12 @@ static __global__ void __launch_bounds__(CHANNEL_THREADS) bn_constant_kernel(con
 
 /* ---- y ---- */
 
-/* Bit c: whether channel c of a vector is above 0, as it is stored. */
+/* Bit c: whether channel c of a vector is above 0, as it is stored, or no number. */
 template <typename T> static __device__ __forceinline__ uint8_t signs_of(uint4 y)
 {
     unsigned bits = 0;
 #pragma unroll
-    for (int c = 0; c < vector_channels<T>; c++) bits |= vector_get<T>(y, c) > 0.0f ? 1u << c : 0u;
+    for (int c = 0; c < vector_channels<T>; c++) bits |= vector_get<T>(y, c) <= 0.0f ? 0u : 1u << c;
     return (uint8_t)bits;
 }
 

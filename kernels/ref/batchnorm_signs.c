@@ -27,7 +27,7 @@ static Status run_forward(OpInstance *op, Stream *stream)
     memset(bits, 0, (size_t)tensor_elements(&signs->desc));
     for (int64_t i = 0, n = tensor_elements(&y->desc); i < n; i++) {
         const Bit b = bit_of(&y->desc, i);
-        if (((const double *)y->data)[i] > 0) bits[b.byte] |= (uint8_t)(1 << b.bit);
+        if (!(((const double *)y->data)[i] <= 0)) bits[b.byte] |= (uint8_t)(1 << b.bit);
     }
     return OK;
 }

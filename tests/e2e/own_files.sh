@@ -34,6 +34,10 @@ expect_text "a map" 1 "2 classes; imagefolder with 12 training and 6 validation 
 expect "predict" 0 run 1 predict "$SCRATCH/mapped" "$data/train/${names[3]}" --csv
 expect_text "predict by names of a map" some ",${names[3]},1,"
 expect_text "predict by names of a map" some ",round,0,"
+printf '%s\n%s\tround\n%s\tround\n' "${names[3]}" "${names[0]}" "${names[1]}" > "$SCRATCH/map.txt"
+train mapped 1 "data.val=$data/val" "data.class_map=$SCRATCH/map.txt" train.epochs=2
+expect_text "another map on resume" 1 \
+    "class 0 is round there but ${names[3]} in data.train: they are taken for the same"
 echo "${names[0]}" > "$SCRATCH/one.txt"
 train_fails lonely 65 "one class only (${names[0]})" 1 "data.class_map=$SCRATCH/one.txt"
 
@@ -62,6 +66,7 @@ expect_error "a checkpoint" 64 "leave out --model" 1 predict "$(latest folder)" 
     --model resnet20
 expect_error "classes of a run" 64 "--classes: a run knows its own" 1 predict "$SCRATCH/folder" \
     "$picture" --classes "$SCRATCH/names.txt"
+export CUDA_VISIBLE_DEVICES=
 expect_error "no GPU" 78 "device.backend is cuda" 1 predict "$SCRATCH/folder" "$picture" \
     --backend cuda
 

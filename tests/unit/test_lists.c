@@ -1,5 +1,6 @@
 /* test_lists.c - text files that list images with their classes, and data.class_map. */
 #include "base/fs.h"
+#include "base/str.h"
 #include "data/load/dataset.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
@@ -65,6 +66,7 @@ TEST(lists_give_paths_and_classes)
     /* numbers are labels */
     check_list("l.lst", "pictures/a.jpg 10\npictures/b.jpg 2\n", "22:b.jpg 1010:a.jpg");
     check_list("l.csv", "pictures/a.jpg,10\npictures/b.jpg,2b\n", "010:a.jpg 12b:b.jpg");
+    check_list("l.csv", "pictures/a.jpg,cat\t\npictures/b.jpg,\tcat\n", "0cat:a.jpg 0cat:b.jpg");
     /* equal rows are as many samples */
     check_list("l.csv", "pictures/a.jpg,x\npictures/a.jpg,x\n", "0x:a.jpg 0x:a.jpg");
 }
@@ -99,6 +101,8 @@ TEST(lists_that_cannot_be_name_file_and_line)
         { "l.csv", "class,path\n\"x\ny\",pictures/a.jpg\nz,\"pictures\n",
           "l.csv:4: a quotation mark without its other" },
         { "l.csv", "\"pictures/a.jpg\"x,y\n", "l.csv:1: text behind a quoted field" },
+        { "l.txt", "pictures/a.jpg 100000\n", "l.txt:1: class 100000 is too large a number" },
+        { "l.csv", "pictures/a.jpg,x\n../lists,y\n", "so 1 of 2 images" },
         { "l.csv", "pictures/a.jpg,x\npictures/e.jpg,y\npictures/f.jpg,y\n",
           "l.csv:2: pictures/e.jpg: No such file or directory; so 2 of 3 images" },
         { "l.csv", "pictures/a.jpg,x\npictures/b.jpg,y\npictures/a.jpg,y\n",
@@ -132,6 +136,30 @@ TEST(ranks_take_the_list_over_and_miss_what_differs)
     remove(path);
     CHECK_STATUS(dataset_open_by_index(&received, &o, index, bytes), ERR_DATA);
     dataset_close(d);
+}
+
+/* What a list has several times stands on one side of a division. */
+TEST(equal_rows_are_held_out_together)
+{
+    StrBuf text = { 0 };
+    int64_t sides[2];
+    for (int i = 0; i < 30; i++)
+        str_printf(&text, "pictures/%s,x\n", (const char *[]){ "a.jpg", "b.jpg", "c.png" }[i % 3]);
+    Dataset *d = NULL;
+    REQUIRE_OK(open_list(&d, "l.csv", text.text, NULL));
+    dataset_close(d);
+    str_free(&text);
+    char path[NAME_BYTES];
+    path_of(path, "l.csv");
+    for (int side = 0; side < 2; side++) {
+        const DatasetOptions o = { .path = path, .role = (DataRole)side, .val_split = 0.5 };
+        REQUIRE_OK(dataset_open(&d, &o));
+        sides[side] = dataset_images(d);
+        CHECK(sides[side] % 10 == 0);
+        dataset_close(d);
+    }
+    CHECK_INT(sides[0] + sides[1], 30);
+    CHECK(sides[1] > 0);
 }
 
 /* The kept index of a list follows its size and time. */

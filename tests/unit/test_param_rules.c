@@ -212,6 +212,36 @@ TEST(layers_decay_as_timm_groups_them)
     }
 }
 
+/* timm's groups of its convnext_tiny, by torchvision's names: what makes images smaller belongs to
+ * the stage behind it, the last norm to the head. */
+TEST(layers_of_a_convnext_decay_by_stages)
+{
+    static const char *const sets[] = { "optimizer.layer_decay=0.5" };
+    static const struct {
+        const char *name;
+        double lr;
+    } rows[] = { { "features.0.0.weight", 1.0 / 32 },
+                 { "features.0.1.bias", 1.0 / 32 },
+                 { "features.1.0.block.0.weight", 1.0 / 16 },
+                 { "features.1.2.layer_scale", 1.0 / 16 },
+                 { "features.2.0.weight", 1.0 / 8 },
+                 { "features.2.1.weight", 1.0 / 8 },
+                 { "features.3.0.block.5.bias", 1.0 / 8 },
+                 { "features.6.1.weight", 0.5 },
+                 { "features.7.2.layer_scale", 0.5 },
+                 { "classifier.0.weight", 1 },
+                 { "classifier.2.weight", 1 } };
+    Network n;
+    ParamRule *rules = NULL;
+    REQUIRE_OK(open_network(&n, "convnext_tiny", NULL));
+    REQUIRE_OK(make_rules(&n, sets, 1, &rules));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        (void)test_check(rule_of(&n, rules, rows[i].name)->lr == rows[i].lr, __FILE__, __LINE__,
+                         rows[i].name);
+    mem_free(rules);
+    network_close(&n);
+}
+
 /* Stem, stages or blocks, last layer. */
 TEST(layers_decay_by_the_stages_that_names_have)
 {

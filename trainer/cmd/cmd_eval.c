@@ -37,30 +37,6 @@ static const char help[] =
     "    overrides a key of "
     "CONFIG; --set may be left out (convoy inspect config lists them)\n";
 
-/* Labels are positions among the classes: among others than the network learnt they mean something
- * else. A class that was only a number then has no name to compare. names: one a line, NULL in old
- * files. */
-static void compare_names(const Session *s, const char *names, const char *path)
-{
-    if (!dataset_named_classes(s->val)) return;
-    for (int i = 0; names && *names && i < dataset_classes(s->val); i++) {
-        char number[24];
-        const char *here = dataset_class_name(s->val, i);
-        const int length = (int)strcspn(names, "\n");
-        const int digits = snprintf(number, sizeof number, "%d", i);
-        const bool same =
-            strlen(here) == (size_t)length && memcmp(here, names, (size_t)length) == 0;
-        if (!same && (length != digits || memcmp(number, names, (size_t)length) != 0)) {
-            log_warning(
-                "%s: class %d is %.*s there but %s in data.val: they are taken for the same", path,
-                i, length, names, here);
-            return;
-        }
-        names += length;
-        names += *names == '\n';
-    }
-}
-
 /* Rank 0 reads the file; the session broadcasts what it read. */
 static Status load_weights(Session *s, const char *path, WeightsChoice which, CheckpointMeta *meta)
 {
@@ -78,7 +54,7 @@ static Status load_weights(Session *s, const char *path, WeightsChoice which, Ch
         if (status == OK) status = weights_choose(file, which, s->config->ema.best, path, &ema);
         if (status == OK)
             status = train_state_restore(s->executor, NULL, NULL, s->backend, file, path);
-        if (status == OK) compare_names(s, meta->class_names, path);
+        if (status == OK) session_compare_names(s->val, "data.val", meta->class_names, path);
         if (status == OK && ema) log_info("%s: its averaged weights", path);
     } else {
         status = weights_restore(s->executor, program_graph(s->eval),

@@ -83,7 +83,7 @@ const ConfigKey config_keys[] = {
     {STRING(data, class_map, ""), KEY_MATH | KEY_YOUNG,
      "Text file that lists the classes to train on, a line each in the order of labels: the set's "
      "name of it, and behind a tab another to call it by; lines with one name are one class, and "
-     "images of other classes are left out"},
+     "images of other classes are left out; generated images keep their classes"},
     {ENUM(data, format, "auto", data_format_names), KEY_RUNTIME,
      "How the images are kept: one folder a class (imagefolder), what convoy pack writes (shards), "
      "tar files (webdataset), tfrecord, a text file of paths and classes (list), the binary files "

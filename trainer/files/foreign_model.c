@@ -1,6 +1,7 @@
 /* foreign_model.c - see foreign_model.h. */
 #include "trainer/files/foreign_model.h"
 #include "base/fs.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include <stdio.h>
 #include <string.h>
@@ -55,10 +56,20 @@ static Status configure(CheckpointModel *m, const ModelWeights *w, const Foreign
         sets[count++] = "data.mean=[0.5, 0.5, 0.5]";
         sets[count++] = "data.std=[0.5, 0.5, 0.5]";
     }
-    for (int i = 0; i < foreign->set_count; i++) sets[count++] = foreign->sets[i];
+    for (int i = 0; i < foreign->set_count; i++) {
+        if (strncmp(foreign->sets[i], "data.", 5) != 0 &&
+            strncmp(foreign->sets[i], "model.stem=", 11) != 0 &&
+            strncmp(foreign->sets[i], "model.blurpool=", 15) != 0)
+            return fail(ERR_USAGE,
+                        "--set %s: of a network beside --model only data.*, model.stem "
+                        "and model.blurpool can be said",
+                        foreign->sets[i]);
+        sets[count++] = foreign->sets[i];
+    }
     return config_load(&m->config, NULL, sets, count);
 }
 
+/* A name a line. */
 static Status read_names(CheckpointModel *m, const char *file, const char *path)
 {
     uint8_t *text = NULL;
@@ -68,12 +79,15 @@ static Status read_names(CheckpointModel *m, const char *file, const char *path)
     TRY(fs_read_limited(file, FS_TEXT_BYTES, &text, &bytes));
     m->class_names = (char *)text;
     m->meta.class_names = m->class_names;
+    const bool mark = bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0;
+    while (bytes > 0 && strchr("\r\n", text[bytes - 1])) bytes--;
     char *to = m->class_names;
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = mark ? 3 : 0; i < bytes; i++) {
         if (text[i] != '\r') *to++ = (char)text[i];
         lines += text[i] == '\n' || i + 1 == bytes;
     }
     *to = '\0';
+    if (!json_is_utf8(m->class_names)) return fail(ERR_DATA, "%s: no UTF-8 text", file);
     if (lines == m->classes) return OK;
     return fail(ERR_DATA, "%s: %lld names, but %s has weights for %lld classes", file,
                 (long long)lines, path, (long long)m->classes);

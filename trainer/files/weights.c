@@ -356,8 +356,8 @@ static Status import_positions(Executor *x, const Weight *w, const ModelDef *def
                                        values, fitting);
     if (status == OK) status = executor_import_state(x, state_index(x, w->name), fitting);
     if (status == OK)
-        log_info("%s: of %lld x %lld patches there, made to fit %lld x %lld", w->other,
-                 (long long)side, (long long)side, (long long)g->height, (long long)g->width);
+        log_warning("%s: of %lld x %lld patches there, made to fit %lld x %lld", w->other,
+                    (long long)side, (long long)side, (long long)g->height, (long long)g->width);
     mem_free(fitting);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "trainer/session/announce.h"
 #include "trainer/session/class_weights.h"
 #include "trainer/session/memory.h"
+#include <stdio.h>
 #include <string.h>
 
 static bool is_set(const char *s)
@@ -128,6 +129,26 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, Comm *comm
     return status;
 }
 
+void session_compare_names(const Dataset *d, const char *key, const char *names, const char *path)
+{
+    if (!dataset_named_classes(d)) return;
+    for (int i = 0; names && *names && i < dataset_classes(d); i++) {
+        char number[24];
+        const char *here = dataset_class_name(d, i);
+        const int length = (int)strcspn(names, "\n");
+        const int digits = snprintf(number, sizeof number, "%d", i);
+        const bool same =
+            strlen(here) == (size_t)length && memcmp(here, names, (size_t)length) == 0;
+        if (!same && (length != digits || memcmp(number, names, (size_t)length) != 0)) {
+            log_warning("%s: class %d is %.*s there but %s in %s: they are taken for the same",
+                        path, i, length, names, here, key);
+            return;
+        }
+        names += length;
+        names += *names == '\n';
+    }
+}
+
 /* Labels are positions among the classes, so both sets must have the same ones. */
 static Status check_names(const Dataset *train, const Dataset *val)
 {
@@ -145,6 +166,14 @@ static Status check_names(const Dataset *train, const Dataset *val)
                 dataset_classes(train));
 }
 
+/* Of a set with names beside one with numbers. */
+static Status check_counts(const Dataset *train, const Dataset *val)
+{
+    if (dataset_classes(train) == dataset_classes(val)) return OK;
+    return fail(ERR_DATA, "data.val: %d classes there but %d in data.train, whose are numbers",
+                dataset_classes(val), dataset_classes(train));
+}
+
 static Status check_classes(const Session *s)
 {
     int64_t wanted = s->config->model.classes;
@@ -157,7 +186,8 @@ static Status check_classes(const Session *s)
                     (long long)wanted, dataset_classes(any));
     }
     if (!s->val || !dataset_named_classes(s->val)) return OK;
-    if (s->train) return dataset_named_classes(s->train) ? check_names(s->train, s->val) : OK;
+    if (s->train && dataset_named_classes(s->train)) return check_names(s->train, s->val);
+    if (s->train) return check_counts(s->train, s->val);
     if (wanted == 0 || wanted == dataset_classes(s->val)) return OK;
     return fail(
         ERR_DATA,

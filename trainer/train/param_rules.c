@@ -36,6 +36,7 @@ static long stage_of(const char *name)
                   { "blocks.", "" },
                   { "encoder.layers.encoder_layer_", "" },
                   { "features.", ".block." },
+                  { "features.", ".layer_scale" },
                   { "features.", ".conv." },
                   { "trunk_output.block", "" } };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -152,8 +153,24 @@ static Status apply_head(const Rules *r)
                       (int)layer_length(last), last);
 }
 
-/* Fills group [count] and returns how many groups there are. What follows a stage and is of none
- * goes with it. */
+/* Of the layer, or the part of the network, that the last parameter is of: "classifier". */
+static bool is_head(const char *name, const char *last)
+{
+    const size_t part = strcspn(last, ".");
+    return same_layer(name, last) || (strncmp(name, last, part + 1) == 0 && last[part] == '.' &&
+                                      strncmp(last, "classifier", part) == 0);
+}
+
+/* The stage that begins behind place i; NO_STAGE. */
+static long next_stage(const Rules *r, int i)
+{
+    long stage = NO_STAGE;
+    while (++i < r->count && stage == NO_STAGE) stage = stage_of(name_at(r, i));
+    return stage;
+}
+
+/* Fills group [count] and returns how many groups there are. What lies between two stages goes with
+ * the second, what follows the last one with that. */
 static int group_by_stage(const Rules *r, int *group)
 {
     const char *last = name_at(r, r->count - 1);
@@ -161,8 +178,9 @@ static int group_by_stage(const Rules *r, int *group)
     int groups = 0;
     for (int i = 0; i < r->count; i++) {
         const char *name = name_at(r, i);
-        const bool head = same_layer(name, last);
-        const long of = head ? HEAD : stage_of(name);
+        const bool head = is_head(name, last);
+        long of = head ? HEAD : stage_of(name);
+        if (of == NO_STAGE && stage != NO_STAGE) of = next_stage(r, i);
         if (i == 0 || (of != NO_STAGE && of != stage)) {
             stage = of;
             groups++;
