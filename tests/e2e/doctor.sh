@@ -9,7 +9,7 @@ code=$?
 failures=$(sed -nE 's/^[0-9]+ ok, [0-9]+ warnings, ([0-9]+) failures$/\1/p' "$out")
 [[ -n $failures ]] || broken_run "no sum at the end"
 ((code == (failures ? 69 : 0))) || broken_run "exit code $code with $failures failures"
-for check in cpus limits memory shm network fabric gpus variables libraries; do
+for check in cpus limits memory shm network fabric gpus energy variables libraries; do
     grep -qE "^(ok|warn|fail) +$check " "$out" || broken_run "no finding of $check"
 done
 

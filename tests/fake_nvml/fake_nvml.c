@@ -1,7 +1,10 @@
 /* fake_nvml.c - stands in for libnvidia-ml.so.1 in tests: two GPUs, made up. The second tells no
- * utilization, as a MIG slice does, runs hot, and has a link that is narrower than it could be.
- * Never linked. */
+ * utilization, as a MIG slice does, runs hot, has a link that is narrower than it could be,
+ * and does not count its energy. The counter of the first is 312.5 W times the clock, or what the
+ * file says that FAKE_NVML_MJ names. Never linked. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
 enum { GPUS = 2, NOT_SUPPORTED = 3, INVALID = 2 };
 
@@ -31,6 +34,7 @@ int nvmlDeviceGetCurrPcieLinkGeneration(Device *d, unsigned *out);
 int nvmlDeviceGetMaxPcieLinkGeneration(Device *d, unsigned *out);
 int nvmlDeviceGetCurrPcieLinkWidth(Device *d, unsigned *out);
 int nvmlDeviceGetMaxPcieLinkWidth(Device *d, unsigned *out);
+int nvmlDeviceGetTotalEnergyConsumption(Device *d, unsigned long long *millijoules);
 
 static int set(unsigned *out, unsigned value)
 {
@@ -77,7 +81,7 @@ int nvmlDeviceGetName(Device *d, char *out, unsigned bytes)
 
 int nvmlDeviceGetUUID(Device *d, char *out, unsigned bytes)
 {
-    return snprintf(out, bytes, "GPU-0000-%u", d->index) < 0;
+    return snprintf(out, bytes, "GPU-00000000-0000-0000-0000-00000000000%u", d->index) < 0;
 }
 
 int nvmlDeviceGetUtilizationRates(Device *d, unsigned out[2])
@@ -157,4 +161,18 @@ int nvmlDeviceGetMaxPcieLinkWidth(Device *d, unsigned *out)
 {
     (void)d;
     return set(out, 16);
+}
+
+int nvmlDeviceGetTotalEnergyConsumption(Device *d, unsigned long long *millijoules)
+{
+    const char *path = getenv("FAKE_NVML_MJ");
+    struct timespec now;
+    if (d->index == 1) return NOT_SUPPORTED;
+    timespec_get(&now, TIME_UTC);
+    const double ms = 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+    *millijoules = (unsigned long long)(312.5 * ms);
+    FILE *f = path ? fopen(path, "r") : NULL;
+    int read = f ? fscanf(f, "%llu", millijoules) : 1;
+    if (f) fclose(f);
+    return read == 1 ? 0 : NOT_SUPPORTED;
 }

@@ -35,6 +35,9 @@ static const HostFile good_host[] = {
     { "/sys/class/net/ens5/speed", "100000\n" },
     { "/sys/class/infiniband/rdmap0s6/device/vendor", "0x1d0f\n" },
     { "/dev/infiniband/uverbs0", "" },
+    { "/sys/class/powercap/intel-rapl:0/name", "package-0\n" },
+    { "/sys/class/powercap/intel-rapl:0/max_energy_range_uj", "262143328850\n" },
+    { "/sys/class/powercap/intel-rapl:0/energy_uj", "7000000\n" },
     { "/opt/amazon/ofi-nccl/lib/libnccl-net.so", "x" },
 };
 
@@ -46,6 +49,18 @@ typedef struct Case {
 } Case;
 
 static const Case cases[] = {
+    { "energy-unread",
+      { "/sys/class/powercap/intel-rapl:0/energy_uj", "" },
+      -1,
+      -1,
+      "energy",
+      NULL,
+      "intel-rapl:0/energy_uj: \"\" is no count" },
+    { .name = "energy",
+      .gpus = -1,
+      .efa = -1,
+      .check = "energy",
+      .text = "1 CPU packages count the energy that they use: 0 W now" },
     { .name = "good", .gpus = -1, .efa = 1, .check = "fabric", .text = "1 EFA adapters" },
     { "bound",
       { "/proc/self/status", "Cpus_allowed_list:\t7\n" },
@@ -365,6 +380,10 @@ TEST(gpus_are_judged)
     CHECK_CONTAINS(text.text, "GPU 1: 88 degrees");
     CHECK_CONTAINS(text.text, "GPU 1: PCIe link of 8 lanes, it could have 16");
     CHECK(!strstr(text.text, "GPU 0: PCIe"));
+    doctor_check_energy(&o, r);
+    doctor_add_table(r, "host", &text);
+    CHECK_CONTAINS(text.text, "1 of 2 GPUs do not count the energy that they use");
+    CHECK_CONTAINS(text.text, "no counter tells what CPUs use");
     str_free(&text);
     nvml_close(n);
     mem_free(r);

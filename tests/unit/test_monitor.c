@@ -171,7 +171,7 @@ TEST(nvml_tells_of_gpus)
     CHECK_STR(nvml_driver(n), "555.42.06");
     nvml_facts(n, 0, &facts);
     CHECK_STR(facts.name, "Made-up GPU 0");
-    CHECK_STR(facts.uuid, "GPU-0000-0");
+    CHECK_STR(facts.uuid, "GPU-00000000-0000-0000-0000-000000000000");
     CHECK_NEAR(facts.memory_bytes, 80.0 * (1 << 30), 0);
     CHECK_NEAR(facts.power_limit_w, 700, 1e-9);
     CHECK_NEAR(facts.sm_clock_max_mhz, 1980, 0);

@@ -12,7 +12,8 @@
 static const char help[] =
     "usage: convoy doctor [--gpus N] [--efa N] [--strict] [--json] [--root DIR]\n\nLooks at this "
     "host: CPUs that this process may use, limits, memory, /dev/shm, network interfaces, EFA "
-    "and\nInfiniBand, GPUs (clocks, throttling, memory errors), environment variables, libraries. "
+    "and\nInfiniBand, GPUs (clocks, throttling, memory errors), counters of energy, "
+    "environment\nvariables, libraries. "
     "Each finding is ok, warn\nor fail, with what to do. It changes nothing and takes a moment. On "
     "all hosts of a job:\n\n  srun --ntasks-per-node=1 convoy doctor --gpus 8 --efa 4 || exit 69\n "
     " mpirun --map-by ppr:1:node convoy doctor\n\nExit code: 69 where something fails, else 0.\n\n "

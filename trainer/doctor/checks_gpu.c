@@ -1,10 +1,13 @@
-/* checks_gpu.c - the GPUs of the host, by NVML. */
+/* checks_gpu.c - the GPUs of the host, by NVML; what tells of energy. */
+#include "base/clock.h"
 #include "trainer/doctor/doctor.h"
+#include "trainer/monitor/powercap.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define HOT_C 85.0
+#define HOT_C      85.0
+#define CPU_LOOK_S 0.05
 
 typedef struct ThrottleRow {
     uint64_t bit;
@@ -80,4 +83,45 @@ void doctor_check_gpus(const DoctorOptions *o, DoctorReport *r)
         doctor_find(r, VERDICT_OK, "", "no NVIDIA driver: the CPU computes");
     if (o->nvml) doctor_find(r, VERDICT_OK, "", "driver %s, %d GPUs", nvml_driver(o->nvml), count);
     for (int i = 0; i < count; i++) check_gpu(o->nvml, r, i);
+}
+
+/* ---- energy ---- */
+
+/* Of those GPUs that there are. */
+static void check_gpu_energy(const Nvml *n, DoctorReport *r)
+{
+    double joules;
+    int count = nvml_gpus(n), counting = 0;
+    for (int i = 0; i < count; i++) counting += nvml_energy(n, i, &joules);
+    if (counting == count)
+        doctor_find(r, VERDICT_OK, "", "%d GPUs count the energy that they use", count);
+    else
+        doctor_find(r, VERDICT_OK, "",
+                    "%d of %d GPUs do not count the energy that they use: it is summed up from "
+                    "their power, once a second",
+                    count - counting, count);
+}
+
+void doctor_check_energy(const DoctorOptions *o, DoctorReport *r)
+{
+    char dir[1024];
+    double joules = 0, seconds = 1;
+    Powercap *p = NULL;
+    snprintf(dir, sizeof dir, "%s" POWERCAP_DIR, o->root);
+    Status status = powercap_open(&p, dir);
+    if (p) { /* some virtual machines have counters that stand still */
+        seconds = clock_s();
+        clock_sleep_s(CPU_LOOK_S);
+        status = powercap_read(p, &joules);
+        seconds = clock_s() - seconds;
+    }
+    if (o->nvml && nvml_gpus(o->nvml) > 0) check_gpu_energy(o->nvml, r);
+    if (status != OK)
+        doctor_find(r, VERDICT_OK, "chmod a+r on it, or root: what CPUs use is measured then",
+                    "what CPUs use is not told: %s", status_message());
+    else if (p)
+        doctor_find(r, VERDICT_OK, "", "%d CPU packages count the energy that they use: %.0f W now",
+                    powercap_packages(p), joules / seconds);
+    else doctor_find(r, VERDICT_OK, "", "no counter tells what CPUs use (%s)", dir);
+    powercap_close(p);
 }

@@ -62,6 +62,7 @@ void doctor_check_shm(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_network(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_fabric(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_gpus(const DoctorOptions *o, DoctorReport *r);
+void doctor_check_energy(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_variables(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_libraries(const DoctorOptions *o, DoctorReport *r);
 #endif

@@ -39,6 +39,7 @@ typedef struct Functions {
     int (*pcie_generation_max)(NvmlDevice, unsigned *);
     int (*pcie_width)(NvmlDevice, unsigned *);
     int (*pcie_width_max)(NvmlDevice, unsigned *);
+    int (*energy)(NvmlDevice, unsigned long long *); /* mJ */
 } Functions;
 
 struct Nvml {
@@ -74,6 +75,7 @@ static Status open_library(Nvml *n, const char *path)
         { "nvmlDeviceGetMaxPcieLinkGeneration", &n->f.pcie_generation_max, true },
         { "nvmlDeviceGetCurrPcieLinkWidth", &n->f.pcie_width, true },
         { "nvmlDeviceGetMaxPcieLinkWidth", &n->f.pcie_width_max, true },
+        { "nvmlDeviceGetTotalEnergyConsumption", &n->f.energy, true },
     };
     const char *const names[] = { path ? path : "libnvidia-ml.so.1", NULL };
     const LibrarySpec spec = { .title = "NVML",
@@ -183,4 +185,12 @@ void nvml_state(const Nvml *n, int gpu, GpuState *out)
     bool counts = n->f.ecc && n->f.ecc(d, ECC_UNCORRECTED, ECC_VOLATILE, &errors) == 0;
     out->ecc_errors = counts ? (double)errors : (double)NAN;
     out->throttle_reasons = n->f.throttle && n->f.throttle(d, &reasons) == 0 ? reasons : 0;
+}
+
+bool nvml_energy(const Nvml *n, int gpu, double *joules)
+{
+    unsigned long long millijoules = 0;
+    if (!n->f.energy || n->f.energy(n->device[gpu], &millijoules) != 0) return false;
+    *joules = 1e-3 * (double)millijoules;
+    return true;
 }

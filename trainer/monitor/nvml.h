@@ -6,6 +6,7 @@
 #ifndef CONVOY_TRAINER_MONITOR_NVML_H
 #define CONVOY_TRAINER_MONITOR_NVML_H
 #include "base/status.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct Nvml Nvml;
@@ -39,4 +40,7 @@ int nvml_gpus(const Nvml *n);
 const char *nvml_driver(const Nvml *n); /* "550.54.15" */
 void nvml_facts(const Nvml *n, int gpu, GpuFacts *out);
 void nvml_state(const Nvml *n, int gpu, GpuState *out);
+/* What the whole board has used since its driver was loaded; false where it does not count (before
+ * Volta, slices of a MIG). */
+bool nvml_energy(const Nvml *n, int gpu, double *joules);
 #endif
