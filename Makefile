@@ -162,7 +162,7 @@ SHIM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS) -DCONVOY_DRIVER_SHIM='"$(DRIVER_SHIM)
 NVML_FLAGS = $(PLAIN_FLAGS) -DCONVOY_FAKE_NVML='"$(B)/fake_nvml/libnvidia-ml.so.1"'
 $(B)/obj/tests/unit/test_cuda_%.o: ROOM_FLAGS = $(SHIM_FLAGS)
 $(B)/obj/tests/sweep/%.o: ROOM_FLAGS = $(SHIM_FLAGS)
-$(addprefix $(B)/obj/tests/unit/test_,monitor.o doctor.o): ROOM_FLAGS = $(NVML_FLAGS)
+$(addprefix $(B)/obj/tests/unit/test_,monitor.o doctor.o energy.o): ROOM_FLAGS = $(NVML_FLAGS)
 
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)

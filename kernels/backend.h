@@ -131,6 +131,8 @@ typedef struct DeviceVTable {
     size_t (*memory_bytes)(const Backend *b); /* of the device, 0 if unknown */
     void *(*stream_handle)(const Stream *s);  /* cudaStream_t, for the communication library */
     int (*device_index)(const Backend *b);
+    /* What its driver calls the device, "GPU-" and hexadecimal digits; "" if it cannot be told. */
+    void (*device_uuid)(const Backend *b, char *out, size_t bytes);
 } DeviceVTable;
 
 /* Fusions that a backend's kernels offer, which models/graph/fuse.c may then use. */

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/staging.h"
+#include <stdio.h>
 #include <string.h>
 
 struct Event {
@@ -138,6 +139,20 @@ static void *stream_handle(const Stream *s)
 static int device_index(const Backend *backend)
 {
     return ((const CudaBackend *)backend)->options.device;
+}
+
+static void device_uuid(const Backend *backend, char *out, size_t bytes)
+{
+    struct cudaDeviceProp p;
+    int n = 4;
+    if (bytes > 0) out[0] = '\0';
+    if (bytes < sizeof "GPU-00000000-0000-0000-0000-000000000000" ||
+        cudaGetDeviceProperties(&p, device_index(backend)) != cudaSuccess)
+        return;
+    memcpy(out, "GPU-", 4);
+    for (int i = 0; i < 16; i++)
+        n += snprintf(out + n, bytes - (size_t)n, "%s%02x",
+                      i >= 4 && i <= 10 && i % 2 == 0 ? "-" : "", (unsigned char)p.uuid.bytes[i]);
 }
 
 static Status copy_in(Backend *backend, void *device, const void *host, size_t bytes, Stream *s)
@@ -342,4 +357,5 @@ const DeviceVTable cuda_device_vtable = {
     .memory_bytes = memory_bytes,
     .stream_handle = stream_handle,
     .device_index = device_index,
+    .device_uuid = device_uuid,
 };

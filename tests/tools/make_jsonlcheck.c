@@ -38,6 +38,7 @@ static const EventRow events[] = {
     { "eval", { "epoch", "step", "images", "loss", "top1", "top5" }, "loss", NULL },
     { "checkpoint", { "step" }, NULL, "path" },
     { "on_save", { "step", "code", "seconds" }, NULL, "outcome" },
+    { "spent", { "step", "host_seconds", "total_host_seconds" }, NULL, "part" },
     { "gpu", { "gpu", "throttle_reasons" }, NULL, "uuid" },
     { "resume", { "step" }, NULL, NULL },
     { "diverged", { "step", "loss", "lr_factor", "rollbacks" }, "loss", "tensor" },

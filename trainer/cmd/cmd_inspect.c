@@ -10,6 +10,7 @@
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/cmd/inspect_bytes.h"
+#include "trainer/config/cost.h"
 #include "trainer/files/checkpoint.h"
 #include "trainer/files/run_source.h"
 #include "trainer/session/precision.h"
@@ -162,6 +163,7 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
     int64_t elements = 0, bytes = 0;
     const char *crc = safetensors_metadata(file, "crc32c");
     const char *writer = safetensors_metadata(file, "convoy");
+    SpentParts spent;
     str_add_visible(text, path, "");
     str_add(text, "\nmodel ");
     str_add_visible(text, meta->model, "");
@@ -171,6 +173,11 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
                (unsigned long long)meta->seed, (long long)meta->global_batch,
                (long long)meta->dataset_images);
     if (meta->best_top1 >= 0) str_printf(text, "best_top1 %.6f\n", meta->best_top1);
+    if (cost_read(meta->spent, &spent)) {
+        const Spent sum = cost_sum(&spent);
+        str_printf(text, "spent_host_hours %.6g\nspent_joules %.6g\n", sum.host_s / 3600,
+                   cost_joules(&sum));
+    }
     str_printf(text, "config_hash %08x\n", (unsigned)meta->config_hash);
     if (writer) {
         str_add(text, "written by convoy ");

@@ -90,8 +90,10 @@ static void log_memory(const Session *s, int64_t rss_at_start)
 static Status train(Comm *comm, const Config *c, RunLog *log)
 {
     int64_t rss_at_start = process_rss_bytes();
-    Session session;
-    Status status = session_open(&session, c, comm, SESSION_TRAIN);
+    Session session = { 0 };
+    Energy *energy = NULL;
+    Status status = comm_agree(comm, energy_open(&energy, c, comm));
+    if (status == OK) status = session_open(&session, c, comm, SESSION_TRAIN);
     if (status == OK) status = comm_agree(comm, start_record(log, &session, count_hosts(comm)));
     if (status == OK) status = session_commit(&session);
     Monitor *monitor = NULL;
@@ -99,8 +101,10 @@ static Status train(Comm *comm, const Config *c, RunLog *log)
         status =
             comm_agree(comm, monitor_create(&monitor, c, comm, session.backend->v->device != NULL));
     if (status == OK) monitor_run(monitor, session.plan.total_steps);
-    if (status == OK) status = loop_run(&session, log, monitor, c->run.dir);
+    monitor_watch_energy(monitor, energy);
+    if (status == OK) status = loop_run(&session, log, monitor, energy, c->run.dir);
     monitor_destroy(monitor);
+    energy_close(energy);
     if (status == OK) log_memory(&session, rss_at_start);
     session_close(&session);
     return status;
@@ -173,6 +177,10 @@ static void say_result(const Config *c)
     str_add_duration(&text, run.seconds);
     str_printf(&out, "%s/%s.safetensors", c->run.dir, best ? "best" : "latest");
     if (!text.failed) log_info("%s", text.text);
+    str_clear(&text);
+    cost_describe(c, &run.spent, &text);
+    if (run.energy_source[0]) str_printf(&text, "; energy of %s", run.energy_source);
+    if (!text.failed && cost_sum(&run.spent).host_s > 0) log_info("spent %s", text.text);
     if (best) say_command("evaluate:  ", "eval", c->run.dir, NULL);
     if (!out.failed) say_command("export:    ", "export", c->run.dir, out.text);
     str_free(&text);

@@ -148,6 +148,10 @@ typedef struct Config {
         double every_s;
     } monitor;
     struct {
+        double price_per_host_hour, price_per_kwh, pue, grams_per_kwh, host_watts; /*0 = not given*/
+        char *currency, *price_note, *powercap;
+    } cost;
+    struct {
         char *dir;
     } run;
     struct {
@@ -196,7 +200,7 @@ uint32_t config_math_hash(const Config *c);
  * message on resume. */
 Status config_math_difference(const Config *c, const char *yaml, StrBuf *out);
 /* The same for two configurations and all keys but run.dir, which differs between runs by nature,
- * and those of scale, which training does not read. */
+ * those of scale, which training does not read, and those of cost, which change no work. */
 Status config_difference(const Config *then, const Config *now, StrBuf *out);
 enum { CONFIG_PRINTS_MAX = 192 };
 /* A number for each key's value, in the order of the table, for ranks to compare; 0 for where data

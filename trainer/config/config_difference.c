@@ -62,7 +62,8 @@ Status config_difference(const Config *then, const Config *now, StrBuf *out)
 {
     for (int i = 0; i < config_key_count; i++) {
         const char *key = config_keys[i].key;
-        if (strcmp(key, "run.dir") != 0 && !str_starts_with(key, "scale."))
+        if (strcmp(key, "run.dir") != 0 && !str_starts_with(key, "scale.") &&
+            !str_starts_with(key, "cost."))
             add_difference(then, now, &config_keys[i], out);
     }
     return out->failed ? fail(ERR_MEMORY, "out of memory comparing configurations") : OK;

@@ -117,11 +117,15 @@ void doctor_check_energy(const DoctorOptions *o, DoctorReport *r)
     }
     if (o->nvml && nvml_gpus(o->nvml) > 0) check_gpu_energy(o->nvml, r);
     if (status != OK)
-        doctor_find(r, VERDICT_OK, "chmod a+r on it, or root: what CPUs use is measured then",
+        doctor_find(r, VERDICT_OK,
+                    "chmod a+r on it, or root: what CPUs use is measured then; or give a guess as "
+                    "cost.host_watts",
                     "what CPUs use is not told: %s", status_message());
     else if (p)
         doctor_find(r, VERDICT_OK, "", "%d CPU packages count the energy that they use: %.0f W now",
                     powercap_packages(p), joules / seconds);
-    else doctor_find(r, VERDICT_OK, "", "no counter tells what CPUs use (%s)", dir);
+    else
+        doctor_find(r, VERDICT_OK, "",
+                    "no counter tells what CPUs use (%s): cost.host_watts takes a guess", dir);
     powercap_close(p);
 }

@@ -40,7 +40,8 @@ enum {
     NUMBER_BYTES = 32,
     MESSAGE_BYTES = 1024,
     SCALARS = 16,
-    PAIRS = SCALARS + 4
+    TEXTS = 4,
+    PAIRS = SCALARS + TEXTS + 1
 };
 
 /* ---- metadata: strings in the file, numbers in memory ---- */
@@ -72,6 +73,19 @@ static const MetaRow meta_rows[SCALARS] = {
     { "diverged", META_I64, offsetof(CheckpointMeta, diverged), "0" },
     { "rolled_to", META_I64, offsetof(CheckpointMeta, rolled_to), "0" },
 };
+
+static const struct {
+    const char *key;
+    size_t offset; /* of a const char * in CheckpointMeta */
+} meta_texts[TEXTS] = { { "model", offsetof(CheckpointMeta, model) },
+                        { "config", offsetof(CheckpointMeta, config) },
+                        { "class_names", offsetof(CheckpointMeta, class_names) },
+                        { "spent", offsetof(CheckpointMeta, spent) } };
+
+static const char **text_of(CheckpointMeta *meta, int i)
+{
+    return (const char **)(void *)((char *)meta + meta_texts[i].offset);
+}
 
 static void format_scalar(const MetaRow *row, const CheckpointMeta *meta, char out[NUMBER_BYTES])
 {
@@ -180,7 +194,7 @@ struct CheckpointWriter {
 
     /* The file to write: filled by submit, read by the thread while busy. */
     CheckpointMeta meta;
-    char *model, *config, *class_names; /* owned copies; meta points to them */
+    char *texts[TEXTS]; /* owned copies; meta points to them */
     bool best;
     char *path;                                 /* owned */
     bool (*needed)(void *cookie, int64_t step); /* NULL: no file is */
@@ -282,10 +296,9 @@ static Status write_checkpoint(CheckpointWriter *w)
         format_scalar(&meta_rows[i], &w->meta, numbers[i]);
         pairs[i] = (SafePair){ meta_rows[i].key, numbers[i] };
     }
-    pairs[SCALARS] = (SafePair){ "model", w->meta.model };
-    pairs[SCALARS + 1] = (SafePair){ "config", w->meta.config };
-    pairs[SCALARS + 2] = (SafePair){ "class_names", w->meta.class_names };
-    pairs[SCALARS + 3] = (SafePair){ "convoy", version_text() }; /* who wrote it; never compared */
+    for (int i = 0; i < TEXTS; i++)
+        pairs[SCALARS + i] = (SafePair){ meta_texts[i].key, w->texts[i] };
+    pairs[PAIRS - 1] = (SafePair){ "convoy", version_text() }; /* who wrote it; never compared */
     if (!w->cleaned) TRY(remove_leftovers(w));
     TRY(safetensors_write(w->path, w->tensors, w->count, pairs, PAIRS));
     const char *name = strrchr(w->path, '/') + 1;
@@ -408,30 +421,29 @@ void *checkpoint_staging(CheckpointWriter *w, int index)
 Status checkpoint_submit(CheckpointWriter *w, const CheckpointMeta *meta, bool best)
 {
     StrBuf path = { 0 };
-    char *model = mem_strdup(meta->model), *config = mem_strdup(meta->config);
-    char *class_names = mem_strdup(meta->class_names ? meta->class_names : "");
+    CheckpointMeta own = *meta;
+    char *texts[TEXTS];
+    bool failed = false;
+    for (int i = 0; i < TEXTS; i++) {
+        const char **text = text_of(&own, i);
+        *text = texts[i] = mem_strdup(*text ? *text : "");
+        failed = failed || texts[i] == NULL;
+    }
     str_printf(&path, "%s/%s%08" PRId64 "%s", w->dir, STEP_PREFIX, meta->step, STEP_SUFFIX);
-    if (model == NULL || config == NULL || class_names == NULL || path.failed) {
-        mem_free(model);
-        mem_free(config);
-        mem_free(class_names);
+    if (failed || path.failed) {
+        for (int i = 0; i < TEXTS; i++) mem_free(texts[i]);
         str_free(&path);
         return ERR_MEMORY;
     }
     pthread_mutex_lock(&w->lock);
     ASSERT(!w->busy);
-    mem_free(w->model);
-    mem_free(w->config);
-    mem_free(w->class_names);
+    for (int i = 0; i < TEXTS; i++) {
+        mem_free(w->texts[i]);
+        w->texts[i] = texts[i];
+    }
     mem_free(w->path);
     w->path = path.text;
-    w->model = model;
-    w->config = config;
-    w->class_names = class_names;
-    w->meta = *meta;
-    w->meta.model = model;
-    w->meta.config = config;
-    w->meta.class_names = class_names;
+    w->meta = own;
     w->best = best;
     w->busy = true;
     pthread_cond_broadcast(&w->changed);
@@ -478,9 +490,7 @@ void checkpoint_writer_destroy(CheckpointWriter *w)
     pthread_mutex_destroy(&w->lock);
     mem_free(w->tensors);
     mem_free(w->staging);
-    mem_free(w->model);
-    mem_free(w->config);
-    mem_free(w->class_names);
+    for (int i = 0; i < TEXTS; i++) mem_free(w->texts[i]);
     mem_free(w->path);
     mem_free(w->told_path);
     mem_free(w->done_path);
@@ -509,9 +519,7 @@ static Status read_meta(const SafeFile *f, CheckpointMeta *meta, const char *pat
             "%s: metadata entries global_batch, dataset_images and lr_factor must be above 0",
             path);
     if (meta->run_step == 0) meta->run_step = meta->images / meta->global_batch;
-    meta->model = safetensors_metadata(f, "model");
-    meta->config = safetensors_metadata(f, "config");
-    meta->class_names = safetensors_metadata(f, "class_names");
+    for (int i = 0; i < TEXTS; i++) *text_of(meta, i) = safetensors_metadata(f, meta_texts[i].key);
     if (meta->model == NULL || meta->config == NULL)
         return fail(ERR_DATA, "%s: not a convoy checkpoint: no metadata entry model or config",
                     path);

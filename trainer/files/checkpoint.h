@@ -37,6 +37,7 @@ typedef struct CheckpointMeta {
     const char *config; /* resolved YAML */
     /* one a line, in the order of labels; NULL in files of earlier versions */
     const char *class_names;
+    const char *spent; /* of cost_write(); NULL or "" in files of earlier versions */
 } CheckpointMeta;
 
 typedef struct CheckpointWriter CheckpointWriter;

@@ -364,6 +364,11 @@ Status runlog_epoch(RunLog *r, const EpochRecord *e)
     if (e->ranks && r->rank == 0) print_rank_epochs(e);
     log_info("epoch %lld done: %lld images in %.1f s, %.1f images/s", shown(e->epoch),
              (long long)e->images, e->seconds, e->images_per_s);
+    const double joules = e->trained_j + e->waited_j;
+    if (joules > 0)
+        log_info("epoch %lld energy: %.4g kJ, %.4g J/image, %.1f %% of it waiting for data",
+                 shown(e->epoch), 1e-3 * joules, joules / (double)e->images,
+                 100 * e->waited_j / joules);
     if (e->input) {
         input_report_describe(e->input, input, sizeof input);
         log_info("epoch %lld input: %s", shown(e->epoch), input);
@@ -376,6 +381,46 @@ Status runlog_epoch(RunLog *r, const EpochRecord *e)
     json_int(w, "steps", e->steps);
     json_number(w, "images_per_s", e->images_per_s);
     if (e->input) add_input(w, e->input);
+    if (e->energy_source && e->energy_source[0]) {
+        json_number(w, "energy_j", joules);
+        json_number(w, "wait_energy_j", e->waited_j);
+        json_number(w, "joules_per_image", joules / (double)e->images);
+        json_string(w, "energy_source", e->energy_source);
+    }
+    return end(r);
+}
+
+static void add_energy(JsonWriter *w, const Spent *s)
+{
+    json_number(w, "gpu_j", s->gpu_j);
+    json_number(w, "cpu_j", s->cpu_j);
+    json_number(w, "assumed_j", s->assumed_j);
+}
+
+Status runlog_spent(RunLog *r, const SpentRecord *s)
+{
+    const Config *c = s->config;
+    const double money = cost_money(c, &s->total);
+    JsonWriter *w = begin(r, "spent");
+    if (!w) return OK;
+    json_string(w, "part", cost_part_names[s->part]);
+    json_int(w, "step", s->step);
+    if (s->images > 0) json_int(w, "images", s->images);
+    json_number(w, "host_seconds", s->spent.host_s);
+    if (s->source[0]) add_energy(w, &s->spent);
+    json_number(w, "total_host_seconds", s->total.host_s);
+    if (s->source[0]) {
+        json_number(w, "total_j", cost_joules(&s->total));
+        json_string(w, "energy_source", s->source);
+    }
+    if (!isnan(money)) {
+        json_number(w, "total_cost", money);
+        json_string(w, "currency", c->cost.currency);
+        json_number(w, "price_per_host_hour", c->cost.price_per_host_hour);
+        json_number(w, "price_per_kwh", c->cost.price_per_kwh);
+        json_number(w, "pue", c->cost.pue);
+        json_string(w, "price_note", c->cost.price_note);
+    }
     return end(r);
 }
 

@@ -15,7 +15,7 @@
 #ifndef CONVOY_TRAINER_LOG_RUNLOG_H
 #define CONVOY_TRAINER_LOG_RUNLOG_H
 #include "base/status.h"
-#include "trainer/config/config.h"
+#include "trainer/config/cost.h"
 #include "trainer/files/on_save.h"
 #include "trainer/log/console.h"
 #include "trainer/log/input_report.h"
@@ -77,13 +77,23 @@ typedef struct EpochRecord {
     const RankEpoch *ranks;   /* of all ranks, with log.format epoch; else NULL */
     int world;
     int64_t rank_batch, steps;
+    double trained_j, waited_j; /* its steps': joules but for waits for data, and in those */
+    const char *energy_source;  /* of energy_describe(); "": energy is not known */
 } EpochRecord;
+typedef struct SpentRecord { /* when a part of a run ends */
+    CostPart part;
+    int64_t step, images; /* images: trained on in it */
+    Spent spent, total;   /* total: by the run so far */
+    const Config *config; /* its prices */
+    const char *source;   /* as energy_source */
+} SpentRecord;
 
 Status runlog_start(RunLog *r, const StartRecord *s);
 Status runlog_step(RunLog *r, const StepRecord *s);
 void runlog_row(RunLog *r, const ConsoleRow *row); /* of the table; rank 0 prints it */
 Status runlog_epoch(RunLog *r, const EpochRecord *e);
 Status runlog_eval(RunLog *r, const EvalRecord *e);
+Status runlog_spent(RunLog *r, const SpentRecord *s);
 Status runlog_checkpoint(RunLog *r, int64_t step, const char *path);
 Status runlog_on_save(RunLog *r, const OnSaveResult *result);
 Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count); /* a record each */

@@ -193,6 +193,30 @@ static void add_gpu_metric(const Gauges *g, const Metric *m, StrBuf *out)
     }
 }
 
+/* A sample for each source that has told anything. */
+static void add_energy(const Gauges *g, StrBuf *out)
+{
+    static const char name[] = "energy_joules_total";
+    const struct {
+        const char *source;
+        double joules;
+    } rows[] = { { "gpu", g->spent.gpu_j },
+                 { "cpu", g->spent.cpu_j },
+                 { "assumed", g->spent.assumed_j } };
+    if (cost_joules(&g->spent) <= 0) return;
+    add_head(out, name, "counter",
+             "Joules of this host's GPUs that the run computes on, of its CPUs, or assumed, since "
+             "this process started.");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].joules <= 0) continue;
+        str_printf(out, PREFIX "%s{", name);
+        add_label(out, "run", g->run);
+        str_printf(out, ",source=\"%s\",", rows[i].source);
+        add_label(out, "host", g->host);
+        str_printf(out, "} %.15g\n", rows[i].joules);
+    }
+}
+
 void gauges_add_prometheus(const Gauges *g, StrBuf *out)
 {
     add_info(g, out);
@@ -203,6 +227,7 @@ void gauges_add_prometheus(const Gauges *g, StrBuf *out)
         add_sample(out, &run_metrics[i], g, NULL, value);
     }
     for (int i = 0; i < GPU_METRICS; i++) add_gpu_metric(g, &gpu_metrics[i], out);
+    add_energy(g, out);
 }
 
 /* ---- CloudWatch ---- */

@@ -5,6 +5,7 @@
 #ifndef CONVOY_TRAINER_MONITOR_GAUGES_H
 #define CONVOY_TRAINER_MONITOR_GAUGES_H
 #include "base/str.h"
+#include "trainer/config/cost.h"
 #include "trainer/monitor/nvml.h"
 
 enum { GAUGES_GPUS_MAX = 64 };
@@ -33,6 +34,7 @@ typedef struct Gauges {
     double images, step_seconds, data_wait_seconds, comm_wait_seconds;
     double eval_loss, eval_top1, eval_top5, eval_ema_top1, eval_step, checkpoint_step,
         checkpoint_unix_s;
+    Spent spent; /* by this host since this process started */
     int gpu_count;
     GpuGauges gpu[GAUGES_GPUS_MAX];
 } Gauges;

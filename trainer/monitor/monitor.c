@@ -32,6 +32,7 @@ struct Monitor {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t wake;
     bool stop, fresh_gpus;
+    Energy *energy; /* NULL: not told */
     Gauges gauges;
 };
 
@@ -93,6 +94,7 @@ static void end_period(Monitor *m)
     Gauges *copy = mem_alloc(sizeof *copy);
     if (!copy) return;
     pthread_mutex_lock(&m->lock);
+    energy_read(m->energy, &m->gauges.spent);
     *copy = m->gauges;
     m->fresh_gpus = m->gauges.gpu_count > 0;
     pthread_mutex_unlock(&m->lock);
@@ -253,6 +255,14 @@ void monitor_run(Monitor *m, int64_t total_steps)
     if (!m) return;
     pthread_mutex_lock(&m->lock);
     m->gauges.total_steps = (double)total_steps;
+    pthread_mutex_unlock(&m->lock);
+}
+
+void monitor_watch_energy(Monitor *m, Energy *energy)
+{
+    if (!m) return;
+    pthread_mutex_lock(&m->lock);
+    m->energy = energy;
     pthread_mutex_unlock(&m->lock);
 }
 

@@ -10,6 +10,7 @@
 #define CONVOY_TRAINER_MONITOR_MONITOR_H
 #include "trainer/comm/comm.h"
 #include "trainer/config/config.h"
+#include "trainer/monitor/energy.h"
 #include "trainer/monitor/gauges.h"
 
 typedef struct Monitor Monitor;
@@ -25,6 +26,8 @@ typedef struct MonitorStep { /* of one step; NaN: not known */
     bool recorded; /* by log.every: goes to the event file */
 } MonitorStep;
 void monitor_run(Monitor *m, int64_t total_steps);
+/* What this host spends is told too; energy outlives m. */
+void monitor_watch_energy(Monitor *m, Energy *energy);
 /* The run begins behind this step, and only now writes to its folder. resumed: readers shall drop
  * what earlier files say of later ones. ERR_IO. */
 Status monitor_begin(Monitor *m, bool resumed, int64_t step);

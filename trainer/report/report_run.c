@@ -173,6 +173,25 @@ static Status take_eval(ReportRun *r, const JsonValue *record)
     return OK;
 }
 
+static Status take_spent(ReportRun *r, const JsonValue *record)
+{
+    const Spent s = { fmax(0, number(record, "host_seconds")), fmax(0, number(record, "gpu_j")),
+                      fmax(0, number(record, "cpu_j")), fmax(0, number(record, "assumed_j")) };
+    const JsonValue *part = json_get(record, "part");
+    const int64_t images = whole(record, "images"), step = whole(record, "step");
+    int i = 0;
+    if (!part || part->type != JSON_STRING) return OK;
+    while (i < COST_PARTS && strcmp(part->string, cost_part_names[i]) != 0) i++;
+    if (i == COST_PARTS) return OK;
+    cost_add(&r->spent.part[i], &s);
+    r->trained_images += images > 0 ? images : 0;
+    r->energy_source = text(r, record, "energy_source");
+    for (int64_t k = 0; i == COST_EVALUATION && k < r->eval_count; k++)
+        if (r->evals[k].step == step && !r->evals[k].by_hand)
+            r->evals[k].spent = cost_sum(&r->spent);
+    return OK;
+}
+
 static Status take_done(ReportRun *r, const JsonValue *record)
 {
     const char *reason = text(r, record, "reason");
@@ -189,7 +208,7 @@ static const struct {
 } events[] = { { "step", take_step },  { "gpu", NULL },         { "epoch", take_epoch },
                { "eval", take_eval },  { "start", take_start }, { "done", take_done },
                { "checkpoint", NULL }, { "on_save", NULL },     { "resume", take_resume },
-               { "diverged", NULL } };
+               { "diverged", NULL },   { "spent", take_spent } };
 
 /* Time counts from record to record, but not from one process to the next. */
 static void take_time(ReportRun *r, const JsonValue *record, bool starts)
@@ -272,9 +291,11 @@ static Status read_config(ReportRun *r)
 
 Status report_run_read(ReportRun *out, const char *dir, const char *name)
 {
-    *out = (ReportRun){
-        .start = read_start(NULL, NULL), .reason = "", .config_text = "", .warmup_steps = -1
-    };
+    *out = (ReportRun){ .start = read_start(NULL, NULL),
+                        .reason = "",
+                        .config_text = "",
+                        .energy_source = "",
+                        .warmup_steps = -1 };
     Status status = arena_create(&out->arena, 0);
     if (status == OK) {
         out->dir = arena_strdup(out->arena, dir);

@@ -8,7 +8,7 @@
 #define CONVOY_TRAINER_REPORT_REPORT_RUN_H
 #include "base/arena.h"
 #include "base/mem.h"
-#include "trainer/config/config.h"
+#include "trainer/config/cost.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,6 +32,7 @@ typedef struct ReportEval {
     double ema_loss, ema_top1;       /* of averaged weights; NaN where there are none */
     bool ema_best;                   /* by which the best is chosen */
     bool by_hand;                    /* by convoy eval, perhaps of other images */
+    Spent spent;                     /* by the run until its end; zeros where not known */
 } ReportEval;
 
 typedef struct ReportStart { /* of the last start record; integers -1 and texts "" where absent */
@@ -65,8 +66,11 @@ typedef struct ReportRun {
     ReportEpoch *epochs;
     ReportEval *evals;
     int64_t step_count, epoch_count, eval_count;
-    Config *config;          /* NULL: config.yaml is not there or cannot be read */
-    const char *config_text; /* "" then */
+    SpentParts spent;          /* by all that was recorded, work that was lost too */
+    int64_t trained_images;    /* in that */
+    const char *energy_source; /* of the last record; "": nothing is measured */
+    Config *config;            /* NULL: config.yaml is not there or cannot be read */
+    const char *config_text;   /* "" then */
     /* of a point of convoy scale: its measured steps come behind these; else -1 */
     int64_t warmup_steps;
 } ReportRun;

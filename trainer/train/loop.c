@@ -13,6 +13,7 @@
 #include "trainer/train/evaluate.h"
 #include "trainer/train/loop_checkpoint.h"
 #include "trainer/train/loop_divergence.h"
+#include "trainer/train/loop_spent.h"
 #include "trainer/train/penalty.h"
 #include <math.h>
 #include <stdio.h>
@@ -142,6 +143,9 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                           .recent_images_per_s = (double)l->recent.images / l->recent.seconds };
     l->epoch.seconds += r->seconds;
     l->epoch.images += p->global_batch;
+    l->spent.step = step + 1;
+    l->spent.images += p->global_batch;
+    l->spent.wait_s += r->data_wait_s;
     const double pace = r->seconds / (double)p->global_batch;
     l->progress.seconds_per_image = l->progress.seconds_per_image > 0
                                         ? 0.98 * l->progress.seconds_per_image + 0.02 * pace
@@ -194,6 +198,7 @@ static void record_epoch(Loop *l, int64_t step)
 {
     InputReport input;
     RankEpoch *ranks = NULL;
+    loop_spent_end(l, COST_TRAIN);
     if (l->s->config->log.format == LOG_FORMAT_EPOCH)
         keep_pending(l, gather_rank_epochs(&ranks, l->s->comm, l->s->backend, l->epoch.seconds));
     report_input(l, &l->epoch.input, l->epoch.seconds, &input);
@@ -207,9 +212,13 @@ static void record_epoch(Loop *l, int64_t step)
                            .ranks = ranks,
                            .world = l->s->comm->world,
                            .rank_batch = l->s->plan.batch * l->s->plan.accumulate,
-                           .steps = l->epoch.images / l->s->plan.global_batch };
+                           .steps = l->epoch.images / l->s->plan.global_batch,
+                           .trained_j = cost_joules(&l->epoch.spent),
+                           .waited_j = cost_joules(&l->epoch.waited),
+                           .energy_source = l->spent.source };
     l->epoch.seconds = 0;
     l->epoch.images = 0;
+    l->epoch.spent = l->epoch.waited = (Spent){ 0 };
     keep_pending(l, runlog_epoch(l->log, &record));
     mem_free(ranks);
     if (l->input.seconds >= EARLY_LOOK_S) warn_of_input(l, &input);
@@ -238,8 +247,7 @@ static bool patience_over(const Loop *l)
     return patience > 0 && l->checkpoint.stale >= patience;
 }
 
-/* *best: this evaluation is the best so far. */
-static Status evaluate_now(Loop *l, int64_t step, bool *best)
+static Status evaluate_alone(Loop *l, int64_t step, bool *best)
 {
     EvalResult r, ema = { .images = 0 };
     comm_set_progress(l->s->comm, step + 1, "evaluation");
@@ -276,6 +284,15 @@ static Status evaluate_now(Loop *l, int64_t step, bool *best)
                  (long long)l->checkpoint.stale, 100 * fmax(l->checkpoint.best_top1, 0),
                  (long long)step + 1);
     return OK;
+}
+
+/* *best: this evaluation is the best so far. */
+static Status evaluate_now(Loop *l, int64_t step, bool *best)
+{
+    loop_spent_end(l, COST_TRAIN);
+    const Status status = evaluate_alone(l, step, best);
+    loop_spent_end(l, COST_EVALUATION);
+    return status;
 }
 
 static bool checkpoint_due(const Loop *l, int64_t step)
@@ -512,6 +529,7 @@ static Status run(Loop *l, const char *run_dir)
     /* the others first: rank 0 changes the folder */
     TRY(comm_agree(l->s->comm, loop_is_main(l) ? OK : begin(l)));
     TRY(comm_agree(l->s->comm, loop_is_main(l) ? begin(l) : OK));
+    loop_spent_start(l);
     TRY(catch_up(l));
     return l->start.step < total ? run_steps(l) : OK;
 }
@@ -526,14 +544,17 @@ static void finish_trace(Loop *l, Status status)
     if (status != OK) fail(status, "%s", sentence);
 }
 
-Status loop_run(Session *s, RunLog *log, Monitor *monitor, const char *run_dir)
+Status loop_run(Session *s, RunLog *log, Monitor *monitor, Energy *energy, const char *run_dir)
 {
     Loop l = {
         .s = s, .log = log, .monitor = monitor, .checkpoint.best_top1 = -1, .rollback.lr_factor = 1
     };
-    Status status = run(&l, run_dir);
+    Status status = loop_spent_begin(&l, energy);
+    if (status == OK) status = run(&l, run_dir);
     log_progress("%s", "");
     Status finished = loop_checkpoint_finish(&l);
+    /* what ended well or as asked did so on all ranks */
+    if (status == OK || status == ERR_STOPPED) loop_spent_finish(&l);
     if (status == OK) status = comm_agree(s->comm, finished);
     finish_trace(&l, status);
     stepper_destroy(l.stepper);

@@ -6,6 +6,7 @@
 #include "trainer/files/checkpoint_model.h"
 #include "trainer/files/weights.h"
 #include "trainer/train/first_weights.h"
+#include "trainer/train/loop_spent.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +59,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
     const Session *s = l->s;
     const int64_t images = train_plan_images(&s->plan, steps);
     double start_s = clock_s();
+    StrBuf spent = { 0 };
     TRY(train_state_stage(s->executor, stepper_optimizer(l->stepper), stepper_averages(l->stepper),
                           s->backend, l->checkpoint.writer, l->divergence.tensor));
     tracing_copy(l->tracing, "checkpoint to staging memory", steps, start_s);
@@ -81,19 +83,27 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .class_names = l->checkpoint.class_names.text,
                             .model = s->config->model.name,
                             .config = l->checkpoint.config_text.text };
-    return checkpoint_submit(l->checkpoint.writer, &meta, best);
+    cost_write(&l->spent.sums, &spent);
+    meta.spent = spent.text;
+    Status status =
+        spent.failed ? ERR_MEMORY : checkpoint_submit(l->checkpoint.writer, &meta, best);
+    str_free(&spent);
+    return status;
 }
 
 Status loop_checkpoint_save(Loop *l, int64_t steps, bool best, bool eval_due, bool wait)
 {
     Status status = OK;
+    loop_spent_end(l, COST_TRAIN);
     comm_set_progress(l->s->comm, steps, "checkpoint");
     l->divergence.steps = steps;
     l->divergence.symptom = NULL;
     if (loop_is_main(l)) status = save_on_main(l, steps, best, eval_due);
     if (loop_is_main(l) && status == OK && wait) status = checkpoint_flush(l->checkpoint.writer);
     if (status == OK) status = loop_checkpoint_poll(l);
-    return comm_agree(l->s->comm, status);
+    status = comm_agree(l->s->comm, status);
+    loop_spent_end(l, COST_CHECKPOINT);
+    return status;
 }
 
 /* Of a run that goes back and has a checkpoint. */
@@ -197,6 +207,8 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
         l->checkpoint.best_top1 = meta->best_top1;
         l->checkpoint.stale = meta->stale;
     }
+    /* a run that goes back knows what it has spent since */
+    if (own && l->start.below == 0) cost_read(meta->spent, &l->spent.sums);
     l->start.eval_due = own && meta->eval_due;
     l->start.own = own;
     l->rollback = (LoopRollback){ .count = meta->rollbacks,
@@ -283,6 +295,7 @@ Status loop_checkpoint_go_back(Loop *l, int64_t below, double lr_factor)
 {
     const int64_t count = l->rollback.count + 1,
                   diverged = l->divergence.steps + l->start.step_offset;
+    loop_spent_end(l, COST_TRAIN);
     TRY(comm_agree(l->s->comm, loop_is_main(l) ? checkpoint_flush(l->checkpoint.writer) : OK));
     TRY(comm_agree(l->s->comm, loop_checkpoint_poll(l)));
     l->start.below = below;
@@ -294,5 +307,6 @@ Status loop_checkpoint_go_back(Loop *l, int64_t below, double lr_factor)
     /* of steps that are done again */
     l->epoch.seconds = l->recent.seconds = l->row.seconds = 0;
     l->epoch.images = l->recent.images = l->row.images = 0;
+    l->epoch.spent = l->epoch.waited = (Spent){ 0 };
     return OK;
 }

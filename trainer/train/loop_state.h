@@ -3,6 +3,7 @@
 #define CONVOY_TRAINER_TRAIN_LOOP_STATE_H
 #include "trainer/files/on_save.h"
 #include "trainer/log/runlog.h"
+#include "trainer/monitor/energy.h"
 #include "trainer/monitor/monitor.h"
 #include "trainer/train/stepper.h"
 #include "trainer/train/train_state.h"
@@ -53,7 +54,8 @@ typedef struct Loop {
     struct { /* since the last epoch record */
         double seconds;
         int64_t images;
-        LoaderStats input; /* as it was then */
+        Spent spent, waited; /* on its steps; of that, in waits for data */
+        LoaderStats input;   /* as it was then */
     } epoch;
     struct { /* since the last step record, and the last row of the table */
         double seconds;
@@ -70,6 +72,16 @@ typedef struct Loop {
     struct { /* since this process started: undecodable ones, and all */
         int64_t replaced, drawn;
     } samples;
+    struct { /* loop_spent.h */
+        Energy *energy;
+        int64_t hosts;
+        bool started;
+        char source[ENERGY_TEXT_BYTES];
+        SpentParts sums;      /* of the run, earlier processes too; rank 0's */
+        Spent last;           /* of all hosts, as it was at the last end */
+        int64_t step, images; /* steps done; images of those since the last end */
+        double wait_s;        /* of this rank, since then */
+    } spent;
     double penalty; /* at the parameters of the last step that a row of the table was due for */
 } Loop;
 

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# energy.sh - what runs spend, by a made-up powercap tree: one package and its dram that use 10 W
+# and 2 W and whose counters go round every two seconds. The parts of a run that was stopped and
+# went on are its total, its total is what the counters tell, and prices are the user's.
+source tests/e2e/lib/common.sh
+make_data "$SCRATCH/data" 4 1
+make_config
+ranks=1
+have_mpi && ranks=2
+tree=$SCRATCH/powercap
+
+# make_zone ZONE NAME RANGE_UJ
+make_zone()
+{
+    mkdir -p "$tree/$1"
+    echo "$2" > "$tree/$1/name"
+    echo "$3" > "$tree/$1/max_energy_range_uj"
+    echo 0 > "$tree/$1/energy_uj"
+}
+make_zone intel-rapl:0 package-0 19999999
+make_zone intel-rapl:0:0 core 19999999
+make_zone intel-rapl:0:1 dram 3999999
+tick()
+{
+    local us
+    while sleep 0.01; do
+        us=${EPOCHREALTIME/[.,]/}
+        echo $((us * 10 % 20000000)) > "$tree/package"
+        echo $((us * 2 % 4000000)) > "$tree/dram"
+        mv "$tree/package" "$tree/intel-rapl:0/energy_uj"
+        mv "$tree/dram" "$tree/intel-rapl:0:1/energy_uj"
+    done
+}
+tick &
+ticker=$!
+trap 'kill $ticker 2> /dev/null' EXIT
+sleep 0.1
+
+# sum RUN KEY [PART] - over the records of what was spent, of all processes.
+sum()
+{
+    awk -v key="\"$2\":" -v part="\"part\":\"${3-}" '
+        index($0, "\"event\":\"spent\"") && index($0, part) && (at = index($0, key)) {
+            sum += substr($0, at + length(key)) + 0
+        }
+        END { printf "%.9g", sum }' "$SCRATCH/$1/metrics.jsonl"
+}
+
+# lasted RUN - seconds from its start records to the ends behind them.
+lasted()
+{
+    awk '{ match($0, /"time":[0-9.]+/); time = substr($0, RSTART + 7, RLENGTH - 7) }
+        /"event":"start"/ { start = time }
+        /"event":"done"/ { sum += time - start }
+        END { printf "%.6f", sum }' "$SCRATCH/$1/metrics.jsonl"
+}
+
+# close WHAT VALUE WANT SHARE
+close_to()
+{
+    awk -v a="$2" -v b="$3" -v share="$4" \
+        'BEGIN { exit !(b > 0 && a - b < share * b && b - a < share * b) }' ||
+        broken "$1: $2, expected $3 to $4"
+}
+
+base=(train.batch_per_rank=5 train.epochs=90000 "data.val=$SCRATCH/data/val" train.eval_every=10
+    checkpoint.every_epochs=10 "cost.powercap=$tree" cost.price_per_host_hour=36
+    cost.currency=USD "cost.price_note=made up")
+train_in_background main "$ranks" "${base[@]}" train.max_steps=160
+wait_for_step main 80
+kill -USR1 "$pid"
+wait_to_end 60
+((code == 75)) || broken "main: exit code $code, expected 75"
+[[ $(field main spent total_j) != 0 ]] || broken "main: nothing was spent before the stop"
+expect "inspect" 0 run 1 inspect checkpoint "$(latest main)"
+expect_text "inspect" 1 "spent_joules "
+train main "$ranks" "${base[@]}" train.max_steps=160
+
+total=$(field main spent total_j) hosts_s=$(field main spent total_host_seconds)
+close_to "parts and total" "$(sum main cpu_j)" "$total" 0.01
+close_to "time of parts and of the whole" "$(sum main host_seconds)" "$hosts_s" 0.01
+close_to "12 W" "$total" "$(awk -v s="$hosts_s" 'BEGIN { print 12 * s }')" 0.03
+close_to "the whole" "$hosts_s" "$(lasted main)" 0.05
+for part in start train evaluation checkpoint; do
+    [[ $(sum main cpu_j "$part") != 0 ]] || broken "no energy went to $part"
+done
+[[ $(sum main images train) == $((160 * 5 * ranks)) ]] ||
+    broken "$(sum main images train) images were trained on"
+close_to "money" "$(field main spent total_cost)" \
+    "$(awk -v s="$hosts_s" 'BEGIN { print s / 100 }')" 0.001
+expect_text "the last lines" 1 "USD (36 an hour of a host; made up), "
+expect_field "the price" main spent price_note "made up"
+expect_field "source" main epoch energy_source "CPUs of 1 of 1 hosts by RAPL"
+[[ $(field main epoch joules_per_image) != 0 ]] || broken "no joules an image"
+# what a killed process spent behind its checkpoint is not in the sums that go on
+train_in_background killed "$ranks" "${base[@]}" train.max_steps=90000
+wait_for_step killed 50
+kill -9 "$pid"
+wait "$pid" 2> /dev/null
+sleep 0.5
+train killed "$ranks" "${base[@]}" train.max_steps=60
+awk -v all="$(sum killed cpu_j)" -v total="$(field killed spent total_j)" \
+    'BEGIN { exit !(total > 0 && all >= total) }' || broken "killed: sums did not go on"
+
+# on slow files it is mostly spent in waits, as long as steps say that they waited
+SLOW_FILES_MATCH=.jp SLOW_FILES_MS=100 LD_PRELOAD=$PWD/build/slow_files.so \
+    train slow 1 "${base[@]}" data.readers=1 train.eval_every=0 train.max_steps=8
+close_to "waits" "$(sum slow host_seconds wait)" "$(awk '
+    /"event":"step"/ { match($0, /"data_wait_ms":[0-9.]+/)
+        sum += substr($0, RSTART + 15, RLENGTH - 15) / 1000 }
+    END { print sum }' "$SCRATCH/slow/metrics.jsonl")" 0.01
+awk -v wait="$(sum slow cpu_j wait)" -v train="$(sum slow cpu_j train)" \
+    'BEGIN { exit !(wait > train) }' || broken "slow: waits are not most of the energy"
+
+# assumed, and told so; a counter that cannot be read costs a line
+train assumed "$ranks" "${base[@]}" cost.powercap= cost.host_watts=100 train.max_steps=8
+close_to "100 W" "$(field assumed spent total_j)" \
+    "$(awk -v s="$(field assumed spent total_host_seconds)" 'BEGIN { print 100 * s }')" 0.0001
+expect_field "assumed" assumed spent energy_source "1 of 1 hosts by the guess cost.host_watts"
+kill "$ticker"
+wait "$ticker" 2> /dev/null
+rm "$tree/intel-rapl:0/energy_uj"
+mkdir "$tree/intel-rapl:0/energy_uj"
+train unread "$ranks" "${base[@]}" train.max_steps=8
+expect_text "unread" 1 "what CPUs use is not measured: $tree/intel-rapl:0/energy_uj: Is a directory"
+[[ $(events unread spent) -gt 0 && $(field unread spent total_j) == 0 ]] ||
+    broken "unread: energy from nowhere"
+
+train nowhere 1 "${base[@]}" "cost.powercap=$SCRATCH/none" train.max_steps=8
+expect_text "nowhere" 1 "cost.powercap: $SCRATCH/none has no such counters"
+train_fails price 64 "cost.price_per_kwh" 1 cost.price_per_kwh=-0.1
+train_fails watts 64 "cost.host_watts" 1 cost.host_watts=-1
+exit "$failed"
