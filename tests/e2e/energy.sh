@@ -92,6 +92,11 @@ expect_text "the last lines" 1 "USD (36 an hour of a host; made up), "
 expect_field "the price" main spent price_note "made up"
 expect_field "source" main epoch energy_source "CPUs of 1 of 1 hosts by RAPL"
 [[ $(field main epoch joules_per_image) != 0 ]] || broken "no joules an image"
+expect "report" 0 run 1 report "$SCRATCH/main"
+for text in "Energy and money" "USD (36 an hour of a host; made up)" "hosts by RAPL"; do
+    grep -qF "$text" "$SCRATCH/main/report.html" || broken "the report does not hold '$text'"
+done
+
 # what a killed process spent behind its checkpoint is not in the sums that go on
 train_in_background killed "$ranks" "${base[@]}" train.max_steps=90000
 wait_for_step killed 50

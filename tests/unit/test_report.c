@@ -11,6 +11,7 @@
 #include "trainer/report/report.h"
 #include "trainer/report/report_run.h"
 #include "trainer/report/scaling.h"
+#include "trainer/report/sections.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -291,6 +292,62 @@ TEST(records_that_are_not_shown_are_records)
     CHECK_INT(r.step_count, 1);
     CHECK(r.done);
     report_run_free(&r);
+    str_free(&b);
+}
+
+/* ---- what was spent ---- */
+
+static void add_spent(StrBuf *b, const char *part, int step, int images, double seconds, double gpu)
+{
+    str_printf(b, "{\"event\":\"spent\",\"part\":\"%s\",\"step\":%d,", part, step);
+    if (images > 0) str_printf(b, "\"images\":%d,", images);
+    str_printf(b,
+               "\"host_seconds\":%g,\"gpu_j\":%g,\"cpu_j\":0,\"assumed_j\":%g,"
+               "\"energy_source\":\"counters\"}\n",
+               seconds, gpu, gpu / 3);
+}
+
+/* A run that was killed behind step 20 and went on from step 10: what was lost was spent too. */
+TEST(spent_is_what_was_recorded)
+{
+    StrBuf b = { 0 }, page = { 0 };
+    ReportRun r;
+    add_start(&b, 1, 100);
+    add_spent(&b, "start", 0, 0, 5, 30);
+    add_step(&b, 10, "2", 10);
+    add_spent(&b, "wait", 10, 0, 10, 60);
+    add_spent(&b, "train", 10, 1000, 90, 540);
+    str_add(&b, "{\"event\":\"eval\",\"epoch\":0,\"step\":10,\"images\":10,\"loss\":1,"
+                "\"top1\":0.5,\"top5\":0.9}\n");
+    add_spent(&b, "evaluation", 10, 0, 15, 90);
+    add_step(&b, 20, "2", 10);
+    add_spent(&b, "train", 20, 1000, 100, 600);
+    add_start(&b, 1, 100);
+    str_add(&b, "{\"event\":\"resume\",\"step\":10,\"path\":\"p\"}\n");
+    add_step(&b, 20, "2", 10);
+    add_spent(&b, "train", 20, 1000, 100, 600);
+    add_spent(&b, "tea", 20, 0, 1e6, 1e6);
+    write_run("spent", b.text,
+              "cost:\n  price_per_host_hour: 36\n  currency: USD\n  price_note: made <up>\n");
+    read_run(&r, "spent");
+    const Spent sum = cost_sum(&r.spent);
+    CHECK_NEAR(sum.host_s, 320, 1e-9);
+    CHECK_NEAR(cost_joules(&sum), 320 * 8, 1e-9);
+    CHECK_INT(r.trained_images, 3000);
+    CHECK_STR(r.energy_source, "counters");
+    REQUIRE(r.eval_count == 1);
+    CHECK_NEAR(r.evals[0].spent.host_s, 120, 1e-9);
+    RunSet set = { .runs = &r, .count = 1 };
+    section_spent(&page, &set);
+    REQUIRE(page.text != NULL);
+    CHECK_CONTAINS(page.text, "Energy and money");
+    CHECK_CONTAINS(page.text, "3.2 USD (36 an hour of a host; made &lt;up&gt;)");
+    CHECK_CONTAINS(page.text,
+                   "1.2 USD (36 an hour of a host; made &lt;up&gt;)"); /* to the target */
+    CHECK_CONTAINS(page.text, "Target: top-1 of 50.00 %");
+    CHECK_CONTAINS(page.text, ">25.0<");
+    report_run_free(&r);
+    str_free(&page);
     str_free(&b);
 }
 

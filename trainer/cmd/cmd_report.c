@@ -12,8 +12,9 @@ static const char help[] =
     "folder of convoy scale, which stands for all of its runs. Unfinished runs are shown as\nfar "
     "as they got; what is missing is said.\n\n  convoy report runs/demo\n  convoy report runs/a "
     "runs/b runs/c --out compare.html\n\nThe page: loss, accuracy, images/s, waits for data and "
-    "for gradient sums, environment, configuration. Where runs\ndiffer in their number of ranks "
-    "and in nothing else that matters, epoch time and efficiency against ranks too,\nwith 95 % "
+    "for gradient sums, energy and money, environment,\nconfiguration. Where runs differ in their "
+    "number of ranks "
+    "and in nothing else that matters, epoch time and efficiency against\nranks too, with 95 % "
     "intervals where there are three values or more.\n\n  --out FILE          the page, which ends "
     "in .html (default: report.html in RUN, or here for several). Beside\n                      "
     "it: .csv (the records) and .scaling.csv (epoch times)\n";

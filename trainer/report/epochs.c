@@ -144,7 +144,7 @@ static int digits_for(double value)
     return value >= 100 ? 1 : value >= 10 ? 2 : 3;
 }
 
-static void add_row(StrBuf *out, const ScalingRow *r)
+static void add_row(StrBuf *out, const ScalingRow *r, const ScalingRow *base)
 {
     int digits = digits_for(r->epoch_s.mean);
     char ranks[64];
@@ -169,6 +169,9 @@ static void add_row(StrBuf *out, const ScalingRow *r)
     html_number(out, 100 * r->data_share, 2);
     html_number(out, 100 * r->comm_share, 2);
     html_number(out, r->loss, 4);
+    html_number(out, r->joules_per_image, 3);
+    html_number(out, r->epoch_cost, 4);
+    html_number(out, r->epoch_cost / base->epoch_cost, 3);
     html_row_end(out);
 }
 
@@ -178,9 +181,10 @@ static void add_table(StrBuf *out, const Scaling *s)
                                          "batch",       "runs",         "values",   "cold s",
                                          "epoch s",     "95 %",         "images/s", "images/s/rank",
                                          "speed-up",    "efficiency %", "95 %",     "data wait %",
-                                         "comm wait %", "last loss" };
+                                         "comm wait %", "last loss",    "J/image",  "cost an epoch",
+                                         "x base" };
     html_table(out, heads, sizeof heads / sizeof heads[0]);
-    for (int i = 0; i < s->count; i++) add_row(out, &s->rows[i]);
+    for (int i = 0; i < s->count; i++) add_row(out, &s->rows[i], &s->rows[0]);
     html_table_end(out);
 }
 
@@ -286,20 +290,15 @@ void section_scaling_csv(StrBuf *out, const Scaling *s)
 {
     str_add(out, "ranks,hosts,compute_threads,oversubscribed,global_batch,runs,values,value_is,"
                  "cold_s,epoch_s,epoch_half_s,images_per_s,speedup,efficiency,efficiency_low,"
-                 "efficiency_high,data_share,comm_share,loss\n");
+                 "efficiency_high,data_share,comm_share,loss,joules_per_image,epoch_cost\n");
     for (int i = 0; i < s->count; i++) {
         const ScalingRow *r = &s->rows[i];
-        const double values[] = { r->cold_s,
-                                  r->epoch_s.mean,
-                                  r->epoch_s.half,
-                                  r->images_per_s,
-                                  r->speedup,
-                                  r->efficiency.value,
-                                  r->efficiency.low,
-                                  r->efficiency.high,
-                                  r->data_share,
-                                  r->comm_share,
-                                  r->loss };
+        const double values[] = {
+            r->cold_s,     r->epoch_s.mean,     r->epoch_s.half,   r->images_per_s,
+            r->speedup,    r->efficiency.value, r->efficiency.low, r->efficiency.high,
+            r->data_share, r->comm_share,       r->loss,           r->joules_per_image,
+            r->epoch_cost
+        };
         csv_whole(out, r->ranks);
         csv_whole(out, r->hosts);
         csv_whole(out, r->compute_threads);

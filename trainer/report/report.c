@@ -34,6 +34,7 @@ static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling)
     if (scales && set->scale) section_scaling(out, set, scaling);
     if (set->count > 0) TRY(section_runs(out, set));
     if (scales && !set->scale) section_scaling(out, set, scaling);
+    section_spent(out, set);
     section_missing(out, set, set->scale || ranks_differ(set) ? scaling : NULL);
     if (set->count > 0) TRY(section_curves(out, set));
     if (set->count > 0) section_environment(out, set);

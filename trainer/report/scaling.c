@@ -139,6 +139,27 @@ static int64_t most_epochs(const ReportRun *const *runs, int count)
     return n;
 }
 
+/* Of the steps of all of them. */
+static double joules_per_image(const ReportRun *const *runs, int count)
+{
+    double joules = 0, images = 0;
+    for (int i = 0; i < count; i++) {
+        const Spent *parts = runs[i]->spent.part;
+        joules += cost_joules(&parts[COST_TRAIN]) + cost_joules(&parts[COST_WAIT]);
+        images += (double)runs[i]->trained_images;
+    }
+    return joules > 0 && images > 0 ? joules / images : (double)NAN;
+}
+
+/* By the prices of the first of them. */
+static double epoch_cost(const ScalingRow *row, const ReportRun *first)
+{
+    Spent s = { .host_s = row->epoch_s.mean * (double)row->hosts };
+    if (!isnan(row->joules_per_image))
+        s.gpu_j = row->joules_per_image * (double)first->start.images;
+    return first->config && row->hosts > 0 ? cost_money(first->config, &s) : (double)NAN;
+}
+
 /* From all runs of one number of ranks. */
 static Status make_row(ScalingRow *row, const ReportRun *const *runs, int count)
 {
@@ -164,6 +185,8 @@ static Status make_row(ScalingRow *row, const ReportRun *const *runs, int count)
                                : statistics_sample(v.epochs, v.epoch_count);
     row->cold_s = statistics_sample(v.cold, v.cold_count).mean;
     row->images_per_s = (double)first->images / row->epoch_s.mean;
+    row->joules_per_image = joules_per_image(runs, count);
+    row->epoch_cost = epoch_cost(row, runs[0]);
     row->data_share = sums.data_ms / sums.step_ms;
     row->comm_share = sums.comm_ms / sums.step_ms;
     row->loss = sums.losses ? sums.loss / sums.losses : (double)NAN;

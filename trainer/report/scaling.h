@@ -23,7 +23,9 @@ typedef struct ScalingRow {
     double cold_s;            /* mean of first epochs; NaN: none was complete */
     double images_per_s;      /* over all ranks */
     double speedup;
-    Ratio efficiency;                    /* the interval of the base itself is NaN */
+    Ratio efficiency;        /* the interval of the base itself is NaN */
+    double joules_per_image; /* of steps, those that do not count too; NaN: not measured */
+    double epoch_cost;       /* T(n) on its hosts, and those joules, by cost.*; NaN: no price */
     double data_share, comm_share, loss; /* shares of the step time; loss: mean of the last steps */
 } ScalingRow;
 

@@ -144,7 +144,7 @@ static Status point_config(const Point *p, const Series *s, Config **out)
     return config_load_again(out, s->config_path, all.word, all.count);
 }
 
-static Status check_settings(const Point *p, const Series *s, const ReportRun *run)
+static Status check_settings(const Point *p, const Series *s, ReportRun *run)
 {
     Config *wanted = NULL;
     StrBuf text = { 0 };
@@ -162,6 +162,11 @@ static Status check_settings(const Point *p, const Series *s, const ReportRun *r
                       "%s: %lld ranks were started and the run had %lld; does this build have MPI?",
                       p->run_dir, (long long)p->ranks, (long long)run->start.world);
     str_free(&text);
+    if (status == OK) { /* the same but for prices: those of now count */
+        Config *then = run->config;
+        run->config = wanted;
+        wanted = then;
+    }
     config_destroy(wanted);
     return status;
 }
@@ -306,6 +311,27 @@ static void print_row(const ScalingRow *r)
              100 * r->efficiency.value, range, r->oversubscribed ? "  oversubscribed" : "");
 }
 
+/* What an epoch costs on each number of ranks, where prices or joules are known. */
+static void print_costs(const Scaling *s, const Config *c)
+{
+    const ScalingRow *base = &s->rows[0];
+    StrBuf text = { 0 };
+    for (int i = 0; i < s->count; i++) {
+        const ScalingRow *r = &s->rows[i];
+        if (isnan(r->epoch_cost) && isnan(r->joules_per_image)) continue;
+        str_clear(&text);
+        str_printf(&text, "%6lld ranks: an epoch", (long long)r->ranks);
+        if (!isnan(r->joules_per_image))
+            str_printf(&text, " of %.4g J an image", r->joules_per_image);
+        cost_add_money(c, r->epoch_cost, &text);
+        if (!isnan(r->epoch_cost) && i > 0)
+            str_printf(&text, ", %.3f times that of %lld", r->epoch_cost / base->epoch_cost,
+                       (long long)base->ranks);
+        if (!text.failed) log_info("%s", text.text);
+    }
+    str_free(&text);
+}
+
 static void print_notes(const StrBuf *notes)
 {
     for (const char *p = notes->text; p && *p;) {
@@ -325,6 +351,7 @@ Status series_print(const Series *s)
         log_info("%6s %6s %10s %9s %10s %8s %8s %16s", "ranks", "values", "epoch s", "+- 95 %",
                  "images/s", "speed-up", "effic. %", "95 %");
         for (int i = 0; i < scaling.count; i++) print_row(&scaling.rows[i]);
+        print_costs(&scaling, s->config);
     }
     if (status == OK) print_notes(&scaling.notes);
     scaling_free(&scaling);
