@@ -14,7 +14,8 @@ static const char *const names[] = { "statistics",
                                      "epilogue",
                                      "pool",
                                      "pool gradient",
-                                     "signs" };
+                                     "signs",
+                                     "shortcut" };
 enum { NAMES = sizeof names / sizeof *names };
 
 static bool is_word(const char *text, size_t length, const char *name)

@@ -24,6 +24,7 @@
     OP(OP_BN_BWD_APPLY, bn_bwd_apply, FUSED_TRAINING)                                              \
     OP(OP_BN_POOL, bn_pool, FUSED_TRAINING)                                                        \
     OP(OP_BN_POOL_BWD, bn_pool_bwd, FUSED_TRAINING)                                                \
+    OP(OP_BN_STATISTICS, bn_statistics, FUSED_TRAINING)                                            \
     OP(OP_BN_SIGNS, bn_signs, FUSED_TRAINING)                                                      \
     OP(OP_BN_SIGNS_BWD, bn_signs_bwd, FUSED_TRAINING)                                              \
     OP(OP_CONV2D_BN, conv2d_bn, FUSED_EVALUATION)                                                  \

@@ -103,7 +103,14 @@ typedef struct BnPoolAttr {
 
 /* OP_BN_SIGNS, OP_BN_SIGNS_BWD: OP_BATCHNORM with a residual and ReLU, in training by this rank's
  * statistics, which also writes signs, u8 [N H W ceil(C / 8)]: bit c % 8 of byte c / 8 of a
- * position is 0 where y <= 0. Its gradient reads them in the place of y. */
+ * position is 0 where y <= 0. Its gradient reads them in the place of y. With gamma,
+ * beta and saved of a norm of the residual, that norm is what is added, and nowhere kept: its
+ * statistics are those of OP_BN_STATISTICS, which is OP_BATCHNORM without y. */
+enum {
+    BN_SIGNS_IN_RESIDUAL_GAMMA = BN_IN_RESIDUAL + 1 /*optional, as the next two*/,
+    BN_SIGNS_IN_RESIDUAL_BETA,
+    BN_SIGNS_IN_RESIDUAL_SAVED
+};
 enum { BN_SIGNS_OUT_SIGNS = BN_OUT_SAVED + 1 };
 enum { BN_SIGNS_BWD_IN_SIGNS = BN_BWD_IN_Y };
 

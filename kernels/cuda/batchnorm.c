@@ -5,7 +5,8 @@
  * from a linear layer. What lies in another type is cast into the workspace first.
  *
  * OP_BN_POOL and OP_BN_POOL_BWD are the same but that y, and what reads dy, go through windows;
- * OP_BN_SIGNS writes the signs of y as well, and OP_BN_SIGNS_BWD reads them in place of y.
+ * OP_BN_SIGNS writes the signs of y as well, and OP_BN_SIGNS_BWD reads them in place of y;
+ * OP_BN_STATISTICS makes no y.
  *
  * Where statistics are of several ranks each pass is an op of its own: OP_BN_SUMS and
  * OP_BN_BWD_SUMS make sums, by the same kernels, and the rest starts from their totals. */
@@ -117,7 +118,7 @@ static Status decide_signs(OpTensor *t, const CudaView *x)
     return dtype_bytes(x->dtype) == 2 ? OK : fail(ERR_USAGE, "signs of norms in f32");
 }
 
-/* Of OP_BN_POOL and OP_BN_SIGNS too, whose attributes begin with those of the norm. */
+/* Of OP_BN_POOL, OP_BN_SIGNS and OP_BN_STATISTICS too; attributes begin with those of the norm. */
 static Status forward_prepare(OpInstance *op)
 {
     const BatchNormAttr *attr = op->attr;
@@ -129,8 +130,9 @@ static Status forward_prepare(OpInstance *op)
     const CudaView v = cuda_view(cuda_backend(op), x);
     decide_vectors(op, &op->in[BN_IN_GAMMA], BN_IN_RUNNING_VAR - BN_IN_GAMMA + 1);
     decide_vectors(op, saved, 1);
-    decide_rows(op, &op->out[BN_OUT_Y], v.dtype);
-    if (op->in[BN_IN_SUMS].desc.rank != 0) cuda_decide_plain(&op->in[BN_IN_SUMS]);
+    if (op->kind != OP_BN_STATISTICS) decide_rows(op, &op->out[BN_OUT_Y], v.dtype);
+    if (op->kind == OP_BN_SIGNS) decide_vectors(op, &op->in[BN_SIGNS_IN_RESIDUAL_GAMMA], 3);
+    else if (op->in[BN_IN_SUMS].desc.rank != 0) cuda_decide_plain(&op->in[BN_IN_SUMS]);
     if (attr->mode == BN_TRAIN && count_values(&v, attr) < 2)
         return fail(
             ERR_USAGE,
@@ -269,6 +271,15 @@ static void release(OpInstance *op)
     cuda_release_state(op);
 }
 
+static void bind_signs(const OpInstance *op, BnForward *k)
+{
+    k->signs = op->out[BN_SIGNS_OUT_SIGNS].data;
+    if (op->in[BN_SIGNS_IN_RESIDUAL_SAVED].desc.rank == 0) return;
+    k->residual_gamma = op->in[BN_SIGNS_IN_RESIDUAL_GAMMA].data;
+    k->residual_beta = op->in[BN_SIGNS_IN_RESIDUAL_BETA].data;
+    k->residual_statistics = op->in[BN_SIGNS_IN_RESIDUAL_SAVED].data;
+}
+
 static Status forward_bind(OpInstance *op)
 {
     ForwardState *s = op->state;
@@ -283,9 +294,9 @@ static Status forward_bind(OpInstance *op)
     const OpTensor *saved = &op->out[BN_OUT_SAVED];
     k->statistics = saved->desc.rank != 0 ? saved->data : cuda_workspace(op, s->statistics_at);
     k->guess = cuda_workspace(op, s->guess_at);
-    k->totals = op->in[BN_IN_SUMS].desc.rank != 0 ? op->in[BN_IN_SUMS].data : NULL;
+    if (op->kind == OP_BN_SIGNS) bind_signs(op, k);
+    else k->totals = op->in[BN_IN_SUMS].desc.rank != 0 ? op->in[BN_IN_SUMS].data : NULL;
     if (op->kind == OP_BN_POOL) s->pool.index = op->out[BN_POOL_OUT_INDEX].data;
-    if (op->kind == OP_BN_SIGNS) k->signs = op->out[BN_SIGNS_OUT_SIGNS].data;
     return s->mode == BN_TRAIN && !k->totals ? bind_parts(op, &k->parts, &k->grid) : OK;
 }
 
@@ -340,6 +351,7 @@ static Status forward_run(OpInstance *op, Stream *stream)
     if (k->totals) TRY_CUDA(cuda_launch_batchnorm_totals(k, stream->stream));
     else if (s->mode == BN_TRAIN) TRY_CUDA(cuda_launch_batchnorm_statistics(k, stream->stream));
     else TRY_CUDA(cuda_launch_batchnorm_constant(k, stream->stream));
+    if (op->kind == OP_BN_STATISTICS) return OK;
     if (s->pool.index) return CUDA_STATUS(cuda_launch_batchnorm_pool(k, &s->pool, stream->stream));
     return CUDA_STATUS(cuda_launch_batchnorm_apply(k, stream->stream));
 }
@@ -388,10 +400,10 @@ void batchnorm_traffic(const OpInstance *op, OpTraffic *t)
         return;
     }
     const bool trains = ((const BatchNormAttr *)op->attr)->mode == BN_TRAIN,
-               sums = trains && op->in[BN_IN_SUMS].desc.rank == 0;
+               sums = trains && (op->kind == OP_BN_SIGNS || op->in[BN_IN_SUMS].desc.rank == 0);
     t->in[BN_IN_RUNNING_MEAN].writes = t->in[BN_IN_RUNNING_VAR].writes = trains;
     if (s->own.base.by != &batchnorm_own) return;
-    t->in[BN_IN_X].reads = sums ? 2 : 1;
+    t->in[BN_IN_X].reads = sums && op->kind != OP_BN_STATISTICS ? 2 : 1;
     if (sums) t->other_bytes = partials_moved(&s->kernel.grid, s->kernel.cp);
     read_operand(&s->residual, 1, &op->in[BN_IN_X], &t->in[BN_IN_RESIDUAL], t);
 }
@@ -420,6 +432,7 @@ const OpImpl batchnorm_own = { forward_prepare, forward_bind, forward_run, relea
 const OpImpl batchnorm_own_bwd = { backward_prepare, backward_bind, backward_run, release };
 const OpImpl cuda_bn_pool = { forward_prepare, forward_bind, forward_run, release };
 const OpImpl cuda_bn_pool_bwd = { backward_prepare, backward_bind, backward_run, release };
+const OpImpl cuda_bn_statistics = { forward_prepare, forward_bind, forward_run, release };
 const OpImpl cuda_bn_signs = { forward_prepare, forward_bind, forward_run, release };
 const OpImpl cuda_bn_signs_bwd = { backward_prepare, backward_bind, backward_run, release };
 const OpImpl cuda_bn_sums = { sums_prepare, sums_bind, sums_run, release };

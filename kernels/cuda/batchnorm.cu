@@ -127,12 +127,25 @@ template <typename T> static __device__ __forceinline__ uint8_t signs_of(uint4 y
     return (uint8_t)bits;
 }
 
-template <typename T, bool ADD, ActKind ACT, bool SIGNS = false>
-static __global__ void __launch_bounds__(ROWS_THREADS, LAUNCH_ROOM_FOR(BN_FORWARD_BLOCKS))
+/* The norm of a residual, rounded as if it had been written. */
+template <typename T>
+static __device__ __forceinline__ uint4 norm_of(uint4 raw, const BnLane<vector_channels<T>> &by)
+{
+    float r[vector_channels<T>];
+#pragma unroll
+    for (int c = 0; c < vector_channels<T>; c++)
+        r[c] = batchnorm_affine(vector_get<T>(raw, c), by.mean[c], by.scale[c], by.shift[c]);
+    return vector_narrow<T>(r);
+}
+
+/* What two norms know of their channels leaves registers for a block less, a row at a time. */
+template <typename T, bool ADD, ActKind ACT, bool SIGNS = false, bool NORMS = false>
+static __global__ void __launch_bounds__(ROWS_THREADS,
+                                         LAUNCH_ROOM_FOR(BN_FORWARD_BLOCKS - (NORMS ? 1 : 0)))
     bn_apply_kernel(const BnForward f)
 {
     /* four loads under way with and without a residual */
-    constexpr int V = vector_channels<T>, U = ADD ? 2 : 4;
+    constexpr int V = vector_channels<T>, U = NORMS ? 1 : ADD ? 2 : 4;
     RowWalk w = row_walk<U>(f.grid, true);
     uint4 raw_x[U], raw_r[U];
     if (w.chunks == 0) return;
@@ -140,10 +153,15 @@ static __global__ void __launch_bounds__(ROWS_THREADS, LAUNCH_ROOM_FOR(BN_FORWAR
     if (ADD) rows_load_last<U>(raw_r, f.residual, w, f.grid);
     BnLane<V> lane;
     batchnorm_lane_load(&lane, f.statistics, f.gamma, f.beta, w.vector * V, f.cp);
+    BnLane<V> side;
+    if (NORMS)
+        batchnorm_lane_load(&side, f.residual_statistics, f.residual_gamma, f.residual_beta,
+                            w.vector * V, f.cp);
     while (w.chunks > 0) {
 #pragma unroll
         for (int u = 0; u < U; u++) {
             if (!row_exists(w, u)) continue;
+            if (NORMS) raw_r[u] = norm_of<T>(raw_r[u], side);
             float y[V];
 #pragma unroll
             for (int c = 0; c < V; c++) {
@@ -169,15 +187,16 @@ template <typename T> static cudaError_t launch_statistics(const BnForward *f, c
     return CUDA_LAUNCH(bn_statistics_kernel<T>, row_blocks(f->grid), ROWS_THREADS, stream, *f);
 }
 
-template <typename T, bool ADD, ActKind ACT, bool SIGNS = false>
+template <typename T, bool ADD, ActKind ACT, bool SIGNS = false, bool NORMS = false>
 static cudaError_t launch_apply_of(const BnForward *f, cudaStream_t stream)
 {
-    return CUDA_LAUNCH((bn_apply_kernel<T, ADD, ACT, SIGNS>), row_blocks(f->grid), ROWS_THREADS,
-                       stream, *f);
+    return CUDA_LAUNCH((bn_apply_kernel<T, ADD, ACT, SIGNS, NORMS>), row_blocks(f->grid),
+                       ROWS_THREADS, stream, *f);
 }
 
 template <typename T> static cudaError_t launch_apply(const BnForward *f, cudaStream_t stream)
 {
+    if (f->residual_statistics) return launch_apply_of<T, true, ACT_RELU, true, true>(f, stream);
     if (f->signs) return launch_apply_of<T, true, ACT_RELU, true>(f, stream);
     switch (f->act) {
     case ACT_NONE:

@@ -60,6 +60,8 @@ typedef struct BnForward {
     const void *x, *residual; /* residual: NULL if absent */
     void *y;
     uint8_t *signs; /* of y, a byte a vector of 16-bit numbers; NULL if absent */
+    /* with signs: of the residual's norm, which is what is added; NULL if absent */
+    const float *residual_gamma, *residual_beta, *residual_statistics;
     const float *gamma, *beta;
     float *running_mean, *running_var;
     /* [2][cp]: mean and 1/sqrt(var + eps): saved, or workspace where nobody wants it */

@@ -63,7 +63,7 @@ static Status time_fusion(CudaBackend *b, const void *cookie, const char *what, 
 static bool is_offered(const CudaBackend *b, OpKind made)
 {
     const bool norms = b->options.batchnorm == KERNELS_OWN;
-    if (made == OP_BN_SIGNS) return norms && b->compute != DTYPE_F32;
+    if (made == OP_BN_SIGNS || made == OP_BN_STATISTICS) return norms && b->compute != DTYPE_F32;
     return made == OP_BN_POOL || made == OP_BN_POOL_BWD ? norms : b->compute == DTYPE_F16;
 }
 

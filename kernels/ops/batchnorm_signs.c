@@ -1,5 +1,5 @@
 /* batchnorm_signs.c - the end of a residual block in training, with the signs of what it makes as
- * bits: shapes, work, printing. */
+ * bits, and the statistics of the norm on its shortcut: shapes, work, printing. */
 #include "kernels/ops/infer.h"
 
 /* One byte for eight channels of a position. */
@@ -13,8 +13,26 @@ static Status check(const OpSlots *s, int x)
 {
     const BatchNormAttr *a = s->attr;
     TRY(infer_need(s, x, DTYPE_F32, 4));
-    if (a->mode == BN_TRAIN && !a->ranks && a->act == ACT_RELU) return OK;
-    return fail(ERR_INTERNAL, "%s: it is of relu in training", op_name(s->kind));
+    const ActKind act = s->kind == OP_BN_STATISTICS ? ACT_NONE : ACT_RELU;
+    if (a->mode == BN_TRAIN && !a->ranks && a->act == act) return OK;
+    return fail(ERR_INTERNAL, "%s: it is of %s in training", op_name(s->kind), op_act(act)->name);
+}
+
+static Status infer_statistics(const OpSlots *s)
+{
+    TRY(check(s, BN_IN_X));
+    const int64_t c = s->in[BN_IN_X]->dims[1];
+    TRY(infer_need_dims(s, BN_IN_RUNNING_MEAN, 1, &c));
+    TRY(infer_need_dims(s, BN_IN_RUNNING_VAR, 1, &c));
+    return infer_output(s, BN_OUT_SAVED, DTYPE_F32, 2, (int64_t[]){ 2, c });
+}
+
+static Status check_residual(const OpSlots *s, int64_t c)
+{
+    if (!s->in[BN_SIGNS_IN_RESIDUAL_SAVED]) return OK;
+    TRY(infer_need_dims(s, BN_SIGNS_IN_RESIDUAL_GAMMA, 1, &c));
+    TRY(infer_need_dims(s, BN_SIGNS_IN_RESIDUAL_BETA, 1, &c));
+    return infer_need_dims(s, BN_SIGNS_IN_RESIDUAL_SAVED, 2, (int64_t[]){ 2, c });
 }
 
 static Status infer_forward(const OpSlots *s)
@@ -24,6 +42,7 @@ static Status infer_forward(const OpSlots *s)
     for (int slot = BN_IN_GAMMA; slot <= BN_IN_RUNNING_VAR; slot++)
         TRY(infer_need_dims(s, slot, 1, &x->dims[1]));
     TRY(infer_need_like(s, BN_IN_RESIDUAL, x));
+    TRY(check_residual(s, x->dims[1]));
     TRY(infer_output_like(s, BN_OUT_Y, x));
     TRY(infer_output_like(s, BN_SIGNS_OUT_SIGNS, &signs));
     return infer_output(s, BN_OUT_SAVED, DTYPE_F32, 2, (int64_t[]){ 2, x->dims[1] });
@@ -51,9 +70,19 @@ static void print(const void *attr, char *out, size_t bytes)
     op_def(OP_BATCHNORM)->print(attr, out, bytes);
 }
 
+const OpDef op_row_bn_statistics = {
+    .attr_bytes = sizeof(BatchNormAttr),
+    .in_names = { "x", "gamma?", "beta?", "running_mean", "running_var" },
+    .out_names = { "no_y?", "saved" },
+    .infer = infer_statistics,
+    .work = { 3, BN_IN_X },
+    .print = print,
+};
+
 const OpDef op_row_bn_signs = {
     .attr_bytes = sizeof(BatchNormAttr),
-    .in_names = { "x", "gamma", "beta", "running_mean", "running_var", "residual" },
+    .in_names = { "x", "gamma", "beta", "running_mean", "running_var", "residual",
+                  "residual_gamma?", "residual_beta?", "residual_saved?" },
     .out_names = { "y", "saved", "signs" },
     .infer = infer_forward,
     .work = { 7, BN_IN_X },

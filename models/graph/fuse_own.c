@@ -4,6 +4,8 @@
  *   pool           y = max pooling of relu(bn(x)), which only that reads: it is never written
  *   pool gradient  the gradient of relu(bn(x)) is gathered from that of what was pooled, instead of
  *                  being written and read
+ *   shortcut       that end normalises what comes by its shortcut itself, so that the norm there is
+ *                  never written; behind signs
  *   signs          the end of a residual block writes the signs of y = relu(bn(x) + residual) as
  *                  bits, which its gradient reads instead of y
  *
@@ -121,6 +123,40 @@ static void fuse_signs(Graph *g, const FuseOptions *o, GraphNode *gradient)
     gradient->in[BN_SIGNS_BWD_IN_SIGNS] = signs;
 }
 
+static GraphNode *shortcut_norm_of(const Graph *g, const GraphNode *end)
+{
+    GraphNode *norm =
+        end->kind == OP_BN_SIGNS ? sole_producer(g, end->in[BN_IN_RESIDUAL], OP_BATCHNORM) : NULL;
+    const BatchNormAttr *a = norm ? norm->attr : NULL;
+    return a && a->mode == BN_TRAIN && a->ranks == 0 && a->act == ACT_NONE &&
+                   norm->in[BN_IN_RESIDUAL] == TENSOR_NONE && norm->out[BN_OUT_SAVED] != TENSOR_NONE
+               ? norm
+               : NULL;
+}
+
+static void fuse_shortcut(Graph *g, const FuseOptions *o, GraphNode *end)
+{
+    GraphNode *norm = shortcut_norm_of(g, end);
+    if (!norm) return;
+    GraphNode statistics = *norm, sum = *end;
+    statistics.kind = OP_BN_STATISTICS;
+    statistics.in[BN_IN_GAMMA] = statistics.in[BN_IN_BETA] = TENSOR_NONE;
+    statistics.out[BN_OUT_Y] = TENSOR_NONE;
+    sum.in[BN_IN_RESIDUAL] = norm->in[BN_IN_X];
+    sum.in[BN_SIGNS_IN_RESIDUAL_GAMMA] = norm->in[BN_IN_GAMMA];
+    sum.in[BN_SIGNS_IN_RESIDUAL_BETA] = norm->in[BN_IN_BETA];
+    sum.in[BN_SIGNS_IN_RESIDUAL_SAVED] = norm->out[BN_OUT_SAVED];
+    Fusion f = { .name = "shortcut", .before_count = 2, .after_count = 2 };
+    f.before[0] = graph_edit_shape_of(g, norm);
+    f.before[1] = graph_edit_shape_of(g, end);
+    f.after[0] = graph_edit_shape_of(g, &statistics);
+    f.after[1] = graph_edit_shape_of(g, &sum);
+    if (!o->takes(o->cookie, &f)) return;
+    g->tensors[norm->out[BN_OUT_Y]].producer = -1;
+    *norm = statistics;
+    *end = sum;
+}
+
 Status graph_fuse_own(Graph *g, const FuseOptions *o)
 {
     if (!o->takes) return OK;
@@ -131,6 +167,7 @@ Status graph_fuse_own(Graph *g, const FuseOptions *o)
         fuse_pool_gradient(g, o, &g->nodes[i], gone);
         fuse_signs(g, o, &g->nodes[i]);
     }
+    for (int i = 0; i < g->node_count && g->status == OK; i++) fuse_shortcut(g, o, &g->nodes[i]);
     graph_edit_remove_nodes(g, gone);
     mem_free(gone);
     return graph_status(g);

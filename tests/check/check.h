@@ -143,7 +143,7 @@ typedef struct Subject {
     bool own_layouts;        /* no other than those it decides itself */
     bool fuses[FUSED_COUNT]; /* it has the ops that op_fused() marks so */
     bool pools_norms;        /* of those, OP_BN_POOL and its gradient */
-    bool signs_norms;        /* of those, OP_BN_SIGNS and its gradient */
+    bool signs_norms;        /* of those, OP_BN_SIGNS, its gradient, OP_BN_STATISTICS */
     bool rounds_dz;          /* batchnorm_bwd rounds dz to the compute type before anything else */
     bool wide_sums;          /* a convolution's gradient of weights is f32 from the first */
     int pad;                 /* grouped convolutions need multiples of so many channels; 1 = any */

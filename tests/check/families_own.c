@@ -87,16 +87,22 @@ static void fill_affine(Host *gamma, Host *beta, Rng *rng)
     }
 }
 
+static void fill_running(Host *in, Rng *rng)
+{
+    for (int64_t c = 0; c < in[BN_IN_RUNNING_MEAN].desc.dims[0]; c++) {
+        in[BN_IN_RUNNING_MEAN].v[c] = fill_float(rng_normal(rng));
+        in[BN_IN_RUNNING_VAR].v[c] = fill_float(0.5 + rng_uniform(rng));
+    }
+}
+
 static void fill_forward(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
 {
+    (void)p;
     (void)problem;
     (void)mode;
     fill_apart(&in[BN_IN_X], rng);
     fill_affine(&in[BN_IN_GAMMA], &in[BN_IN_BETA], rng);
-    for (int64_t c = 0; c < p[C]; c++) {
-        in[BN_IN_RUNNING_MEAN].v[c] = fill_float(rng_normal(rng));
-        in[BN_IN_RUNNING_VAR].v[c] = fill_float(0.5 + rng_uniform(rng));
-    }
+    fill_running(in, rng);
 }
 
 /* Any place of a window that lies in the image. */
@@ -136,7 +142,29 @@ const Family family_bn_pool_bwd = { OP_BN_POOL_BWD, FAMILY_ACCUMULATES, 0.98,   
 
 /* ---- signs ---- */
 
-enum { SHARES = 4, DRESIDUAL };
+enum { SHARES = 4, DRESIDUAL, SHORTCUT = SHARES };
+
+static const ParamDef end_params[] = { { "n", 2 }, { "c", 1 },        { "h", 4 },
+                                       { "w", 4 }, { "shortcut", 0 }, { NULL, 0 } };
+
+static const char *const end_fixed[] = {
+    "n=2 c=64 h=7 w=7",
+    "n=2 c=64 h=7 w=7 shortcut=1", /* the first block of a stage */
+    "n=1 c=8",
+    "n=2 c=13 h=9 w=8 shortcut=1",    /* bits and channels of padding */
+    "n=2 c=272 h=4 w=4 shortcut=1",   /* more vectors than a block is wide */
+    "n=40 c=16 h=14 w=14 shortcut=1", /* more rows than a thread adds up in f32 */
+    NULL,
+};
+
+static void draw_end(Rng *rng, int64_t *p)
+{
+    p[N] = draw_between(rng, 1, 6);
+    p[C] = draw_channels(rng);
+    p[H] = draw_between(rng, 2, 12);
+    p[W] = draw_between(rng, 2, 12);
+    p[SHORTCUT] = draw_between(rng, 0, 1);
+}
 
 static const ParamDef signs_params[] = { { "n", 2 }, { "c", 1 },      { "h", 4 },
                                          { "w", 4 }, { "shares", 1 }, { "dresidual", 1 },
@@ -162,18 +190,32 @@ static void draw_signs(Rng *rng, int64_t *p)
     p[DRESIDUAL] = draw_between(rng, 0, 1);
 }
 
+static void build_end(const int64_t *p, Problem *out)
+{
+    const TensorDesc x = desc_f32(p[N], p[C], p[H], p[W]), vector = desc_f32(p[C], 0, 0, 0);
+    out->attr.bn = (BatchNormAttr){ 1e-5f, 0.1f, BN_TRAIN, ACT_RELU, 0 };
+    out->terms = p[N] * p[H] * p[W];
+    out->in[BN_IN_X] = x;
+    out->in[BN_IN_RUNNING_MEAN] = out->in[BN_IN_RUNNING_VAR] = vector;
+    out->wanted[BN_OUT_SAVED] = true;
+    if (out->kind == OP_BN_STATISTICS) {
+        out->attr.bn.act = ACT_NONE;
+        return;
+    }
+    out->wanted[BN_OUT_Y] = out->wanted[BN_SIGNS_OUT_SIGNS] = true;
+    out->in[BN_IN_RESIDUAL] = x;
+    out->in[BN_IN_GAMMA] = out->in[BN_IN_BETA] = vector;
+    if (!p[SHORTCUT]) return;
+    out->in[BN_SIGNS_IN_RESIDUAL_GAMMA] = out->in[BN_SIGNS_IN_RESIDUAL_BETA] = vector;
+    out->in[BN_SIGNS_IN_RESIDUAL_SAVED] = desc_f32(2, p[C], 0, 0);
+}
+
 static void build_signs(const int64_t *p, Problem *out)
 {
     const TensorDesc x = desc_f32(p[N], p[C], p[H], p[W]), vector = desc_f32(p[C], 0, 0, 0);
-    const bool forward = out->kind == OP_BN_SIGNS;
     out->attr.bn = (BatchNormAttr){ 1e-5f, 0.1f, BN_TRAIN, ACT_RELU, 0 };
     out->terms = p[N] * p[H] * p[W];
     for (int i = 0; i < 3; i++) out->wanted[i] = true;
-    if (forward) {
-        out->in[BN_IN_X] = out->in[BN_IN_RESIDUAL] = x;
-        for (int i = BN_IN_GAMMA; i <= BN_IN_RUNNING_VAR; i++) out->in[i] = vector;
-        return;
-    }
     out->wanted[BN_BWD_OUT_DRESIDUAL] = p[DRESIDUAL];
     out->in[BN_BWD_IN_DY] = out->in[BN_BWD_IN_X] = x;
     if (p[SHARES] == 2) out->in[BN_BWD_IN_DY2] = x;
@@ -183,13 +225,28 @@ static void build_signs(const int64_t *p, Problem *out)
     out->in[BN_BWD_IN_SAVED] = desc_f32(2, p[C], 0, 0);
 }
 
-/* The residual is small: no sum comes near where the ReLU bends. */
-static void fill_signs(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
+static void fill_statistics(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
+{
+    (void)p;
+    (void)problem;
+    (void)mode;
+    fill_normal(&in[BN_IN_X], rng, 0.3, 1);
+    fill_running(in, rng);
+}
+
+/* What is added is small: no sum comes near where the ReLU bends. */
+static void fill_end(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
 {
     Host *residual = &in[BN_IN_RESIDUAL];
     fill_forward(p, problem, mode, rng, in);
     for (int64_t i = 0, n = tensor_elements(&residual->desc); i < n; i++)
         residual->v[i] = fill_float(0.1 * (2 * rng_uniform(rng) - 1));
+    if (!p[SHORTCUT]) return;
+    fill_affine(&in[BN_SIGNS_IN_RESIDUAL_GAMMA], &in[BN_SIGNS_IN_RESIDUAL_BETA], rng);
+    for (int64_t c = 0; c < p[C]; c++) {
+        in[BN_SIGNS_IN_RESIDUAL_SAVED].v[c] = fill_float(0.02 * (2 * rng_uniform(rng) - 1));
+        in[BN_SIGNS_IN_RESIDUAL_SAVED].v[p[C] + c] = fill_float(0.6 + 0.2 * rng_uniform(rng));
+    }
 }
 
 static void fill_signs_bwd(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
@@ -210,8 +267,11 @@ static void fill_signs_bwd(const int64_t *p, const Problem *problem, Mode mode, 
     }
 }
 
-const Family family_bn_signs = { OP_BN_SIGNS, FAMILY_NAN, 0.95,        20,        signs_params,
-                                 signs_fixed, draw_signs, build_signs, fill_signs };
+const Family family_bn_statistics = { OP_BN_STATISTICS, FAMILY_NAN, 0.95,     20,
+                                      end_params,       end_fixed,  draw_end, build_end,
+                                      fill_statistics };
+const Family family_bn_signs = { OP_BN_SIGNS, FAMILY_NAN, 0.95,      20,      end_params,
+                                 end_fixed,   draw_end,   build_end, fill_end };
 const Family family_bn_signs_bwd = { OP_BN_SIGNS_BWD, FAMILY_ACCUMULATES, 0.98,       20,
                                      signs_params,    signs_fixed,        draw_signs, build_signs,
                                      fill_signs_bwd };

@@ -13,7 +13,7 @@ bool op_updates_input(const Problem *p, int slot)
     if (p->kind == OP_BATCHNORM)
         return p->attr.bn.mode == BN_TRAIN &&
                (slot == BN_IN_RUNNING_MEAN || slot == BN_IN_RUNNING_VAR);
-    if (p->kind == OP_BN_POOL || p->kind == OP_BN_SIGNS)
+    if (p->kind == OP_BN_POOL || p->kind == OP_BN_SIGNS || p->kind == OP_BN_STATISTICS)
         return slot == BN_IN_RUNNING_MEAN || slot == BN_IN_RUNNING_VAR;
     if (p->kind == OP_BN_FINALIZE)
         return slot == BN_FINALIZE_IN_RUNNING_MEAN || slot == BN_FINALIZE_IN_RUNNING_VAR;

@@ -18,7 +18,8 @@ bool subject_takes(const Subject *s, const Case *c)
     const Variant *v = &c->variant;
     const FusedFor fused = op_fused(c->family->kind);
     const bool pooled = c->family->kind == OP_BN_POOL || c->family->kind == OP_BN_POOL_BWD;
-    const bool signs = c->family->kind == OP_BN_SIGNS || c->family->kind == OP_BN_SIGNS_BWD;
+    const bool signs = c->family->kind == OP_BN_SIGNS || c->family->kind == OP_BN_SIGNS_BWD ||
+                       c->family->kind == OP_BN_STATISTICS;
     if (fused && !s->fuses[fused] && !(pooled && s->pools_norms) && !(signs && s->signs_norms))
         return false;
     if (v->wide && s->compute == DTYPE_F32) return false; /* the same as without */

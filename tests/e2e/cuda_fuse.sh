@@ -25,9 +25,11 @@ expect_text "auto" 1 "statistics 0 of 9 shapes, 9 not measured"
 train untimed 1 "${fp16[@]}" device.fuse=none device.plan_cache=none
 same "auto where nothing is measured" automatic untimed
 
-# Other precisions have no such engines, and do not ask.
+# Other precisions have no such engines, and do not ask; in bf16 there is a pattern of our own.
 train bf16 1 train.precision=bf16 device.fuse=all train.max_steps=1
-grep -q "device.fuse" "$out" && broken "bf16 speaks of fusions"
+expect_text "bf16" 1 "fused (device.fuse): signs"
+train fp32 1 train.precision=fp32 device.fuse=all train.max_steps=1
+grep -q "device.fuse" "$out" && broken "fp32 speaks of fusions"
 
 train eager 1 "${all[@]}" device.cuda_graph=false
 same "recorded and eager" fused eager

@@ -213,9 +213,9 @@ TEST(traffic_of_fused_resnet)
 
 TEST(traffic_of_stems_pooled_and_ends_of_blocks_with_signs)
 {
-    static const Wanted wanted = {
-        { OP_BN_POOL, OP_BN_POOL_BWD, OP_BN_SIGNS, OP_BN_SIGNS_BWD, OP_COUNT }, { OP_COUNT }
-    };
+    static const Wanted wanted = { { OP_BN_POOL, OP_BN_POOL_BWD, OP_BN_SIGNS, OP_BN_SIGNS_BWD,
+                                     OP_BN_STATISTICS, OP_COUNT },
+                                   { OP_COUNT } };
     const ModelOptions o = network_narrow(8, 64);
     check_network(NETWORK_CUDA_BF16_FUSED, "resnet18", &o, &wanted);
 }

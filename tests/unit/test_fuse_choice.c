@@ -38,7 +38,8 @@ TEST(words_that_are_no_fusion_are_named)
                  { "auto, gradient", "has \"auto\"; " },
                  { "gradient, gradients", "has \"gradients\"; " },
                  { "block", "block_end_with_shortcut, gradient, residual_gradient, " },
-                 { "gradient_", "shortcut_gradient, epilogue, pool, pool_gradient, signs" } };
+                 { "gradient_",
+                   "shortcut_gradient, epilogue, pool, pool_gradient, signs, shortcut" } };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         FuseChoice c;
         CHECK_STATUS(fuse_choice_parse(&c, rows[i].text), ERR_USAGE);

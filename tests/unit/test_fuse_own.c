@@ -103,6 +103,35 @@ TEST(the_ends_of_blocks_keep_signs)
     check_signs("resnet18", &o, 0);
 }
 
+static bool take_ends(void *cookie, const Fusion *f)
+{
+    (void)cookie;
+    return strcmp(f->name, "signs") == 0 || strcmp(f->name, "shortcut") == 0;
+}
+
+/* Of ResNet-18 three shortcuts have a norm, of ResNet-50 four. */
+TEST(the_ends_of_blocks_normalise_their_shortcuts)
+{
+    static const struct {
+        const char *model;
+        int blocks, shortcuts;
+    } rows[] = { { "resnet18", 8, 3 }, { "resnet50", 16, 4 } };
+    const FuseOptions fuse = { .add_into_batchnorm_bwd = true, .takes = take_ends };
+    const ModelOptions o = network_narrow(2, 32);
+    for (int i = 0; i < 2; i++) {
+        Graph *g = NULL;
+        REQUIRE_OK(model_build(&g, model_find(rows[i].model), &o));
+        REQUIRE_OK(graph_fuse(g, &fuse));
+        graph_check_order(g);
+        CHECK_INT(graph_count_kind(g, OP_BN_SIGNS), rows[i].blocks);
+        CHECK_INT(graph_count_kind(g, OP_BN_STATISTICS), rows[i].shortcuts);
+        graph_destroy(g);
+        g = fused(rows[i].model, &o, "shortcut"); /* not without signs */
+        CHECK_INT(graph_count_kind(g, OP_BN_STATISTICS), 0);
+        graph_destroy(g);
+    }
+}
+
 #if CONVOY_CUDA
 static void check_bits(const Network *a, const Network *b, const char *name, TensorId x, TensorId y)
 {
@@ -135,6 +164,7 @@ static void check_device(NetworkBackend plain, NetworkBackend fusing, const char
     CHECK_INT(graph_count_kind(h, OP_BN_POOL_BWD), 1);
     CHECK_INT(graph_count_kind(h, OP_BN_SIGNS), signs);
     CHECK_INT(graph_count_kind(h, OP_BN_SIGNS_BWD), signs);
+    CHECK_INT(graph_count_kind(h, OP_BN_STATISTICS), signs ? 3 : 0);
     CHECK_OK(plan_check(program_plan(n[1].program), h));
     CHECK(loss[0] == loss[1]);
     for (TensorId id = 0; id < graph_tensor_count(g); id++) {

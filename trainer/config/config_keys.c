@@ -499,10 +499,11 @@ const ConfigKey config_keys[] = {
      "residual and activation become the end of the convolution (epilogue); auto: where its "
      "weights are few against what it leaves; all: wherever oneDNN can. GPU, fp16, training: parts "
      "of the norm; in any precision max pooling behind one (pool, pool_gradient); in 16 bits the "
-     "signs that ends of blocks keep (signs); auto: where that was measured to be faster, shape by "
-     "shape, with the answers kept in device.plan_cache; all: wherever cuDNN can. Or some patterns "
-     "between commas, wherever possible: statistics, prologue, block_end, block_end_with_shortcut, "
-     "gradient, residual_gradient, shortcut_gradient, epilogue, pool, pool_gradient, signs"},
+     "signs that ends of blocks keep (signs), and the norm of their shortcut (shortcut); auto: "
+     "where that was measured to be faster, shape by shape, with the answers kept in "
+     "device.plan_cache; all: wherever cuDNN can. Or some patterns between commas, wherever "
+     "possible: statistics, prologue, block_end, block_end_with_shortcut, gradient, "
+     "residual_gradient, shortcut_gradient, epilogue, pool, pool_gradient, signs, shortcut"},
     {ENUM(device, batchnorm, "own", kernel_mode_names), KEY_RUNTIME,
      "GPU: what normalises in training. own: our kernels, nothing to compile; cudnn: its norm "
      "graphs wherever there is one that does exactly the same, each compiled at the first start "
