@@ -99,6 +99,15 @@ static Status check_options(const ModelDef *def, const ModelOptions *o)
     return OK;
 }
 
+/* What is asked of batch norms needs some. */
+static Status check_norms(const Graph *g, const ModelOptions *o)
+{
+    if (!o->graph.bn_frozen && o->graph.bn_ranks < 2 && !o->zero_init_last_gamma) return OK;
+    for (int i = 0; i < graph_node_count(g); i++)
+        if (graph_node(g, i)->kind == OP_BATCHNORM) return OK;
+    return fail(ERR_USAGE, "model.bn, model.zero_init_last_gamma: this network has no batch norm");
+}
+
 Status model_build(Graph **out, const ModelDef *def, const ModelOptions *o)
 {
     *out = NULL;
@@ -107,6 +116,7 @@ Status model_build(Graph **out, const ModelDef *def, const ModelOptions *o)
     TRY(graph_create(&g));
     graph_set_options(g, &o->graph);
     Status status = def->build(g, def, o);
+    if (status == OK && o->graph.training) status = check_norms(g, o);
     if (status == OK && o->graph.training) status = graph_freeze(g, o->graph.freeze);
     if (status == OK && o->graph.training) status = graph_append_backward(g);
     if (status != OK) {
