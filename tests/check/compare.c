@@ -28,7 +28,9 @@ static Status check_trust(const Checked *k)
     }
     if (k->c->variant.mode != MODE_NAN && nans)
         return fail(ERR_HEALTH, "mistrusted: the reference has NaN in %s", k->name);
-    double limit = k->c->family->max_zero_share;
+    /* Zeros by chance: three standard deviations of a share of n. */
+    double share = k->c->family->max_zero_share;
+    double limit = share + 3 * sqrt(share * (1 - share) / (double)(n > 0 ? n : 1));
     if (n >= TRUST_MIN_ELEMENTS && k->ref->desc.dtype == DTYPE_F32 &&
         (double)zeros > limit * (double)n)
         return fail(ERR_HEALTH, "mistrusted: %.0f %% of %s are zero in the reference",
