@@ -48,7 +48,7 @@ rehearse=${REHEARSE:-}
 passed=0 failed=0 skipped=0
 torch=''    # whether it is there, once that was asked
 patience=1 # factor of all time limits
-[[ -z $rehearse ]] || patience=4
+[[ -z $rehearse ]] || patience=8
 deadline=${SECONDS_MAX:-$((patience * 540))}
 export LC_ALL=C TZ=UTC PYTHONUNBUFFERED=1
 export PATH=$PATH:/usr/local/cuda/bin # ncu and compute-sanitizer may lie there

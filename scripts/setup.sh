@@ -28,9 +28,9 @@ packages=(
 #         nvidia-cublas nvidia-cudnn-cu13 nvidia-nccl-cu13
 #     make CUDA_WHEELS=DIR/nvidia
 
-# A Slurm of several nodes on one machine (tests/e2e/slurm*.sh), make fuzz, and what looks at what
-# is installed (tests/e2e/install.sh).
-ci_packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins clang
+# A Slurm of several nodes on one machine (tests/e2e/slurm*.sh), make fuzz, what looks at what is
+# installed (tests/e2e/install.sh), and the compiler's cache.
+ci_packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins clang ccache
     man-db mandoc zsh dpkg-dev lintian)
 
 if [[ ${1:-} == --list ]]; then

@@ -43,7 +43,8 @@ static bool is_cudnns(const OpInstance *op, const Pass *pass)
     if (x->dims[0] * x->dims[2] * x->dims[3] < 2) return false;
     /* they would write to the padding */
     if (cuda_padded(cuda_backend(op), x->dims[1]) != x->dims[1]) return false;
-    if (pass == &forward) return true;
+    /* cuDNN 9.19 has no engine that adds a residual where no activation follows */
+    if (pass == &forward) return !has(&op->in[BN_IN_RESIDUAL]) || attr->act != ACT_NONE;
     if (op->accumulate) return false; /* they overwrite dgamma and dbeta */
     /* dz that is not from x and dy alone is formed by a kernel of ours, and needs a place: the
      * residual's gradient. */
