@@ -11,13 +11,19 @@
 enum { PATH_BYTES = 1200, CLASSES = 7, MORE = 4 };
 static const char model[] = "efficientnet_b0";
 
-static void open_network(Network *n, int64_t classes)
+static void open_of_channels(Network *n, int64_t classes, int channels)
 {
     ModelOptions o = { .width = 0.125 };
-    o.graph =
-        (GraphOptions){ .batch = 1, .channels = 3, .height = 32, .width = 32, .classes = classes };
+    o.graph = (GraphOptions){
+        .batch = 1, .channels = channels, .height = 32, .width = 32, .classes = classes
+    };
     for (int i = 0; i < 3; i++) o.graph.std[i] = 1;
     REQUIRE_OK(network_open(n, NETWORK_CPU, model, &o));
+}
+
+static void open_network(Network *n, int64_t classes)
+{
+    open_of_channels(n, classes, 3);
 }
 
 /* A file's tensors in memory, to be spoilt. */
@@ -192,6 +198,65 @@ TEST(another_number_of_classes_keeps_the_last_layer)
     draft_free(&own);
     network_close(&n);
     network_close(&wide);
+}
+
+/* Element i of the state, which d has under number k. */
+static float number_of(const Network *n, const Draft *d, int k, int64_t i)
+{
+    float *values = mem_alloc(tensor_plain_bytes(&d->list.items[k].desc));
+    CHECK_OK(executor_export_state(n->executor, state_of(n, d->list.items[k].name), values));
+    const float number = values[i];
+    mem_free(values);
+    return number;
+}
+
+/* Filters of colour are added up for grey images, as timm's adapt_input_conv; those of grey are
+ * shared out. Of the other tensors none may change, nor may any other have other channels. */
+TEST(filters_fit_images_of_other_channels)
+{
+    Network colour, grey;
+    Draft of_colour = { 0 }, of_grey = { 0 };
+    int firsts = 0;
+    open_network(&colour, CLASSES);
+    open_of_channels(&grey, CLASSES, 1);
+    REQUIRE_OK(network_fill(&colour));
+    REQUIRE_OK(network_fill(&grey));
+    draft_make(&of_colour, &colour, MODEL_NAMES_TIMM);
+    draft_make(&of_grey, &grey, MODEL_NAMES_TIMM);
+    CHECK_OK(load(&grey, &of_colour, false, NULL));
+    for (int k = 0; k < of_colour.count; k++) {
+        if (!of_colour.list.items[k].first) {
+            CHECK(equals(&grey, &of_colour, k));
+            continue;
+        }
+        const int64_t window = 9;
+        const float *there = of_colour.values[k];
+        firsts++;
+        REQUIRE(of_grey.list.items[k].desc.dims[1] == 1);
+        for (int64_t i = 0; i < window; i++) {
+            const double sum = (double)there[3 * window + i] + (double)there[4 * window + i] +
+                               (double)there[5 * window + i];
+            CHECK(fabs((double)number_of(&grey, &of_grey, k, window + i) - sum) < 1e-6);
+        }
+    }
+    CHECK_INT(firsts, 1);
+    CHECK_OK(load(&colour, &of_grey, false, NULL));
+    for (int k = 0; k < of_grey.count; k++)
+        for (int64_t i = 0; of_grey.list.items[k].first && i < 54; i++)
+            CHECK(number_of(&colour, &of_colour, k, i) ==
+                  of_grey.values[k][i / 27 * 9 + i % 9] / 3);
+    for (int k = 0; k < of_colour.count; k++)
+        if (of_colour.list.items[k].desc.rank == 4 && !of_colour.list.items[k].first &&
+            of_colour.list.items[k].desc.dims[1] > 1) {
+            of_colour.tensors[k].desc.dims[1] = 1;
+            break;
+        }
+    CHECK_STATUS(load(&colour, &of_colour, false, NULL), ERR_DATA);
+    CHECK(strstr(status_message(), "of another shape") != NULL);
+    draft_free(&of_colour);
+    draft_free(&of_grey);
+    network_close(&colour);
+    network_close(&grey);
 }
 
 /* 1, -2, the smallest number, the largest, an eighth, zero, 5, 6 in either format. */

@@ -40,6 +40,18 @@ static bool is_head(const Graph *g, TensorId id)
            (last->in[LINEAR_IN_W] == id || last->in[LINEAR_IN_B] == id);
 }
 
+/* Filters of a convolution that reads the images. */
+static bool is_first(const Graph *g, TensorId id)
+{
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        if (n->kind != OP_CONV2D || n->in[CONV_IN_W] != id) continue;
+        const int producer = graph_tensor(g, n->in[CONV_IN_X])->producer;
+        if (producer >= 0 && graph_node(g, producer)->kind == OP_INPUT) return true;
+    }
+    return false;
+}
+
 static PositionGrid grid_of(const Graph *g, TensorId id)
 {
     for (int i = 0; i < graph_node_count(g); i++) {
@@ -72,6 +84,7 @@ static Status fill(WeightList *list, const Graph *g)
                                                .other = graph_tensor(list->named, other++)->name,
                                                .desc = t->desc,
                                                .head = is_head(g, id),
+                                               .first = is_first(g, id),
                                                .grid = grid_of(g, id) };
     }
     return OK;
@@ -260,6 +273,14 @@ static int64_t other_side(const Weight *w, const TensorDesc *have)
                                                        : 0;
 }
 
+/* Whether a file's filters are of colour and the images grey, or the other way round. */
+static bool other_channels(const Weight *w, const TensorDesc *have)
+{
+    const int64_t *want = w->desc.dims, *there = have->dims;
+    return w->first && have->rank == 4 && there[0] == want[0] && there[2] == want[2] &&
+           there[3] == want[3] && there[1] != want[1] && (there[1] == 1 || want[1] == 1);
+}
+
 static void compare(const Weight *w, const SafeFile *file, Findings *f)
 {
     char have_text[SHAPE_TEXT], want_text[SHAPE_TEXT], text[3 * SHAPE_TEXT + 64];
@@ -269,7 +290,9 @@ static void compare(const Weight *w, const SafeFile *file, Findings *f)
         return;
     }
     if (is_float(have->desc.dtype) && tensor_same_shape(&have->desc, &w->desc)) return;
-    if (is_float(have->desc.dtype) && other_side(w, &have->desc)) return;
+    if (is_float(have->desc.dtype) &&
+        (other_side(w, &have->desc) || other_channels(w, &have->desc)))
+        return;
     if (is_float(have->desc.dtype) && w->head && differs_in_classes(&have->desc, &w->desc)) {
         f->classes = have->desc.dims[0];
         return;
@@ -362,6 +385,27 @@ static Status import_positions(Executor *x, const Weight *w, const ModelDef *def
     return status;
 }
 
+/* values: [filters, channels there, height, width]. A grey image gives what it gave as a coloured
+ * one whose channels are all the same. */
+static Status import_channels(Executor *x, const Weight *w, int64_t there, const float *values)
+{
+    const int64_t *d = w->desc.dims, window = d[2] * d[3];
+    float *fitting = mem_calloc(tensor_plain_bytes(&w->desc), 1);
+    if (!fitting) return ERR_MEMORY;
+    for (int64_t k = 0; k < d[0]; k++)
+        for (int64_t from = 0; from < there; from++)
+            for (int64_t to = 0; to < d[1]; to++)
+                for (int64_t i = 0; i < window; i++)
+                    fitting[(k * d[1] + to) * window + i] +=
+                        values[(k * there + from) * window + i] / (float)d[1];
+    const Status status = executor_import_state(x, state_index(x, w->name), fitting);
+    if (status == OK)
+        log_warning("%s: of %lld channels there, made to fit %lld", w->other, (long long)there,
+                    (long long)d[1]);
+    mem_free(fitting);
+    return status;
+}
+
 static Status import(Executor *x, const Weight *w, const ModelDef *def, const SafeTensor *t)
 {
     const int64_t count = tensor_elements(&t->desc), side = other_side(w, &t->desc);
@@ -370,8 +414,10 @@ static Status import(Executor *x, const Weight *w, const ModelDef *def, const Sa
     if (!values) return ERR_MEMORY;
     for (int64_t i = 0; i < count; i++) values[i] = read_float(t->desc.dtype, t->data, i);
     ASSERT(index >= 0);
-    Status status =
-        side ? import_positions(x, w, def, side, values) : executor_import_state(x, index, values);
+    const Status status = side ? import_positions(x, w, def, side, values)
+                          : other_channels(w, &t->desc)
+                              ? import_channels(x, w, t->desc.dims[1], values)
+                              : executor_import_state(x, index, values);
     mem_free(values);
     return status;
 }
