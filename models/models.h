@@ -35,6 +35,7 @@ typedef struct ModelOptions {
     /* Below 1; negative: as published, which is 0 of ResNets. What is dropped of the last block and
      * of the features. */
     double stochastic_depth, dropout;
+    double attention_dropout; /* of the softmax's weights; transformers */
 } ModelOptions;
 
 /* The images that a network was published with. */

@@ -80,7 +80,7 @@ static Status check_options(const ModelDef *def, const ModelOptions *o)
 {
     if (!def->drops && (o->stochastic_depth > 0 || o->dropout > 0))
         return fail(ERR_USAGE, "model.stochastic_depth, model.dropout: this network has neither");
-    if (o->stochastic_depth >= 1 || o->dropout >= 1)
+    if (o->stochastic_depth >= 1 || o->dropout >= 1 || o->attention_dropout >= 1)
         return fail(ERR_USAGE, "stochastic depth and dropout must stay below 1");
     if (!def->blurs && o->blurpool != BLURPOOL_NONE)
         return fail(ERR_USAGE, "model.blurpool is of ResNets; this network has none");
@@ -99,13 +99,23 @@ static Status check_options(const ModelDef *def, const ModelOptions *o)
     return OK;
 }
 
-/* What is asked of batch norms needs some. */
-static Status check_norms(const Graph *g, const ModelOptions *o)
+static bool has_any(const Graph *g, OpKind kind)
 {
-    if (!o->graph.bn_frozen && o->graph.bn_ranks < 2 && !o->zero_init_last_gamma) return OK;
     for (int i = 0; i < graph_node_count(g); i++)
-        if (graph_node(g, i)->kind == OP_BATCHNORM) return OK;
-    return fail(ERR_USAGE, "model.bn, model.zero_init_last_gamma: this network has no batch norm");
+        if (graph_node(g, i)->kind == kind) return true;
+    return false;
+}
+
+/* What is asked of batch norms and of attention needs some. */
+static Status check_layers(const Graph *g, const ModelOptions *o)
+{
+    const bool norms = o->graph.bn_frozen || o->graph.bn_ranks > 1 || o->zero_init_last_gamma;
+    if (norms && !has_any(g, OP_BATCHNORM))
+        return fail(ERR_USAGE,
+                    "model.bn, model.zero_init_last_gamma: this network has no batch norm");
+    if (o->attention_dropout > 0 && !has_any(g, OP_ATTENTION))
+        return fail(ERR_USAGE, "model.attention_dropout: this network has no attention");
+    return OK;
 }
 
 Status model_build(Graph **out, const ModelDef *def, const ModelOptions *o)
@@ -116,7 +126,7 @@ Status model_build(Graph **out, const ModelDef *def, const ModelOptions *o)
     TRY(graph_create(&g));
     graph_set_options(g, &o->graph);
     Status status = def->build(g, def, o);
-    if (status == OK && o->graph.training) status = check_norms(g, o);
+    if (status == OK && o->graph.training) status = check_layers(g, o);
     if (status == OK && o->graph.training) status = graph_freeze(g, o->graph.freeze);
     if (status == OK && o->graph.training) status = graph_append_backward(g);
     if (status != OK) {

@@ -93,7 +93,7 @@ static TensorId add_sequence(Graph *g, const VitRow *row, TensorId x, int64_t ch
 }
 
 static TensorId add_attention(Graph *g, const VitRow *row, const char *packed, const char *project,
-                              TensorId x, int64_t channels)
+                              TensorId x, int64_t channels, float rate)
 {
     char name[2 * BLOCK_NAME_MAX];
     snprintf(name, sizeof name, "%s.heads", packed);
@@ -103,7 +103,7 @@ static TensorId add_attention(Graph *g, const VitRow *row, const char *packed, c
     } else {
         x = graph_linear_packed(g, packed, x, 3 * channels);
     }
-    x = graph_attention(g, name, x, row->heads, 0);
+    x = graph_attention(g, name, x, row->heads, rate);
     x = graph_linear_positions(g, project, x, channels);
     if (row->names->timm) set_linear(g, row, project, 0);
     else set_first(g, project, ".weight", INIT_UNIFORM_FAN, channels);
@@ -116,8 +116,9 @@ static TensorId add_residual(Graph *g, const char *name, TensorId y, TensorId x,
 }
 
 static TensorId add_block(Graph *g, const VitRow *row, int index, TensorId x, int64_t channels,
-                          float rate)
+                          const ModelOptions *o)
 {
+    const float rate = block_drop_rate(o, index, row->blocks);
     enum { NORM1, PACKED, PROJECT, SUM1, NORM2, MLP1, ACT, MLP2, SUM2, LAYERS };
     const Naming *n = row->names;
     const char *const suffixes[LAYERS] = { n->norm1, n->packed, n->project, "sum1", n->norm2,
@@ -127,7 +128,8 @@ static TensorId add_block(Graph *g, const VitRow *row, int index, TensorId x, in
         snprintf(layers[i], sizeof layers[i], "%s%d.%s", n->blocks, index, suffixes[i]);
     const int64_t hidden = EXPANSION * channels;
     TensorId y = graph_layernorm(g, layers[NORM1], x, NORM_EPS);
-    y = add_attention(g, row, layers[PACKED], layers[PROJECT], y, channels);
+    y = add_attention(g, row, layers[PACKED], layers[PROJECT], y, channels,
+                      (float)o->attention_dropout);
     x = add_residual(g, layers[SUM1], y, x, rate);
     y = graph_layernorm(g, layers[NORM2], x, NORM_EPS);
     y = graph_linear_positions(g, layers[MLP1], y, hidden);
@@ -178,8 +180,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *options)
     if (o.stochastic_depth < 0) o.stochastic_depth = 0;
     TensorId x = graph_images(g, size);
     x = add_sequence(g, row, x, channels, size->channels);
-    for (int i = 0; i < row->blocks; i++)
-        x = add_block(g, row, i, x, channels, block_drop_rate(&o, i, row->blocks));
+    for (int i = 0; i < row->blocks; i++) x = add_block(g, row, i, x, channels, &o);
     const int64_t length = (size->height / row->patch) * (size->width / row->patch) + 1;
     graph_softmax_xent(g, add_classifier(g, row, x, channels, (int)length, &o));
     return graph_status(g);

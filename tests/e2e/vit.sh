@@ -7,7 +7,7 @@ make_config
 
 # Weight decay of AdamW, and blocks that are dropped by the image's place.
 net=(model.name=deit_tiny_patch16_224 optimizer.name=adamw optimizer.lr=0.0005 train.max_steps=4
-    model.stochastic_depth=0.2 model.dropout=0.1 schedule.name=constant)
+    model.stochastic_depth=0.2 model.dropout=0.1 model.attention_dropout=0.2 schedule.name=constant)
 train whole 1 "${net[@]}"
 train parts 1 "${net[@]}" train.max_steps=2
 train parts 1 "${net[@]}"
@@ -18,7 +18,9 @@ train threads 1 "${net[@]}" device.threads=2
 follows "1 and 2 threads" whole threads 1e-5
 train micro 1 "${net[@]}" train.batch_per_rank=4 train.accumulate=2
 follows "1 x 8 and 1 x 4 accumulated twice" whole micro 1e-5
-train kept 1 "${net[@]}" model.stochastic_depth=0 model.dropout=0
+train heeds 1 "${net[@]}" model.attention_dropout=0
+far "attention that drops weights and one that does not" whole heeds 1e-4
+train kept 1 "${net[@]}" model.stochastic_depth=0 model.dropout=0 model.attention_dropout=0
 far "dropping something and nothing" whole kept 1e-3
 if have_mpi; then
     train two 2 "${net[@]}" train.batch_per_rank=4
@@ -48,6 +50,8 @@ expect_text "published weights" 1 \
 train_fails odd 64 "data.image_size: images of 40 x 40 pixels do not divide into patches of 16" 1 \
     "${net[@]}" data.image_size=40 data.eval_resize=40
 train_fails small 64 "data.image_size" 1 "${net[@]}" data.image_size=8 data.eval_resize=8
+train_fails heedless 64 "model.attention_dropout: this network has no attention" 1 "${net[@]}" \
+    model.name=resnet20 model.attention_dropout=0.3
 train_fails growing 64 "needs a network that takes any image size" 1 "${net[@]}" data.train_size=48
 train_fails normless 64 "model.bn, model.zero_init_last_gamma: this network has no batch norm" 1 \
     "${net[@]}" model.bn=frozen

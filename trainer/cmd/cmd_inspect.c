@@ -86,7 +86,8 @@ static Status read_model_keys(ModelOptions *out, const ModelDef *def, const Args
                            .blurpool = (BlurPool)c->model.blurpool,
                            .width = 1,
                            .stochastic_depth = c->model.stochastic_depth,
-                           .dropout = c->model.dropout };
+                           .dropout = c->model.dropout,
+                           .attention_dropout = c->model.attention_dropout };
     out->graph.channels = c->model.in_channels;
     out->graph.classes = c->model.classes > 0 ? c->model.classes : 1000;
     config_destroy(c);

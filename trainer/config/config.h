@@ -32,7 +32,7 @@ typedef struct Config {
         BnChoice bn;
         int64_t bn_group; /*0 = all ranks*/
         bool zero_init_last_gamma;
-        double stochastic_depth, dropout /*-1 = as published*/;
+        double stochastic_depth, dropout /*-1 = as published*/, attention_dropout;
     } model;
     struct {
         char *dir /*empty: it is in train and val*/, *train, *val, *index, *class_map;

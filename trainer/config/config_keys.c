@@ -68,6 +68,8 @@ const ConfigKey config_keys[] = {
     {DOUBLE(model, dropout, "-1", -1, 1), KEY_MATH | KEY_OPEN_MAX,
      "Share of the features that training drops before the last layer; -1 is the network's own: "
      "of ResNets none"},
+    {DOUBLE(model, attention_dropout, "0", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MAX,
+     "Share of the softmax's weights that training drops in each head of vision transformers"},
 
     {STRING(data, dir, ""), KEY_RUNTIME,
      "Stands for data.train and data.val: its folders train and val, or with data.val_split the "

@@ -31,7 +31,8 @@ static Status build(Graph **out, const Config *c, const ModelDef *def)
                        .blurpool = (BlurPool)c->model.blurpool,
                        .width = 1,
                        .stochastic_depth = c->model.stochastic_depth,
-                       .dropout = c->model.dropout };
+                       .dropout = c->model.dropout,
+                       .attention_dropout = c->model.attention_dropout };
     o.graph = (GraphOptions){ .batch = 1,
                               .channels = c->model.in_channels,
                               .height = size,

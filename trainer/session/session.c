@@ -38,7 +38,8 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                        .zero_init_last_gamma = c->model.zero_init_last_gamma,
                        .width = 1,
                        .stochastic_depth = c->model.stochastic_depth,
-                       .dropout = c->model.dropout };
+                       .dropout = c->model.dropout,
+                       .attention_dropout = c->model.attention_dropout };
     o.graph = (GraphOptions){ .batch = batch,
                               .channels = c->model.in_channels,
                               .height = image_size,
