@@ -200,7 +200,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 #define ROW(flavour, name_of, says, size, weights_of, ...)                                         \
     .name = name_of, .summary = says, .build = build,                                              \
     .params = &(const EfficientNetRow){ flavour, __VA_ARGS__ }, .input = { 3, size },              \
-    .weights = WEIGHTS weights_of, .drops = true
+    .weights = WEIGHTS weights_of, .drops = true, .stems = true
 #define V1(top1, size, resize) WEIGHTS("IMAGENET1K_V1", top1, size, resize, MODEL_BICUBIC, false)
 #define B1_V2                  WEIGHTS("IMAGENET1K_V2", 79.838, 240, 255, MODEL_BILINEAR, false)
 /* AutoAugment's; Noisy Student's, which saw images of JFT too */

@@ -142,8 +142,8 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 #define ROW(name_of, summary_of, weights_of, ...)                                                  \
     {                                                                                              \
         .name = name_of, .summary = summary_of ", torchvision's names and shapes", .build = build, \
-        .drops = true, .params = &(const MobileNetRow){ __VA_ARGS__ }, .input = { 3, 224 },        \
-        .weights = WEIGHTS weights_of                                                              \
+        .drops = true, .stems = true, .params = &(const MobileNetRow){ __VA_ARGS__ },              \
+        .input = { 3, 224 }, .weights = WEIGHTS weights_of                                         \
     }
 static const ModelDef rows[] = {
     ROW("mobilenet_v2", "MobileNetV2, Sandler et al. 2018",

@@ -69,6 +69,7 @@ typedef struct ModelDef {
     ModelInput input;
     ModelWeights weights[MODEL_WEIGHTS_MAX]; /* without a name behind the last one */
     bool drops;                              /* has dropout and stochastic depth */
+    bool stems;                              /* may have STEM_CIFAR, or nothing else */
     bool blurs;                              /* has blurpool */
     bool one_size;                           /* its weights depend on the image size */
     int least_size;                          /* of the images it can take; 0: 1 */

@@ -84,6 +84,8 @@ static Status check_options(const ModelDef *def, const ModelOptions *o)
         return fail(ERR_USAGE, "stochastic depth and dropout must stay below 1");
     if (!def->blurs && o->blurpool != BLURPOOL_NONE)
         return fail(ERR_USAGE, "model.blurpool is of ResNets; this network has none");
+    if (!def->stems && o->stem == STEM_CIFAR)
+        return fail(ERR_USAGE, "model.stem: this network has no stem for small images");
     const GraphOptions *g = &o->graph;
     if (g->batch < 1 || g->height < 1 || g->width < 1)
         return fail(ERR_USAGE, "batch and image size must be at least 1");

@@ -106,7 +106,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 
 #define ROW(name_of, xy, excites, weights_of, ...)                                                 \
     {                                                                                              \
-        .name = name_of, .summary = xy, .build = build, .drops = true,                             \
+        .name = name_of, .summary = xy, .build = build, .drops = true, .stems = true,              \
         .params = &(const RegNetRow){ excites, __VA_ARGS__ }, .input = { 3, 224 },                 \
         .weights = WEIGHTS weights_of                                                              \
     }

@@ -114,8 +114,8 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 /* published weights; then block, blocks of each stage, groups, width_of_64 */
 #define ROW_OF(deep, name_of, summary_of, weights_of, ...)                                         \
     {                                                                                              \
-        .name = name_of, .summary = summary_of, .build = build, .drops = true, .blurs = true,      \
-        .params = &(const ResNetRow){ deep, __VA_ARGS__ }, .input = { 3, 224 },                    \
+        .name = name_of, .summary = summary_of, .build = build, .drops = true, .stems = true,      \
+        .blurs = true, .params = &(const ResNetRow){ deep, __VA_ARGS__ }, .input = { 3, 224 },     \
         .weights = WEIGHTS weights_of                                                              \
     }
 #define ROW(...)   ROW_OF(false, __VA_ARGS__)

@@ -47,7 +47,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 #define ROW(name_of, blocks_of)                                                                    \
     {                                                                                              \
         .name = name_of, .summary = "ResNet for 32 px images, He et al. 2015 section 4.2",         \
-        .build = build, .drops = true, .blurs = true,                                              \
+        .build = build, .drops = true, .stems = true, .blurs = true,                               \
         .params = &(const CifarResNetRow){ blocks_of }, .input = {                                 \
             3,                                                                                     \
             32                                                                                     \

@@ -82,6 +82,7 @@ static Status take_header(List *l, char *const *fields, int count)
 
 static Status add_item(List *l, const char *path, const char *class)
 {
+    while (path[0] == '.' && path[1] == '/') path += 1 + strspn(path + 1, "/"); /* find's names */
     if (!path[0] || !class[0])
         return fail(ERR_DATA, "%s:%d: no %s in this row", l->path, l->rows.line,
                     path[0] ? "class" : "path");

@@ -105,6 +105,8 @@ TEST(lists_that_cannot_be_name_file_and_line)
         { "l.csv", "pictures/a.jpg,x\n../lists,y\n", "so 1 of 2 images" },
         { "l.csv", "pictures/a.jpg,x\npictures/e.jpg,y\npictures/f.jpg,y\n",
           "l.csv:2: pictures/e.jpg: No such file or directory; so 2 of 3 images" },
+        { "l.csv", "pictures/a.jpg,x\n././/pictures/a.jpg,y\n",
+          "l.csv:2: pictures/a.jpg is of class y here, of x in line 1" },
         { "l.csv", "pictures/a.jpg,x\npictures/b.jpg,y\npictures/a.jpg,y\n",
           "l.csv:3: pictures/a.jpg is of class y here, of x in line 1" },
     };
