@@ -15,24 +15,39 @@
 
 static const char help[] =
     "usage: convoy scale CONFIG|RUN [[--set] key=value]... [--mpirun-args ARGS] [--print KIND] "
-    "[--per-node N] [--collect]\n                    [--predict FILES] [--rate "
-    "IMAGES_PER_S]\n\nTrains CONFIG on several numbers of ranks (scale.ranks), several times each "
-    "(scale.repeats), through mpirun,\ntells epoch time and efficiency with 95 % intervals, and "
-    "draws them (report.html, as convoy report does). Every\npoint is a run of its own in the "
-    "folder of the series (scale.dir); finished ones are skipped, so the same\ncommand goes on "
-    "where it was stopped.\n\n  convoy scale configs/scale-resnet20.yaml\n  convoy scale CONFIG "
-    "scale.ranks=1,2,4,8 scale.steps=50 scale.data=synthetic\n  convoy scale "
-    "CONFIG --print sbatch | sh; later: convoy scale CONFIG --collect\n\n  --mpirun-args ARGS  "
-    "more words for mpirun: '--hostfile hosts --map-by slot'. Without it ranks run on this host\n  "
-    "                    with --oversubscribe where there are fewer CPUs (such points are "
-    "labelled)\n  --print KIND        runs nothing: prints the command lines of the points that "
-    "are not finished: mpirun or\n                      sbatch\n  --per-node N        with --print "
-    "sbatch: ranks, and GPUs, of a node (8)\n  --collect           runs nothing: takes the "
-    "finished points, whoever ran them, into scale.jsonl\n  --predict FILES     runs nothing: a "
-    "model of the step for fabrics (configs/fabrics/*.json, separated by\n                      "
-    "commas), up to 256 ranks, drawn by convoy report as a prediction\n  --rate IMAGES_PER_S  with "
-    "--predict: of one rank that computes by itself (default: as measured)\n  --set key=value     "
-    "overrides a key of CONFIG; --set may be left out (convoy inspect config lists them)\n";
+    "[--per-node N] [--collect]\n"
+    "                    [--predict FILES] [--rate IMAGES_PER_S] [--ranks LIST]\n"
+    "\n"
+    "Trains CONFIG on several numbers of ranks (scale.ranks), several times each (scale.repeats), "
+    "through mpirun,\n"
+    "tells epoch time and efficiency with 95 % intervals, and draws them (report.html, as convoy "
+    "report does). Every\n"
+    "point is a run of its own in the folder of the series (scale.dir); finished ones are skipped, "
+    "so the same\n"
+    "command goes on where it was stopped.\n"
+    "\n"
+    "  convoy scale configs/scale-resnet20.yaml\n"
+    "  convoy scale CONFIG scale.ranks=1,2,4,8 scale.steps=50 scale.data=synthetic\n"
+    "  convoy scale CONFIG --print sbatch | sh; later: convoy scale CONFIG --collect\n"
+    "\n"
+    "  --mpirun-args ARGS  more words for mpirun: '--hostfile hosts --map-by slot'. Without it "
+    "ranks run on this host\n"
+    "                      with --oversubscribe where there are fewer CPUs (such points are "
+    "labelled)\n"
+    "  --print KIND        runs nothing: prints the command lines of the points that are not "
+    "finished: mpirun or\n"
+    "                      sbatch\n"
+    "  --per-node N        with --print sbatch: ranks, and GPUs, of a node (8)\n"
+    "  --collect           runs nothing: takes the finished points, whoever ran them, into "
+    "scale.jsonl\n"
+    "  --predict FILES     runs nothing: a model of the step for fabrics (configs/fabrics/*.json, "
+    "separated by\n"
+    "                      commas), drawn by convoy report as a prediction\n"
+    "  --rate IMAGES_PER_S  with --predict: of one rank that computes by itself (default: as "
+    "measured)\n"
+    "  --ranks LIST        with --predict: numbers of ranks, such as 12,24,160 (1,2,4 to 256)\n"
+    "  --set key=value     overrides a key of CONFIG; --set may be left out (convoy inspect config "
+    "lists them)\n";
 
 /* The page of the series, in its folder. */
 static Status draw(const Series *s)
@@ -56,9 +71,11 @@ static Status predict(const Series *s, const Args *args)
 {
     const char *text = args_value(args, "--rate");
     double rate = 0;
+    RankList ranks;
     if (text && !(str_to_double(text, &rate) && rate > 0))
         return fail(ERR_USAGE, "--rate %s: not a number above 0", text);
-    TRY(predict_print(s, args_value(args, "--predict"), rate));
+    TRY(predict_ranks(&ranks, args_value(args, "--ranks")));
+    TRY(predict_print(s, args_value(args, "--predict"), rate, &ranks));
     return draw(s);
 }
 

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RANKS_MAX        256
 #define SUM_16_BIT_RANKS 16 /* as session.c: where comm.grad_dtype is auto */
 
 typedef struct Base { /* one rank by itself */
@@ -84,6 +83,7 @@ typedef struct Prediction {
     const Series *s;
     StepModel model;
     Base base;
+    const RankList *ranks;
 } Prediction;
 
 /* Weak: each rank computes as it does alone. Strong: it has its share of the batch, at the same
@@ -97,7 +97,8 @@ static void predict_fabric(void *cookie, const Fabric *f)
              f->name, base->images_per_s);
     log_info("%6s %8s %10s %10s %12s %8s", "ranks", "buckets", "sums ms", "step ms", "images/s",
              "effic. %");
-    for (int64_t ranks = 1; ranks <= RANKS_MAX; ranks *= 2) {
+    for (int i = 0; i < p->ranks->count; i++) {
+        const int64_t ranks = p->ranks->at[i];
         double batch = c->scale.mode == SCALE_STRONG ? (double)c->train.global_batch / (double)ranks
                                                      : base->batch;
         StepTime t = step_model_predict(&p->model, f, batch / base->images_per_s, ranks,
@@ -121,9 +122,28 @@ static Status write_predictions(const Series *s, const StrBuf *text)
     return status;
 }
 
-Status predict_print(const Series *s, const char *fabrics, double images_per_s)
+Status predict_ranks(RankList *out, const char *text)
 {
-    Prediction p = { .s = s };
+    enum { USUAL = 256, MOST = 65536 };
+    *out = (RankList){ 0 };
+    for (int64_t ranks = 1; !text && ranks <= USUAL; ranks *= 2) out->at[out->count++] = ranks;
+    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        char number[24];
+        int64_t ranks = 0;
+        snprintf(number, sizeof number, "%.*s", (int)strcspn(at, ","), at);
+        if (!str_to_i64(number, &ranks) || ranks < 1 || ranks > MOST || out->count == RANK_LIST_MAX)
+            return fail(ERR_USAGE,
+                        "--ranks %s: not up to %d whole numbers from 1 to %d, with commas between",
+                        text, RANK_LIST_MAX, MOST);
+        out->at[out->count++] = ranks;
+    }
+    return OK;
+}
+
+Status predict_print(const Series *s, const char *fabrics, double images_per_s,
+                     const RankList *ranks)
+{
+    Prediction p = { .s = s, .ranks = ranks };
     TRY(measure_base(&p.base, s));
     if (images_per_s > 0)
         p.base = (Base){ .images_per_s = images_per_s,

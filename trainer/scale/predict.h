@@ -1,14 +1,22 @@
-/* predict.h - convoy scale --predict: the model of step time for fabrics, up to 256 ranks, beside
- * what was measured. */
+/* predict.h - convoy scale --predict: the model of step time for fabrics, on any numbers of ranks,
+ * beside what was measured. */
 #ifndef CONVOY_TRAINER_SCALE_PREDICT_H
 #define CONVOY_TRAINER_SCALE_PREDICT_H
 #include "trainer/scale/series.h"
 
+enum { RANK_LIST_MAX = 64 };
+typedef struct RankList {
+    int64_t at[RANK_LIST_MAX];
+    int count;
+} RankList;
+/* Of "12,24,160", in that order; NULL: 1, 2, 4 to 256. ERR_USAGE naming --ranks. */
+Status predict_ranks(RankList *out, const char *text);
 /* Prints a table for each fabric file of the comma-separated list, and keeps it as
  * predictions.jsonl in the folder of the series for convoy report. images_per_s: of one rank by
  * itself, computing only; 0 takes it from the finished points with one rank (ERR_DATA if there is
  * none). */
-Status predict_print(const Series *s, const char *fabrics, double images_per_s);
+Status predict_print(const Series *s, const char *fabrics, double images_per_s,
+                     const RankList *ranks);
 /* Bytes of a gradient where training would sum it: 2 where a GPU computes in 16 bits and the ranks
  * are few, or where asked for; else 4. */
 double predict_element_bytes(const Config *c, bool on_cpu, int64_t ranks);
