@@ -39,9 +39,10 @@ const char *const huffman_decoder_names[HUFFMAN_DECODER_COUNT + 1] = {
     [HUFFMAN_FAST] = "fast", [HUFFMAN_STOCK] = "stock"
 };
 const char *const seek_use_names[SEEK_USE_COUNT + 1] = { [SEEK_AUTO] = "auto", [SEEK_OFF] = "off" };
-const char *const data_cache_names[DATA_CACHE_COUNT + 1] = {
-    [DATA_CACHE_PAGE] = "page", [DATA_CACHE_RAM] = "ram", [DATA_CACHE_NONE] = "none"
-};
+const char *const data_cache_names[DATA_CACHE_COUNT + 1] = { [DATA_CACHE_PAGE] = "page",
+                                                             [DATA_CACHE_RAM] = "ram",
+                                                             [DATA_CACHE_DISK] = "disk",
+                                                             [DATA_CACHE_NONE] = "none" };
 const char *const sample_order_names[ORDER_COUNT + 1] = {
     [ORDER_SHUFFLE] = "shuffle", [ORDER_BALANCED] = "balanced"
 };

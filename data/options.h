@@ -118,6 +118,7 @@ typedef struct ViewOptions {
 typedef enum DataCache {
     DATA_CACHE_PAGE, /* the kernel's page cache does what it does */
     DATA_CACHE_RAM,  /* kept in a SampleCache */
+    DATA_CACHE_DISK, /* kept in a SampleCache's file */
     DATA_CACHE_NONE, /* the page cache is asked to forget them */
     DATA_CACHE_COUNT
 } DataCache;

@@ -1,9 +1,10 @@
-/* cache.c - see cache.h. The memory file: header, one word for each entry, blocks. A block is the
- * sample's size in its first 64 bytes, then the sample and its seek index. Blocks are given out
- * from the front by an atomic add and never given back. */
+/* cache.c - see cache.h. The file: header, one word for each entry, blocks. A block is the sample's
+ * size in its first 64 bytes, then the sample and its seek index. Blocks are given out from the
+ * front by an atomic add and never given back. */
 #include "data/load/cache.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "data/load/cache_internal.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,8 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CACHE_MAGIC  0x63616368656e6f76u
-#define BLOCK_ALIGN  ((size_t)64)
 #define PATIENCE_S   2.0 /* how long to wait for another that loads a sample */
 #define POLL_S       0.0005
 #define KIND_SHIFT   62
@@ -27,40 +26,14 @@
 /* absent is all zero */
 typedef enum EntryKind { ENTRY_ABSENT, ENTRY_LOADING, ENTRY_READY, ENTRY_NEVER } EntryKind;
 
-typedef struct Header {
-    uint64_t magic, token;
-    int64_t samples;
-    uint64_t capacity; /* of the blocks, bytes */
-    _Atomic uint64_t used;
-    _Atomic int64_t stored, stored_bytes;
-    atomic_bool full;
-} Header;
-
-typedef struct Block {
-    _Alignas(BLOCK_ALIGN) uint64_t bytes;
-    uint64_t seek_bytes; /* of the seek index behind the sample */
-} Block;
-
-struct SampleCache {
-    Header *header; /* the mapping */
-    size_t bytes;
-    int fd; /* of the creator; -1 */
-};
-
 static _Atomic uint64_t *words(const SampleCache *c)
 {
-    return (_Atomic uint64_t *)(void *)((uint8_t *)c->header + sizeof(Header));
-}
-
-static size_t blocks_at(int64_t samples)
-{
-    size_t end = sizeof(Header) + (size_t)samples * sizeof(uint64_t);
-    return (end + 4095) / 4096 * 4096;
+    return (_Atomic uint64_t *)(void *)((uint8_t *)c->header + sizeof(CacheHeader));
 }
 
 static uint8_t *blocks(const SampleCache *c)
 {
-    return (uint8_t *)c->header + blocks_at(c->header->samples);
+    return (uint8_t *)c->header + cache_blocks_at(c->header->samples);
 }
 
 static EntryKind kind_of(uint64_t word)
@@ -87,7 +60,7 @@ static bool is_abandoned(uint64_t word)
 
 /* ---- life ---- */
 
-static Status map(SampleCache *c, int fd, size_t bytes)
+Status cache_map(SampleCache *c, int fd, size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (p == MAP_FAILED)
@@ -99,7 +72,7 @@ static Status map(SampleCache *c, int fd, size_t bytes)
 
 static Status make(SampleCache *c, int64_t samples, size_t capacity)
 {
-    size_t bytes = blocks_at(samples) + capacity;
+    size_t bytes = cache_blocks_at(samples) + capacity;
     c->fd = memfd_create("convoy-cache", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (c->fd < 0 || fchmod(c->fd, 0600) != 0)
         return fail(ERR_ENV, "data.cache: cannot make a memory file: %s", strerror(errno));
@@ -109,7 +82,7 @@ static Status make(SampleCache *c, int64_t samples, size_t capacity)
     /* nobody who joins can make it shorter under the others, which would end them with SIGBUS */
     if (fcntl(c->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return fail(ERR_ENV, "data.cache: cannot seal a memory file: %s", strerror(errno));
-    TRY(map(c, c->fd, bytes));
+    TRY(cache_map(c, c->fd, bytes));
     struct stat info;
     if (fstat(c->fd, &info) != 0) return fail(ERR_ENV, "data.cache: %s", strerror(errno));
     c->header->samples = samples;
@@ -145,13 +118,13 @@ static Status join_file(SampleCache *c, int fd, const CacheKey *key, int64_t sam
     struct stat info;
     int seals = fcntl(fd, F_GET_SEALS); /* -1: no memory file */
     if (fstat(fd, &info) != 0 || info.st_uid != geteuid() || seals < 0 ||
-        !(seals & F_SEAL_SHRINK) || (size_t)info.st_size < blocks_at(samples))
+        !(seals & F_SEAL_SHRINK) || (size_t)info.st_size < cache_blocks_at(samples))
         return fail(ERR_ENV, "data.cache: process %lld of this node has no such memory file",
                     (long long)key->pid);
-    TRY(map(c, fd, (size_t)info.st_size));
-    const Header *h = c->header;
+    TRY(cache_map(c, fd, (size_t)info.st_size));
+    const CacheHeader *h = c->header;
     bool same = h->magic == CACHE_MAGIC && h->token == key->token && h->samples == samples &&
-                blocks_at(samples) + h->capacity == c->bytes;
+                cache_blocks_at(samples) + h->capacity == c->bytes;
     return same ? OK
                 : fail(ERR_ENV, "data.cache: process %lld of this node has another memory file",
                        (long long)key->pid);
@@ -187,52 +160,67 @@ void cache_destroy(SampleCache *c)
     if (!c) return;
     if (c->header) munmap(c->header, c->bytes);
     if (c->fd >= 0) close(c->fd);
+    mem_free(c->path);
     mem_free(c);
 }
 
 /* ---- samples ---- */
 
-static void lend(const SampleCache *c, uint64_t word, Sample *out)
+/* False where a disk no longer has it. */
+static bool lend(SampleCache *c, int64_t entry, uint64_t word, ByteBuf *buf, Sample *out)
 {
-    const Block *b = (const Block *)(const void *)(blocks(c) + (word & PAYLOAD_MASK) * BLOCK_ALIGN);
+    if (c->path) return cache_disk_get(c, entry, word & PAYLOAD_MASK, buf, out);
+    const CacheBlock *b =
+        (const CacheBlock *)(const void *)(blocks(c) + (word & PAYLOAD_MASK) * CACHE_BLOCK_ALIGN);
     *out = (Sample){ .encoded = true, .data = (const uint8_t *)(b + 1), .bytes = b->bytes };
-    if (b->seek_bytes == 0) return;
+    if (b->seek_bytes == 0) return true;
     out->seek = out->data + out->bytes;
     out->seek_bytes = b->seek_bytes;
+    return true;
 }
 
 /* Takes room for a sample: its block's number, or false. */
 static bool take_room(SampleCache *c, size_t bytes, uint64_t *block)
 {
-    uint64_t need = (sizeof(Block) + bytes + BLOCK_ALIGN - 1) / BLOCK_ALIGN * BLOCK_ALIGN;
+    uint64_t need = (sizeof(CacheBlock) + bytes + CACHE_BLOCK_ALIGN - 1) / CACHE_BLOCK_ALIGN *
+                    CACHE_BLOCK_ALIGN;
     uint64_t used = atomic_load(&c->header->used);
     do {
-        if (need > c->header->capacity - used) return false;
+        const uint64_t capacity = atomic_load(&c->header->capacity);
+        if (used > capacity || need > capacity - used) return false;
     } while (!atomic_compare_exchange_weak(&c->header->used, &used, used + need));
-    *block = used / BLOCK_ALIGN;
+    *block = used / CACHE_BLOCK_ALIGN;
     return true;
 }
 
-/* Puts a sample in, which this thread has the word of; *out then borrows from the cache. */
-static void store(SampleCache *c, _Atomic uint64_t *word, Sample *out)
+static void copy_in(SampleCache *c, uint64_t block, const Sample *sample)
+{
+    CacheBlock *b = (CacheBlock *)(void *)(blocks(c) + block * CACHE_BLOCK_ALIGN);
+    b->bytes = sample->bytes;
+    b->seek_bytes = sample->seek ? sample->seek_bytes : 0;
+    memcpy(b + 1, sample->data, sample->bytes);
+    if (b->seek_bytes > 0)
+        memcpy((uint8_t *)(b + 1) + sample->bytes, sample->seek, sample->seek_bytes);
+}
+
+/* Puts a sample in, which this thread has the word of; from memory *out then borrows. */
+static void store(SampleCache *c, int64_t entry, _Atomic uint64_t *word, Sample *out)
 {
     uint64_t block = 0;
-    size_t seek_bytes = out->seek ? out->seek_bytes : 0;
-    if (!out->encoded || !take_room(c, out->bytes + seek_bytes, &block)) {
+    const size_t seek_bytes = out->seek ? out->seek_bytes : 0;
+    bool in = out->encoded && take_room(c, out->bytes + seek_bytes, &block);
+    if (in && c->path) in = cache_disk_put(c, entry, block, out);
+    else if (in) copy_in(c, block, out);
+    if (!in) {
         if (out->encoded) atomic_store(&c->header->full, true);
         atomic_store(word, make_word(ENTRY_NEVER, 0));
         return;
     }
-    Block *b = (Block *)(void *)(blocks(c) + block * BLOCK_ALIGN);
-    b->bytes = out->bytes;
-    b->seek_bytes = seek_bytes;
-    memcpy(b + 1, out->data, out->bytes);
-    if (seek_bytes > 0) memcpy((uint8_t *)(b + 1) + out->bytes, out->seek, seek_bytes);
     atomic_fetch_add(&c->header->stored, 1);
     atomic_fetch_add(&c->header->stored_bytes, (int64_t)out->bytes);
-    uint64_t ready = make_word(ENTRY_READY, block);
+    const uint64_t ready = make_word(ENTRY_READY, block);
     atomic_store_explicit(word, ready, memory_order_release);
-    lend(c, ready, out);
+    if (!c->path) lend(c, entry, ready, NULL, out);
 }
 
 /* Waits while another process or thread loads the sample, unless that has died, for PATIENCE_S at
@@ -257,22 +245,32 @@ Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t i
     for (bool settled = false; !settled;) {
         uint64_t now = atomic_load_explicit(word, memory_order_acquire);
         if (kind_of(now) == ENTRY_LOADING) now = await_other(word);
-        *hit = kind_of(now) == ENTRY_READY;
-        if (*hit) {
-            lend(c, now, out);
-            return OK;
-        }
-        bool free_for_us =
-            kind_of(now) == ENTRY_ABSENT || (kind_of(now) == ENTRY_LOADING && is_abandoned(now));
+        *hit = kind_of(now) == ENTRY_READY && lend(c, entry, now, buf, out);
+        if (*hit) return OK;
+        const bool free_for_us =
+            kind_of(now) != ENTRY_NEVER && (kind_of(now) != ENTRY_LOADING || is_abandoned(now));
         ours = free_for_us && atomic_compare_exchange_strong(word, &now, loading_now());
         /* where another was quicker the entry is looked at again: it is being loaded now */
         settled = ours || !free_for_us;
     }
     Status status = source->kind->read(source, id, image_size, buf, out);
     if (!ours) return status;
-    if (status == OK) store(c, word, out);
+    if (status == OK) store(c, entry, word, out);
     else atomic_store(word, 0); /* absent again: the next read tries itself */
     return status;
+}
+
+void cache_set_capacity(SampleCache *c, size_t bytes)
+{
+    const uint64_t used = atomic_load(&c->header->used);
+    atomic_store(&c->header->capacity, bytes);
+    if (used >= bytes) return;
+    /* what had no room may have some now */
+    for (int64_t i = 0; i < c->header->samples; i++) {
+        uint64_t never = make_word(ENTRY_NEVER, 0);
+        atomic_compare_exchange_strong(&words(c)[i], &never, 0);
+    }
+    atomic_store(&c->header->full, false);
 }
 
 void cache_stats(const SampleCache *c, CacheStats *out)

@@ -1,5 +1,5 @@
-/* cache.h - the files of datasets in memory that the processes of a node share, filled on first
- * use, never evicted.
+/* cache.h - the files of datasets in memory that the processes of a node share, or in a file on one
+ * of its disks, filled on first use, never evicted.
  *
  * One process creates it (cache_create), the others open it by the first one's process id and file
  * descriptor (cache_join): it is a memory file without a name, so nothing is left behind however
@@ -27,9 +27,20 @@ Status cache_create(SampleCache **out, int64_t samples, size_t bytes);
 CacheKey cache_key(const SampleCache *c);
 /* ERR_ENV where the other process's memory cannot be opened. samples as it was created. */
 Status cache_join(SampleCache **out, const CacheKey *key, int64_t samples);
+typedef struct CacheFile {
+    const char *path;
+    uint64_t identity; /* of the datasets: what a file of the same name must have been made for */
+    int64_t samples;
+    size_t bytes; /* of files; 0: what it was made with, and it must be there */
+} CacheFile;
+/* Makes the file where there is none. ERR_IO, ERR_ENV (another user's), ERR_DATA (made for
+ * something else), all naming the path. */
+Status cache_open_file(SampleCache **out, const CacheFile *file);
+/* Room for so many bytes from now on, for all who have it open; what is in it stays. */
+void cache_set_capacity(SampleCache *c, size_t bytes);
 void cache_destroy(SampleCache *c); /* NULL ok; nothing borrowed from it may be in use */
 
-/* Reads sample id of a source, which is entry of the cache: *out borrows from the cache until that
+/* Reads sample id of a source, which is entry of the cache: *out borrows from the memory until that
  * is destroyed, or from buf as Source.read. *hit: storage was not asked. Errors as Source.read. Any
  * thread. */
 Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t id, int image_size,

@@ -32,7 +32,7 @@ struct Dataset {
     BadList *reported; /* bad samples that a warning has named */
     Learned *learned;
     DataCache cache_kind;
-    SampleCache *cache; /* DATA_CACHE_RAM */
+    SampleCache *cache; /* DATA_CACHE_RAM, DATA_CACHE_DISK */
     int64_t first_entry;
     SeekStore *seeks;
 };
@@ -424,7 +424,7 @@ bool dataset_in_memory(const Dataset *d)
 void dataset_use_cache(Dataset *d, DataCache kind, struct SampleCache *cache, int64_t first)
 {
     if (dataset_in_memory(d)) return;
-    ASSERT(kind != DATA_CACHE_RAM || cache);
+    ASSERT((kind != DATA_CACHE_RAM && kind != DATA_CACHE_DISK) || cache);
     d->cache_kind = kind;
     d->cache = cache;
     d->first_entry = first;
@@ -442,7 +442,7 @@ Status dataset_read(const Dataset *d, int64_t id, int image_size, ByteBuf *buf, 
 {
     const Source *s = d->source;
     *hit = false;
-    if (d->cache_kind == DATA_CACHE_RAM) {
+    if (d->cache) {
         TRY(cache_read(d->cache, d->first_entry + id, s, id, image_size, buf, out, hit));
     } else {
         TRY(s->kind->read(s, id, image_size, buf, out));

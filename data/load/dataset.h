@@ -56,8 +56,8 @@ Status dataset_compare_prints(const Dataset *d, const SamplePrint mine[DATASET_P
 bool dataset_in_memory(const Dataset *d);
 
 struct SampleCache;
-/* From now on. RAM: the dataset's samples are entries first, first + 1, ... of cache, which is
- * borrowed. Before loaders are made. */
+/* From now on. RAM and DISK: the dataset's samples are entries first, first + 1, ... of cache,
+ * which is borrowed. Before loaders are made. */
 void dataset_use_cache(Dataset *d, DataCache kind, struct SampleCache *cache, int64_t first);
 /* Asks the page cache to forget a sample. False where the source has no file for it, or it stays
  * there nevertheless. */

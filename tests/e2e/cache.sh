@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # cache.sh - data.cache: the ranks of a node read each file once between them and train the same;
-# nothing is left behind; what cannot be is refused.
+# nothing is left behind but the file on a disk that is asked for, which the next run finds; what
+# cannot be is refused.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 7
 make_config
@@ -13,7 +14,7 @@ counted()
     rm -f "$SCRATCH/opens"
     SLOW_FILES_MATCH=.jp SLOW_FILES_LOG=$SCRATCH/opens \
         LD_PRELOAD=$PWD/build/slow_files.so train "$@"
-    opens=$(awk '{ n += $2 } END { print n + 0 }' "$SCRATCH/opens")
+    opens=$(cat "$SCRATCH/opens" 2> /dev/null | awk '{ n += $2 } END { print n + 0 }')
 }
 
 ranks=(1)
@@ -32,11 +33,35 @@ for n in "${ranks[@]}"; do
     same "cache on $n" "page$n" "ram$n"
     train "none$n" "$n" train.epochs=3 "train.batch_per_rank=$share" data.cache=none
     same "no cache on $n" "page$n" "none$n"
+    # A file that the first run fills and the second finds; then one that is partly overwritten.
+    disk=(train.epochs=3 "train.batch_per_rank=$share" data.cache=disk
+        "data.cache_dir=$SCRATCH/disk$n" data.cache_mb=64)
+    counted "disk$n" "$n" "${disk[@]}"
+    expect_text "disk on $n" 1 "up to 0.1 GiB; 0 are there"
+    ((opens == files + compared)) || broken "disk on $n: $opens files opened, expected $files" \
+        "and $compared that ranks compare"
+    same "disk on $n" "page$n" "disk$n"
+    counted "again$n" "$n" "${disk[@]}"
+    expect_text "disk again on $n" 1 "; $files are there"
+    ((opens == compared)) || broken "disk again on $n: $opens files opened, not $compared"
+    same "disk again on $n" "page$n" "again$n"
+    dd if=/dev/zero of="$(echo "$SCRATCH/disk$n"/*.cache)" bs=1k seek=40 count=20 conv=notrunc \
+        2> /dev/null
+    counted "damaged$n" "$n" "${disk[@]}"
+    expect_text "damaged on $n" some "a sample is damaged there"
+    ((opens > compared && opens < compared + files)) || broken "damaged on $n: $opens files opened"
+    same "damaged on $n" "page$n" "damaged$n"
     train "both$n" "$n" train.epochs=3 "train.batch_per_rank=$share" data.cache=ram \
         data.cache_mb=1 "data.val=$SCRATCH/data/val"
     same "training and validation set on $n" "page$n" "both$n"
 done
 
+train_fails dirless 64 "data.cache_dir is empty; data.cache: disk needs a folder" 1 data.cache=disk
+train_fails idle 64 "data.cache_dir is of data.cache: disk" 1 "data.cache_dir=$SCRATCH/disk1"
+train_fails full 64 "MiB free, not 900000000" "${ranks[-1]}" data.cache=disk \
+    "data.cache_dir=$SCRATCH/full" data.cache_mb=900000000
+train_fails foreign 74 "data.cache_dir" "${ranks[-1]}" data.cache=disk data.cache_mb=1 \
+    data.cache_dir=/proc/none
 train_fails huge 64 "data.cache_mb: 900000000 MiB are more than the" "${ranks[-1]}" data.cache=ram \
     data.cache_mb=900000000
 exit "$failed"

@@ -1,5 +1,5 @@
 /* test_cache.c - the cache that processes share: filled once, never emptied, and nobody waits for
- * the dead. */
+ * the dead; on a disk also by those who come later, whatever happened to the file. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "data/load/cache.h"
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -253,4 +254,156 @@ TEST(the_memory_cannot_be_made_shorter)
     CHECK(ftruncate(fd, (off_t)1 << 30) != 0 && errno == EPERM);
     close(fd);
     cache_destroy(c);
+}
+
+/* ---- on a disk ---- */
+
+enum { IDENTITY = 77, ROOM = 1 << 20 };
+
+static const char *disk_path(void)
+{
+    static char path[1200];
+    snprintf(path, sizeof path, "%s/samples.cache", test_scratch());
+    return path;
+}
+
+static Status open_disk(SampleCache **c, size_t bytes)
+{
+    const CacheFile file = {
+        .path = disk_path(), .identity = IDENTITY, .samples = SAMPLES, .bytes = bytes
+    };
+    return cache_open_file(c, &file);
+}
+
+static void read_all(SampleCache *c, const CountedSource *s)
+{
+    bool hit = false;
+    for (int id = 0; id < SAMPLES; id++) CHECK_OK(read_one(c, s, id, &hit));
+}
+
+TEST(a_file_outlives_its_processes)
+{
+    CountedSource s = make_source();
+    SampleCache *c = NULL;
+    CacheStats stats;
+    CHECK_STATUS(open_disk(&c, 0), ERR_IO); /* it is to be there */
+    REQUIRE_OK(open_disk(&c, ROOM));
+    read_all(c, &s);
+    read_all(c, &s);
+    CHECK_INT(s.shared->reads, SAMPLES);
+    cache_destroy(c);
+    REQUIRE_OK(open_disk(&c, 0));
+    cache_stats(c, &stats);
+    CHECK_INT(stats.samples, SAMPLES);
+    CHECK_INT((int64_t)stats.capacity, ROOM);
+    read_all(c, &s);
+    CHECK_INT(s.shared->reads, SAMPLES);
+    CHECK_INT(s.shared->wrong, 0);
+    cache_destroy(c);
+}
+
+TEST(jobs_fill_one_file_together)
+{
+    enum { JOBS = 4 };
+    CountedSource s = make_source();
+    pid_t jobs[JOBS];
+    for (int j = 0; j < JOBS; j++) {
+        jobs[j] = fork();
+        REQUIRE(jobs[j] >= 0);
+        if (jobs[j] > 0) continue;
+        SampleCache *c = NULL;
+        bool hit = false;
+        Status status = open_disk(&c, ROOM); /* each makes it, one succeeds */
+        for (int i = 0; i < SAMPLES && status == OK; i++)
+            status = read_one(c, &s, j % 2 ? SAMPLES - 1 - i : i, &hit);
+        _exit(status == OK ? 0 : 1);
+    }
+    for (int j = 0; j < JOBS; j++) {
+        int status = 0;
+        CHECK(waitpid(jobs[j], &status, 0) == jobs[j] && status == 0);
+    }
+    CHECK_INT(s.shared->reads, SAMPLES);
+    CHECK_INT(s.shared->wrong, 0);
+}
+
+TEST(what_is_damaged_on_a_disk_is_read_again)
+{
+    CountedSource s = make_source();
+    SampleCache *c = NULL;
+    bool hit = false;
+    REQUIRE_OK(open_disk(&c, ROOM));
+    read_all(c, &s);
+    int fd = open(disk_path(), O_RDWR | O_CLOEXEC);
+    struct stat info;
+    REQUIRE(fd >= 0 && fstat(fd, &info) == 0);
+    /* a byte of the first sample, then the end of the file */
+    CHECK(pwrite(fd, "x", 1, 4096 + 100) == 1);
+    CHECK_OK(read_one(c, &s, 0, &hit));
+    CHECK(!hit);
+    CHECK_OK(read_one(c, &s, 0, &hit)); /* put in anew */
+    CHECK(hit);
+    CHECK_INT(s.shared->reads, SAMPLES + 1);
+    CHECK(ftruncate(fd, 4096 + 3000) == 0);
+    read_all(c, &s);
+    CHECK_INT(s.shared->wrong, 0);
+    const int reads = s.shared->reads;
+    CHECK(reads > SAMPLES + 100);
+    read_all(c, &s);
+    CHECK_INT(s.shared->reads, reads);
+    close(fd);
+    cache_destroy(c);
+}
+
+/* As a full disk: no file may grow past a limit. Later there is room. */
+TEST(a_disk_that_takes_no_more_ends_nothing)
+{
+    CountedSource s = make_source();
+    SampleCache *c = NULL;
+    CacheStats stats;
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        const struct rlimit limit = { 4096 + 20000, 4096 + 20000 };
+        signal(SIGXFSZ, SIG_IGN);
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0 || open_disk(&c, ROOM) != OK) _exit(1);
+        read_all(c, &s);
+        read_all(c, &s);
+        cache_stats(c, &stats);
+        _exit(stats.full && stats.samples > 5 && stats.samples < 20 ? 0 : 2);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK_INT(s.shared->wrong, 0);
+    REQUIRE_OK(open_disk(&c, 2 * ROOM));
+    cache_stats(c, &stats);
+    CHECK_INT((int64_t)stats.capacity, 2 * ROOM);
+    read_all(c, &s);
+    const int reads = s.shared->reads;
+    read_all(c, &s);
+    CHECK_INT(s.shared->reads, reads);
+    CHECK_INT(s.shared->wrong, 0);
+    cache_destroy(c);
+}
+
+TEST(foreign_files_are_refused_by_name)
+{
+    SampleCache *c = NULL;
+    char link[1300];
+    CacheFile other = { .path = disk_path(), .identity = IDENTITY + 1, .samples = SAMPLES };
+    REQUIRE_OK(open_disk(&c, ROOM));
+    cache_destroy(c);
+    CHECK_STATUS(cache_open_file(&c, &other), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "samples.cache is no cache of these files; remove it");
+    other.identity = IDENTITY;
+    other.samples = 100 * SAMPLES;
+    CHECK_STATUS(cache_open_file(&c, &other), ERR_DATA);
+    snprintf(link, sizeof link, "%s/link", test_scratch());
+    REQUIRE(symlink(disk_path(), link) == 0);
+    other.samples = SAMPLES;
+    other.path = link;
+    CHECK_STATUS(cache_open_file(&c, &other), ERR_IO);
+    CHECK_CONTAINS(status_message(), "data.cache_dir: cannot open");
+    REQUIRE(truncate(disk_path(), 100) == 0);
+    CHECK_STATUS(open_disk(&c, ROOM), ERR_DATA);
+    CHECK(c == NULL);
 }

@@ -55,6 +55,7 @@ typedef struct Config {
         double read_ahead_mb;
         DataCache cache;
         int64_t cache_mb /*0 = auto*/;
+        char *cache_dir /*of cache: disk*/;
         ConfigList mean, std;
         AutoPolicy auto_augment;
         AutoAugmentTable autoaugment_policy;

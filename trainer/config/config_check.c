@@ -48,6 +48,17 @@ static Status check_norms(const Config *c, const ConfigOrigin *origin)
                            "is of model.bn: sync, which is not what it is");
 }
 
+static Status check_cache(const Config *c, const ConfigOrigin *origin)
+{
+    const bool disk = c->data.cache == DATA_CACHE_DISK, dir = c->data.cache_dir[0] != '\0';
+    const Refusal rows[] = {
+        { disk && !dir, "data.cache_dir",
+          "is empty; data.cache: disk needs a folder on a disk of each node" },
+        { dir && !disk, "data.cache_dir", "is of data.cache: disk, which is not what it is" },
+    };
+    return refuse(origin, rows, sizeof rows / sizeof *rows);
+}
+
 static Status check_channels(const Config *c, const ConfigOrigin *origin, const char *key,
                              const ConfigList *list)
 {
@@ -346,6 +357,7 @@ Status config_check(const Config *c, const ConfigOrigin *origin)
 {
     TRY(check_model(c, origin));
     TRY(check_norms(c, origin));
+    TRY(check_cache(c, origin));
     TRY(check_input(c, origin));
     TRY(check_ascending(c, origin));
     TRY(check_progressive(c, origin));

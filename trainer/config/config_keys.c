@@ -200,10 +200,13 @@ const ConfigKey config_keys[] = {
      "How many MiB of files each rank reads ahead of the decode threads"},
     {ENUM(data, cache, "page", data_cache_names), KEY_RUNTIME,
      "What keeps files that were read: the kernel's page cache, memory that the ranks of a node "
-     "share and that keeps what it has (ram), or nothing (none)"},
+     "share and that keeps what it has (ram), the same in a file of cache_dir, which outlives the "
+     "run (disk), or nothing (none)"},
     {INT(data, cache_mb, "0", 0, 1e9), KEY_RUNTIME,
-     "With cache ram: MiB of files that a node keeps; 0 takes up to half of the memory that is "
-     "free there"},
+     "With cache ram or disk: MiB of files that a node keeps; 0 takes up to half of the memory or "
+     "disk that is free there"},
+    {STRING(data, cache_dir, ""), KEY_RUNTIME,
+     "With cache disk: a folder on a disk of each node"},
     {DOUBLE(data, max_bad_fraction, "0.01", 0, 1), KEY_RUNTIME,
      "Training fails when more than this share of the images (but at least 10) cannot be decoded"},
     {INT(data, synthetic_images, "1024", 1, 1e9), KEY_MATH,

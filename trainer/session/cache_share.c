@@ -1,9 +1,16 @@
 /* cache_share.c - see cache_share.h. The first rank of each node makes the memory, all ranks hear
- * of all nodes', each opens its node's. Both datasets lie in it, the training set first. */
+ * of all nodes', each opens its node's; a file on a disk has a name that all know. Both datasets
+ * lie in it, the training set first. */
 #include "trainer/session/cache_share.h"
+#include "base/crc32c.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process/process.h"
+#include "base/str.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/statvfs.h>
 
 #define MIB ((size_t)1 << 20)
 #define GIB ((double)(1 << 30))
@@ -71,7 +78,7 @@ static Status exchange(Comm *comm, const SampleCache *cache, CacheKey *out)
     return OK;
 }
 
-static Status share(SampleCache **out, Comm *comm, const Config *c, int64_t samples)
+static Status share_memory(SampleCache **out, Comm *comm, const Config *c, int64_t samples)
 {
     bool leads = comm->rank == comm->local_leader;
     CacheKey key;
@@ -80,19 +87,86 @@ static Status share(SampleCache **out, Comm *comm, const Config *c, int64_t samp
     return comm_agree(comm, leads ? OK : cache_join(out, &key, samples));
 }
 
+/* ---- on a disk ---- */
+
+/* Of all paths, classes and stamps in the index. */
+static uint64_t identity_of(const Dataset *d)
+{
+    size_t bytes = 0;
+    const void *index = d ? dataset_index(d, &bytes) : NULL;
+    return (uint64_t)crc32c_update(0, index, bytes) << 32 | (uint32_t)bytes;
+}
+
+/* What a new file may take: of what is free, to which what an old one has taken is added. */
+static Status choose_disk_bytes(CacheFile *file, const Config *c, size_t used)
+{
+    struct statvfs disk;
+    const char *dir = c->data.cache_dir;
+    const Status made = fs_make_dirs(dir);
+    if (made != OK) return fail_note(made, "data.cache_dir");
+    if (statvfs(dir, &disk) != 0)
+        return fail(ERR_IO, "data.cache_dir: %s: %s", dir, strerror(errno));
+    const size_t left = (size_t)disk.f_bavail * disk.f_frsize + used;
+    file->bytes = (size_t)c->data.cache_mb * MIB;
+    if (c->data.cache_mb == 0) file->bytes = left / 2 / MIB * MIB;
+    if (file->bytes == 0 || file->bytes > left)
+        return fail(ERR_USAGE, "data.cache_mb: %s has %zu MiB free, not %zu", dir, left / MIB,
+                    file->bytes ? file->bytes / MIB : 2);
+    return OK;
+}
+
+/* The first of the node. */
+static Status open_first(SampleCache **out, const Config *c, CacheFile *file)
+{
+    CacheStats stats = { 0 };
+    if (fs_exists(file->path)) {
+        TRY(cache_open_file(out, file));
+        cache_stats(*out, &stats);
+        file->bytes = stats.capacity;
+    }
+    if (!*out || c->data.cache_mb > 0) TRY(choose_disk_bytes(file, c, (size_t)stats.bytes));
+    if (*out) cache_set_capacity(*out, file->bytes);
+    else TRY(cache_open_file(out, file));
+    log_info("data.cache: files are kept in %s once they were read, up to %.1f GiB; %lld are there",
+             file->path, (double)file->bytes / GIB, (long long)stats.samples);
+    return OK;
+}
+
+static Status share_disk(SampleCache **out, Comm *comm, const Config *c, CacheFile *file)
+{
+    const bool leads = comm->rank == comm->local_leader;
+    TRY(comm_agree(comm, leads ? open_first(out, c, file) : OK));
+    return comm_agree(comm, leads ? OK : cache_open_file(out, file));
+}
+
+static Status share_file(SampleCache **out, Comm *comm, const Config *c, const Dataset *train,
+                         const Dataset *val, int64_t samples)
+{
+    StrBuf path = { 0 };
+    const uint64_t of_val = identity_of(val);
+    CacheFile file = { .identity = identity_of(train) ^ (of_val << 1 | of_val >> 63),
+                       .samples = samples };
+    str_printf(&path, "%s/%016llx.cache", c->data.cache_dir, (unsigned long long)file.identity);
+    Status status = comm_agree(comm, path.failed ? ERR_MEMORY : OK);
+    file.path = path.text;
+    if (status == OK) status = share_disk(out, comm, c, &file);
+    str_free(&path);
+    return status;
+}
+
 Status cache_share(SampleCache **out, Comm *comm, const Config *c, Dataset *train, Dataset *val)
 {
     const DataCache kind = c->data.cache;
     int64_t of_train = file_images(train), samples = of_train + file_images(val);
     *out = NULL;
     if (samples == 0) return OK; /* all is in memory anyway */
-    if (kind == DATA_CACHE_RAM) {
-        Status status = share(out, comm, c, samples);
-        if (status != OK) {
-            cache_destroy(*out);
-            *out = NULL;
-            return status;
-        }
+    Status status = OK;
+    if (kind == DATA_CACHE_RAM) status = share_memory(out, comm, c, samples);
+    if (kind == DATA_CACHE_DISK) status = share_file(out, comm, c, train, val, samples);
+    if (status != OK) {
+        cache_destroy(*out);
+        *out = NULL;
+        return status;
     }
     if (train) dataset_use_cache(train, kind, *out, 0);
     if (val) dataset_use_cache(val, kind, *out, of_train);

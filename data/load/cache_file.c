@@ -1,0 +1,82 @@
+/* cache_file.c - makes and opens the file of a cache on a disk: see cache.h. */
+#include "base/fs.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "data/load/cache_internal.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KEY "data.cache_dir"
+
+static bool write_header(int fd, const CacheFile *f)
+{
+    const CacheHeader header = {
+        .magic = CACHE_MAGIC, .token = f->identity, .samples = f->samples, .capacity = f->bytes
+    };
+    errno = posix_fallocate(fd, 0, (off_t)cache_blocks_at(f->samples));
+    return errno == 0 && pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header;
+}
+
+/* Whole or not at all; where another job has made it meanwhile, that one stays. */
+static Status make_file(const CacheFile *f)
+{
+    StrBuf temporary = { 0 };
+    int fd = -1;
+    str_printf(&temporary, "%s.tmp-%ld", f->path, (long)getpid());
+    if (temporary.failed) return ERR_MEMORY;
+    Status status = fs_open_temporary(&fd, temporary.text, f->path);
+    if (status == OK) {
+        const bool made =
+            write_header(fd, f) && (link(temporary.text, f->path) == 0 || errno == EEXIST);
+        if (!made) status = fail(ERR_IO, KEY ": cannot make %s: %s", f->path, strerror(errno));
+        close(fd);
+        unlink(temporary.text);
+    }
+    str_free(&temporary);
+    return status;
+}
+
+static Status check_file(const struct stat *info, const CacheFile *f)
+{
+    if (!S_ISREG(info->st_mode) || info->st_uid != geteuid())
+        return fail(ERR_ENV, KEY ": %s is no file of this user", f->path);
+    if ((size_t)info->st_size < cache_blocks_at(f->samples))
+        return fail(ERR_DATA, KEY ": %s is no cache of these files; remove it", f->path);
+    return OK;
+}
+
+static Status use_file(SampleCache *c, const CacheFile *f)
+{
+    struct stat info;
+    c->fd = open(f->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (c->fd < 0 || fstat(c->fd, &info) != 0)
+        return fail(ERR_IO, KEY ": cannot open %s: %s", f->path, strerror(errno));
+    TRY(check_file(&info, f));
+    TRY(cache_map(c, c->fd, cache_blocks_at(f->samples)));
+    const CacheHeader *h = c->header;
+    if (h->magic != CACHE_MAGIC || h->token != f->identity || h->samples != f->samples)
+        return fail(ERR_DATA, KEY ": %s is no cache of these files; remove it", f->path);
+    return OK;
+}
+
+Status cache_open_file(SampleCache **out, const CacheFile *f)
+{
+    *out = NULL;
+    if (f->bytes > 0 && !fs_exists(f->path)) TRY(make_file(f));
+    SampleCache *c = mem_calloc(1, sizeof *c);
+    if (!c) return ERR_MEMORY;
+    c->fd = -1;
+    c->path = mem_strdup(f->path);
+    const Status status = c->path ? use_file(c, f) : ERR_MEMORY;
+    if (status != OK) {
+        cache_destroy(c);
+        return status;
+    }
+    if (f->bytes > 0) cache_set_capacity(c, f->bytes);
+    *out = c;
+    return OK;
+}
