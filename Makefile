@@ -70,7 +70,8 @@ $(error DNNL_HOME=$(DNNL_HOME), but not found there: $(strip $(DNNL_MISSING)))
 endif
 CPPFLAGS    += -isystem $(DNNL_HOME)/include
 endif
-LIBS        := $(addprefix -L,$(DNNL_LIB)) -ldnnl -ljpeg -lspng -lyaml -lz -lm -lpthread -ldl
+LIBS        := $(addprefix -L,$(DNNL_LIB)) -ldnnl -ljpeg -lspng -lyaml -lhwloc -lz -lm \
+               -lpthread -ldl
 # Asked only where it is there: make reads this before setup may have installed it, too.
 MPICC      := $(if $(filter 1,$(MPI)),$(shell command -v mpicc))
 MPI_CFLAGS := $(if $(MPICC),$(patsubst -I%,-isystem %,$(shell $(MPICC) --showme:compile)))

@@ -40,7 +40,7 @@ static int quota_in(const char *path)
 
 /* The tightest cpu.max (cgroup v2) on the way from this process's group up to the root, 0 for
  * none. */
-static int cgroup_quota(void)
+int thread_quota_cpus(void)
 {
     char line[1024], path[1200];
     int least = 0;
@@ -80,7 +80,7 @@ static int mask_cpus(void)
 
 int thread_allowed_cpus(void)
 {
-    int cpus = mask_cpus(), quota = cgroup_quota();
+    int cpus = mask_cpus(), quota = thread_quota_cpus();
     if (quota > 0 && (cpus == 0 || quota < cpus)) cpus = quota;
     return cpus < 1 ? 1 : cpus;
 }

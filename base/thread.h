@@ -13,4 +13,6 @@
 Status thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *arg);
 /* CPUs in this process's affinity mask, capped by a cgroup cpu quota; at least 1 */
 int thread_allowed_cpus(void);
+/* what that quota is, of all processes of the group together; 0: none */
+int thread_quota_cpus(void);
 #endif

@@ -15,6 +15,7 @@ packages=(
     libdnnl-dev              # oneDNN: convolutions and matrix products on the CPU
     libjpeg-dev libspng-dev  # image decoding
     libyaml-dev              # config files
+    libhwloc-dev             # which CPUs are near which GPU
     zlib1g-dev               # .gz data files
     libopenmpi-dev openmpi-bin
     iproute2 procps          # tests with several hosts on one machine, and of processes

@@ -119,7 +119,9 @@ if command -v dpkg-shlibdeps > /dev/null; then
     expect "deb" 0 scripts/install/deb.sh "$program" "$SCRATCH"
     deb=$(find "$SCRATCH" -maxdepth 1 -name 'convoy_*.deb')
     dpkg-deb -f "$deb" Depends > "$out"
-    for library in libdnnl libjpeg libspng libyaml libc6; do expect_text Depends 1 "$library"; done
+    for library in libdnnl libjpeg libspng libyaml libhwloc libc6; do
+        expect_text Depends 1 "$library"
+    done
     ! grep -E 'cuda|cudnn|nccl' "$out" || broken "the package depends on CUDA"
     dpkg-deb -x "$deb" "$SCRATCH/unpacked"
     dpkg-deb -e "$deb" "$SCRATCH/control"

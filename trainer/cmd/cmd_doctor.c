@@ -4,14 +4,17 @@
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/doctor/doctor.h"
+#include "trainer/place/topology.h"
 #include <stdio.h>
 #include <unistd.h>
 
 #define DEVICES_MAX 1024
 
 static const char help[] =
-    "usage: convoy doctor [--gpus N] [--efa N] [--strict] [--json] [--root DIR]\n\nLooks at this "
-    "host: CPUs that this process may use, limits, memory, /dev/shm, network interfaces, EFA "
+    "usage: convoy doctor [--gpus N] [--efa N] [--strict] [--json] [--root DIR] "
+    "[--topology FILE] [--ranks N]\n\nLooks at this "
+    "host: CPUs that this process may use, which of them ranks get, limits, memory, /dev/shm, "
+    "network interfaces, EFA "
     "and\nInfiniBand, GPUs (clocks, throttling, memory errors), counters of energy, "
     "environment\nvariables, libraries. "
     "Each finding is ok, warn\nor fail, with what to do. It changes nothing and takes a moment. On "
@@ -20,7 +23,10 @@ static const char help[] =
     " --gpus N            fewer GPUs than this are a failure\n  --efa N             fewer EFA "
     "adapters than this are a failure\n  --strict            warnings count as failures\n  --json  "
     "            one JSON object on one line\n  --root DIR          reads DIR/proc and DIR/sys "
-    "instead (another host's, as saved), and asks no GPU\n";
+    "instead (another host's, as saved), and asks no GPU\n  --topology FILE     places ranks on "
+    "the machine that lstopo has written to "
+    "FILE (lstopo FILE.xml), not on this\n  --ranks N           how many are placed (default: one "
+    "for each GPU)\n";
 
 static Status print_report(const DoctorReport *r, bool json)
 {
@@ -66,11 +72,19 @@ Status cmd_doctor(int argc, char **argv)
     if (args.help) return OK;
     TRY(args_count(&args, "--gpus", -1, 0, DEVICES_MAX, &o.gpus));
     TRY(args_count(&args, "--efa", -1, 0, DEVICES_MAX, &o.efa));
+    TRY(args_count(&args, "--ranks", 0, 1, DOCTOR_RANKS_MAX, &o.ranks));
     if (args_value(&args, "--root")) o.root = args_value(&args, "--root");
     TRY(log_open(NULL, 0, LOG_INFO)); /* every host of a job speaks for itself */
+    const char *described = args_value(&args, "--topology");
     DoctorReport *r = mem_alloc(sizeof *r);
     if (!r) return ERR_MEMORY;
+    if (described || !o.root[0]) {
+        Status opened = topology_open(&o.topology, described);
+        if (opened != OK) mem_free(r);
+        TRY(opened);
+    }
     Status status = look(&o, r, &args);
+    topology_close(o.topology);
     mem_free(r);
     return status;
 }

@@ -58,6 +58,12 @@ void device_comm_version(char *out, size_t bytes)
     else snprintf(out, bytes, "built without NCCL");
 }
 
+void device_comm_bus_id(int device, char *out, size_t bytes)
+{
+    if (!device_transport_nccl || device_transport_nccl->device_id(device, out, bytes) != OK)
+        out[0] = '\0';
+}
+
 /* ---- choice ---- */
 
 /* FNV-1a: equal texts, equal numbers; two of some thousand devices that collide would only sum more

@@ -50,6 +50,9 @@ Status device_comm_choose(DeviceCommTransport *out, Comm *comm, int device);
  * this rank has none; then 1. */
 Status device_comm_sharers(int *out, Comm *comm, int device);
 
+/* "0000:3B:00.0", where a device sits on this host; "" where nothing tells. */
+void device_comm_bus_id(int device, char *out, size_t bytes);
+
 /* Collective; agreed on (comm_agree): all ranks have it or all get the error. Borrows comm and
  * backend until destroyed. The backend must have a DeviceVTable. max_ctas: most thread blocks that
  * NCCL may use (comm.max_ctas); 0 leaves it to NCCL. ERR_ENV naming what is missing: NCCL, a new

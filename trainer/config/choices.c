@@ -45,6 +45,9 @@ const char *const grad_dtype_names[GRAD_DTYPE_COUNT + 1] = {
 const char *const backend_choice_names[BACKEND_CHOICE_COUNT + 1] = {
     [BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_CUDA] = "cuda"
 };
+const char *const bind_choice_names[BIND_CHOICE_COUNT + 1] = {
+    [BIND_AUTO] = "auto", [BIND_NONE] = "none"
+};
 const char *const log_format_names[LOG_FORMAT_COUNT + 1] = { [LOG_FORMAT_LINE] = "line",
                                                              [LOG_FORMAT_TABLE] = "table",
                                                              [LOG_FORMAT_EPOCH] = "epoch",

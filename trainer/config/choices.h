@@ -52,6 +52,7 @@ typedef enum BackendChoice {
     BACKEND_CUDA,
     BACKEND_CHOICE_COUNT
 } BackendChoice;
+typedef enum BindChoice { BIND_AUTO, BIND_NONE, BIND_CHOICE_COUNT } BindChoice;
 typedef enum LogFormat {
     LOG_FORMAT_LINE,
     LOG_FORMAT_TABLE,
@@ -80,6 +81,7 @@ extern const char *const lookahead_form_names[LOOKAHEAD_FORM_COUNT + 1];
 extern const char *const ema_rule_names[EMA_RULE_COUNT + 1];
 extern const char *const grad_dtype_names[GRAD_DTYPE_COUNT + 1];
 extern const char *const backend_choice_names[BACKEND_CHOICE_COUNT + 1];
+extern const char *const bind_choice_names[BIND_CHOICE_COUNT + 1];
 extern const char *const log_format_names[LOG_FORMAT_COUNT + 1];
 extern const char *const monitor_gpu_names[MONITOR_GPU_COUNT + 1];
 extern const char *const scale_mode_names[SCALE_MODE_COUNT + 1];

@@ -164,6 +164,7 @@ typedef struct Config {
     } scale;
     struct {
         BackendChoice backend;
+        BindChoice bind;
         int64_t threads /*0 = auto*/, index /*-1 = by local rank*/,
             workspace_mb /*0 = by precision*/, side_depth;
         bool cuda_graph, emulate;

@@ -489,6 +489,10 @@ const ConfigKey config_keys[] = {
      "host"},
     {INT(device, threads, "0", 0, 1024), KEY_RUNTIME,
      "Compute threads of each rank; 0 takes the CPUs that the rank may use"},
+    {ENUM(device, bind, "auto", bind_choice_names), KEY_RUNTIME,
+     "Which CPUs a rank runs on. auto: on hosts of several NUMA nodes, of all that the host gives "
+     "those near the rank's GPU, or an equal part, unless the launcher has bound ranks itself; "
+     "none: those that it was started with"},
     {BOOL(device, emulate, "false"), KEY_RUNTIME,
      "CPU: take train.precision bf16 also where the CPU has no instructions for it (no AVX-512): "
      "slow, for tests"},

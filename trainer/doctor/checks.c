@@ -7,11 +7,17 @@ typedef struct CheckRow {
 } CheckRow;
 
 static const CheckRow checks[] = {
-    { "cpus", doctor_check_cpus },           { "limits", doctor_check_limits },
-    { "memory", doctor_check_memory },       { "shm", doctor_check_shm },
-    { "network", doctor_check_network },     { "fabric", doctor_check_fabric },
-    { "gpus", doctor_check_gpus },           { "energy", doctor_check_energy },
-    { "variables", doctor_check_variables }, { "libraries", doctor_check_libraries },
+    { "cpus", doctor_check_cpus },
+    { "placement", doctor_check_placement },
+    { "limits", doctor_check_limits },
+    { "memory", doctor_check_memory },
+    { "shm", doctor_check_shm },
+    { "network", doctor_check_network },
+    { "fabric", doctor_check_fabric },
+    { "gpus", doctor_check_gpus },
+    { "energy", doctor_check_energy },
+    { "variables", doctor_check_variables },
+    { "libraries", doctor_check_libraries },
 };
 
 void doctor_run(const DoctorOptions *o, DoctorReport *out)

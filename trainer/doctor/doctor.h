@@ -8,11 +8,12 @@
 #define CONVOY_TRAINER_DOCTOR_DOCTOR_H
 #include "base/str.h"
 #include "trainer/monitor/nvml.h"
+#include <hwloc.h>
 
 typedef enum Verdict { VERDICT_OK, VERDICT_WARN, VERDICT_FAIL } Verdict;
 const char *doctor_verdict_name(Verdict v); /* "ok", "warn", "fail" */
 
-enum { DOCTOR_TEXT_BYTES = 320, DOCTOR_FINDINGS_MAX = 512 };
+enum { DOCTOR_TEXT_BYTES = 320, DOCTOR_FINDINGS_MAX = 512, DOCTOR_RANKS_MAX = 256 };
 typedef struct Finding {
     const char *check; /* name of the row */
     Verdict verdict;
@@ -25,6 +26,10 @@ typedef struct DoctorOptions {
     int64_t gpus, efa; /* how many there should be; -1: whatever there is */
     const Nvml *nvml;  /* NULL: none, for this reason: */
     const char *no_nvml;
+    /* of this host or of a described one; NULL: not known. How many ranks are to be placed on it;
+     * 0: one for each GPU */
+    hwloc_topology_t topology;
+    int64_t ranks;
 } DoctorOptions;
 
 typedef struct DoctorReport {
@@ -62,6 +67,7 @@ void doctor_check_shm(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_network(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_fabric(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_gpus(const DoctorOptions *o, DoctorReport *r);
+void doctor_check_placement(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_energy(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_variables(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_libraries(const DoctorOptions *o, DoctorReport *r);

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "trainer/session/announce.h"
+#include "trainer/session/bind.h"
 #include "trainer/session/class_weights.h"
 #include "trainer/session/memory.h"
 #include <stdio.h>
@@ -347,7 +348,8 @@ static Status open_data(Session *s, SessionUse use)
     return check_same_samples(s);
 }
 
-Status session_open_plan(Session *s, const Config *c, Comm *comm, SessionUse use)
+/* binds: what only looks at a plan stays where it is, and says nothing of that. */
+static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use, bool binds)
 {
     *s = (Session){ .config = c, .comm = comm, .use = use };
     TRY(open_data(s, use));
@@ -355,17 +357,23 @@ Status session_open_plan(Session *s, const Config *c, Comm *comm, SessionUse use
     const CpuBf16 cpu = device_cpu_bf16(comm);
     TRY(comm_agree(comm, device_choose(&s->device, c, comm->local_rank, cpu)));
     if (s->device.warning && comm->rank == 0) log_warning("%s", s->device.warning);
+    if (binds) TRY(bind_ranks(comm, c, s->device.index));
     TRY(device_query(&s->device, c, comm));
     s->threads = thread_plan_choose(comm, c, s->device.cuda);
     TRY(comm_agree(comm, prepare(s)));
     return comm_agree(comm, check_alike(s));
 }
 
+Status session_open_plan(Session *s, const Config *c, Comm *comm, SessionUse use)
+{
+    return open_plan(s, c, comm, use, false);
+}
+
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
 {
     *s = (Session){ .config = c, .comm = comm };
     if (use == SESSION_TRAIN) TRY(comm_agree(comm, train_plan_check_norms(c, comm->world)));
-    TRY(session_open_plan(s, c, comm, use));
+    TRY(open_plan(s, c, comm, use, true));
     return comm_agree(comm, memory_check(s, OK));
 }
 

@@ -59,9 +59,17 @@ static const char *bound_too_tightly(const Config *c, const ThreadPlan *p, long 
     return c->data.threads > p->allowed && p->allowed < online ? "data.threads" : NULL;
 }
 
+/* A quota is of all ranks of the host, whichever CPUs each of them has. */
+static int within_quota(const Comm *comm, int allowed, int sharers)
+{
+    int quota = thread_quota_cpus(), part = quota * sharers / comm->local_world;
+    return quota > 0 && part < allowed ? at_least_one(part) : allowed;
+}
+
 ThreadPlan thread_plan_choose(Comm *comm, const Config *c, bool device)
 {
     ThreadPlan p = { .allowed = thread_allowed_cpus(), .sharers = count_sharers(comm) };
+    p.allowed = within_quota(comm, p.allowed, p.sharers);
     p.compute =
         c->device.threads > 0 ? (int)c->device.threads : at_least_one(p.allowed / p.sharers);
     int share = p.allowed / p.sharers, left = device ? share - DEVICE_THREADS : share / 4;
