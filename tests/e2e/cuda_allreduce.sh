@@ -17,6 +17,9 @@ export CONVOY_EMU_OWN_DEVICES=1
 expect "own" 0 mpirun -n 2 "$CONVOY" bench allreduce "${sizes[@]}" --min-busbw 0.0000001
 expect_text "own" 1 "# 2 ranks, summed by NCCL"
 expect_text "own" 1 "# Out of bounds values : 0 OK"
+[[ $(grep -cE 'sum +-1( +[0-9.]+ +[0-9.]+ +[0-9.]+ +0){2}$' "$out") == 14 ]] ||
+    broken_run "own: not every size out of place and in place"
+expect_text "own: devices" 2 " device  0 [emulated 0 of process"
 
 # Buckets of a network, in memory that NCCL has registered, in fp32 and as bf16.
 export CONVOY_EMU_REGISTERED=1

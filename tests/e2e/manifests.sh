@@ -201,6 +201,12 @@ for resource in nvidia.com/gpu vpc.amazonaws.com/efa hugepages-2Mi cpu memory; d
         "$(value $gpu "$worker.containers[0].resources.requests.$resource")" \
         "$(value $gpu "$worker.containers[0].resources.limits.$resource")"
 done
+sums=scripts/k8s/allreduce.yaml
+equal "$sums: RANKS" "$(value $sums "$launcher.containers[0].env[0].value")" \
+    $(($(value $sums spec.slotsPerWorker) * $(value $sums spec.mpiReplicaSpecs.Worker.replicas)))
+equal "$sums: GPUs of a worker" \
+    "$(value $sums "$worker.containers[0].resources.limits.nvidia.com/gpu")" \
+    "$(value $sums spec.slotsPerWorker)"
 for file in scripts/k8s/fsx.yaml scripts/k8s/fsx-existing.yaml; do
     grep -qF "$file:1 metadata.name=convoy-data" "$SCRATCH/values" ||
         broken "$file: makes no claim convoy-data"

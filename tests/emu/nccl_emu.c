@@ -41,6 +41,7 @@ struct DeviceTransport {
 
 typedef struct Operation {
     DeviceTransport *transport;
+    const char *from;
     char *data;
     size_t count;
     DType type;
@@ -181,7 +182,7 @@ static void run(const void *cookie)
     const size_t bytes = o.count * dtype_bytes(o.type);
     for (size_t at = 0; at < bytes; at += CHUNK_BYTES) {
         const size_t n = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
-        memcpy(chunk_of(o.transport, rank), o.data + at, n);
+        memcpy(chunk_of(o.transport, rank), o.from + at, n);
         meet(o.transport);
         sum_chunk(&o, o.data + at, n);
         meet(o.transport); /* chunks may be written again */
@@ -218,14 +219,15 @@ static bool may_sum(const DeviceTransport *c, const char *data, size_t bytes, co
     return false;
 }
 
-static Status allreduce(DeviceTransport *c, void *data, size_t count, DType type, void *stream,
-                        const char *name)
+static Status allreduce(DeviceTransport *c, const void *from, void *data, size_t count, DType type,
+                        void *stream, const char *name)
 {
+    ASSERT(emu_is_device_memory(from, count * dtype_bytes(type)));
     ASSERT(emu_is_device_memory(data, count * dtype_bytes(type)));
     if (!may_sum(c, data, count * dtype_bytes(type), name))
         return fail(ERR_ENV, "%s: not in registered memory", name);
     const Operation o = {
-        .transport = c, .data = data, .count = count, .type = type, .name = name
+        .transport = c, .from = from, .data = data, .count = count, .type = type, .name = name
     };
     return enqueue(&o, stream);
 }

@@ -451,8 +451,8 @@ static Status sum_after_abort(DeviceCase *k, const DeviceTransportVTable *v, Dev
     TRY(v->connect(t, &id));
     comm_barrier(k->comm, "before the abort");
     v->abort(t);
-    Status after = v->allreduce(t, k->data, 1, DTYPE_F32, k->device->stream_handle(k->stream),
-                                "after the abort");
+    Status after = v->allreduce(t, k->data, k->data, 1, DTYPE_F32,
+                                k->device->stream_handle(k->stream), "after the abort");
     return after == ERR_PEER
                ? OK
                : fail(ERR_INTERNAL, "a sum after the abort gives %s", status_name(after));

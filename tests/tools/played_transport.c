@@ -163,12 +163,13 @@ static Status play_split(DeviceTransport *c, int ranks, DeviceTransport **out)
     return called("split", NULL);
 }
 
-static Status play_allreduce(DeviceTransport *c, void *data, size_t count, DType type, void *stream,
-                             const char *name)
+static Status play_allreduce(DeviceTransport *c, const void *from, void *data, size_t count,
+                             DType type, void *stream, const char *name)
 {
     stay_inside();
     if (c == &the_group) called("group", NULL);
     if (played.stick) ((Stream *)stream)->stuck = true;
+    if (from != data) called("apart", NULL);
     CHECK(data != NULL && stream != NULL && count > 0);
     CHECK(type == DTYPE_F32 || type == DTYPE_BF16 || (type == DTYPE_F64 && c == &the_group));
     return called(type == DTYPE_BF16 ? "short allreduce" : "allreduce", name);

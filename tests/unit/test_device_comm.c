@@ -164,9 +164,10 @@ TEST(groups_have_a_transport_of_their_own)
     CHECK_OK(device_comm_group(d, 2));
     CHECK_OK(device_comm_allreduce_group(d, x, 2, DTYPE_F64, true, &stream, "sums of norms"));
     CHECK_OK(device_comm_allreduce(d, x, 2, DTYPE_F32, &stream, "bucket 0"));
+    CHECK_OK(device_comm_allreduce_from(d, x, x + 1, 1, DTYPE_F32, &stream, "bench"));
     device_comm_destroy(d);
     CHECK_STR(played_calls, "open 1000 0;id;connect;split;group;allreduce sums of norms;allreduce "
-                            "bucket 0;destroy;destroy;");
+                            "bucket 0;apart;allreduce bench;destroy;destroy;");
     comm_destroy(c);
 }
 

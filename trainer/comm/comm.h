@@ -32,7 +32,9 @@ typedef struct CommJob {
     CommKind kind;
     CommType type;
     CommOp op;
-    void *data;   /* in place; allgather: world * count elements, own part already in place */
+    void *data; /* in place; allgather: world * count elements, own part already in place */
+    /* allreduce of several ranks: what is summed into data, which it is apart from; NULL: data */
+    const void *from;
     size_t count; /* elements (allgather: per rank) */
     int root;
     bool group; /* allreduce: over this rank's group alone */

@@ -146,6 +146,7 @@ static void start_piece(MpiComm *m, size_t elements, MPI_Request *request)
     TypeInfo t = type_info(job->type);
     int count = (int)elements;
     char *data = job->data ? (char *)job->data + m->next * t.bytes : NULL;
+    const char *from = job->from ? (const char *)job->from + m->next * t.bytes : MPI_IN_PLACE;
     switch (job->kind) {
     case COMM_GROUP:
         MPI_Comm_split(m->comm, m->base.rank / (int)job->count, m->base.rank, &m->group);
@@ -155,8 +156,8 @@ static void start_piece(MpiComm *m, size_t elements, MPI_Request *request)
         MPI_Ibarrier(m->comm, request);
         break;
     case COMM_ALLREDUCE:
-        MPI_Iallreduce(MPI_IN_PLACE, data, count, t.type, mpi_op(job->op),
-                       job->group ? m->group : m->comm, request);
+        MPI_Iallreduce(from, data, count, t.type, mpi_op(job->op), job->group ? m->group : m->comm,
+                       request);
         break;
     case COMM_BROADCAST:
         MPI_Ibcast(data, count, t.type, job->root, m->comm, request);

@@ -346,14 +346,14 @@ static Status nccl_type(DType type, ncclDataType_t *out)
     return fail(ERR_INTERNAL, "NCCL: sums of %s are not offered", dtype_name(type));
 }
 
-static Status nccl_allreduce(DeviceTransport *c, void *data, size_t count, DType type, void *stream,
-                             const char *name)
+static Status nccl_allreduce(DeviceTransport *c, const void *from, void *data, size_t count,
+                             DType type, void *stream, const char *name)
 {
     NcclTransport *n = self(c);
     ncclDataType_t t = ncclFloat32;
     TRY(usable(n, name));
     TRY(nccl_type(type, &t));
-    return settle(n, n->f.allreduce(data, data, count, t, ncclSum, n->nccl, stream),
+    return settle(n, n->f.allreduce(from, data, count, t, ncclSum, n->nccl, stream),
                   "ncclAllReduce", name);
 }
 

@@ -387,17 +387,30 @@ Status device_comm_alloc(DeviceComm *d, size_t bytes, void **out)
     return status;
 }
 
-Status device_comm_allreduce_group(DeviceComm *d, void *data, size_t count, DType type, bool group,
-                                   Stream *stream, const char *name)
+static Status enqueue(DeviceComm *d, const void *from, void *data, size_t count, DType type,
+                      bool group, Stream *stream, const char *name)
 {
     if (!carries(d) || count == 0) return OK;
     DeviceTransport *by = group ? d->group : d->nccl;
     ASSERT(by);
     TRY(device_marks_begin(&d->marks, stream, name));
     pthread_mutex_lock(&d->calls);
-    Status status = d->v->allreduce(by, data, count, type, handle(d, stream), name);
+    Status status = d->v->allreduce(by, from, data, count, type, handle(d, stream), name);
     pthread_mutex_unlock(&d->calls);
     return status != OK ? status : device_marks_end(&d->marks, stream, name);
+}
+
+Status device_comm_allreduce_group(DeviceComm *d, void *data, size_t count, DType type, bool group,
+                                   Stream *stream, const char *name)
+{
+    return enqueue(d, data, data, count, type, group, stream, name);
+}
+
+Status device_comm_allreduce_from(DeviceComm *d, const void *from, void *data, size_t count,
+                                  DType type, Stream *stream, const char *name)
+{
+    ASSERT(carries(d));
+    return enqueue(d, from, data, count, type, false, stream, name);
 }
 
 Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type, Stream *stream,

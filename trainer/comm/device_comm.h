@@ -78,8 +78,11 @@ Status device_comm_alloc(DeviceComm *d, size_t bytes, void **out);
  * count 0 is fine. */
 Status device_comm_allreduce(DeviceComm *d, void *data, size_t count, DType type, Stream *stream,
                              const char *name);
-/* The same, with group over this rank's group alone. All sums of d go through one stream: so two
- * communicators never wait for each other. */
+/* The same with NCCL, of from[i], which stays as it is. */
+Status device_comm_allreduce_from(DeviceComm *d, const void *from, void *data, size_t count,
+                                  DType type, Stream *stream, const char *name);
+/* The same in place, with group over this rank's group alone. All sums of d go through one stream:
+ * so two communicators never wait for each other. */
 Status device_comm_allreduce_group(DeviceComm *d, void *data, size_t count, DType type, bool group,
                                    Stream *stream, const char *name);
 /* The same for f32 data that travels as another type: cast into scratch (count elements of wire,

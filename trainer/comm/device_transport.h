@@ -31,8 +31,9 @@ typedef struct DeviceTransportVTable {
     Status (*split)(DeviceTransport *c, int ranks, DeviceTransport **out);
     /* Once connected, and not in a capture: see device_comm_alloc(). */
     Status (*alloc)(DeviceTransport *c, size_t bytes, void **out);
-    Status (*allreduce)(DeviceTransport *c, void *data, size_t count, DType type, void *stream,
-                        const char *name);
+    /* from: what is summed, data itself or apart from it */
+    Status (*allreduce)(DeviceTransport *c, const void *from, void *data, size_t count, DType type,
+                        void *stream, const char *name);
     /* ERR_PEER if something went wrong since, on another thread of the library */
     Status (*error)(DeviceTransport *c);
     void (*abort)(DeviceTransport *c); /* stops its operations on this rank; may be called again */

@@ -16,6 +16,7 @@ typedef struct BenchOptions {
     bool crc;                     /* loader: checksums instead of times */
     int64_t first;                /* loader: global step to start at */
     int64_t min_bytes, max_bytes; /* allreduce; max_bytes 0: comm.bucket_mb */
+    int64_t factor, check;        /* allreduce: from size to size; whether sums are checked */
     /* allreduce: GB/s of the largest size, below which the check failed; 0: none */
     double min_busbw;
     /* allreduce: a network whose buckets are summed as in training, NULL: sums by size; samples or

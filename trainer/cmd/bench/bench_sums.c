@@ -1,6 +1,8 @@
 /* bench_sums.c - see bench_sums.h. */
 #include "trainer/cmd/bench/bench_sums.h"
 #include "base/mem.h"
+#include "trainer/session/bind.h"
+#include <string.h>
 
 #define PERIOD 7 /* of the values that are summed */
 
@@ -19,6 +21,7 @@ Status bench_sums_join(BenchSums *s, const Config *c)
     s->type = DTYPE_F32;
     TRY(comm_agree(s->comm,
                    device_choose(&s->choice, c, s->comm->local_rank, device_cpu_bf16(s->comm))));
+    TRY(bind_ranks(s->comm, c, s->choice.index));
     if (!s->choice.cuda) return OK;
     TRY(comm_agree(s->comm, open_device(s, c)));
     TRY(device_comm_choose(&transport, s->comm, s->backend->v->device->device_index(s->backend)));
@@ -56,12 +59,32 @@ Status bench_sums_allocate(BenchSums *s, size_t count, bool scratch)
     return OK;
 }
 
+Status bench_sums_allocate_from(BenchSums *s, size_t count)
+{
+    void *memory = NULL;
+    if (s->device) TRY(allocate_sums(s, count * sizeof(float), &memory));
+    else if (!(memory = mem_calloc(count, sizeof *s->from))) return ERR_MEMORY;
+    s->from = memory;
+    return OK;
+}
+
 Status bench_sums_wait(BenchSums *s)
 {
     if (!s->device) return OK;
     TRY(s->backend->v->device->event_record(s->backend, s->end, s->stream));
     device_comm_watch(s->device, s->end, "bench");
     return s->backend->v->stream_wait(s->backend, s->stream);
+}
+
+/* From what host holds; what the sum is to overwrite is 0. */
+static Status fill(BenchSums *s, size_t bytes)
+{
+    const DeviceVTable *d = s->device ? s->backend->v->device : NULL;
+    if (d) return d->copy_in(s->backend, s->apart ? s->from : s->data, s->host, bytes, s->stream);
+    if (!s->apart) return OK;
+    memcpy(s->from, s->host, bytes);
+    memset(s->data, 0, bytes);
+    return OK;
 }
 
 /* Element i of rank r is (r + 1) * (i % PERIOD + 1); in 16 bits, which hold less, of all ranks that
@@ -75,7 +98,7 @@ Status bench_sums_check(BenchSums *s, size_t count, DType type, Status (*sum)(vo
     const DeviceVTable *d = s->device ? s->backend->v->device : NULL;
     for (size_t i = 0; i < count; i++)
         s->host[i] = (float)((alike ? 1 : s->comm->rank + 1) * (int)(i % PERIOD + 1));
-    if (d) TRY(d->copy_in(s->backend, s->data, s->host, bytes, s->stream));
+    TRY(fill(s, bytes));
     TRY(sum(cookie));
     if (d) TRY(d->copy_out(s->backend, s->host, s->data, bytes, s->stream));
     TRY(bench_sums_wait(s));
@@ -83,7 +106,8 @@ Status bench_sums_check(BenchSums *s, size_t count, DType type, Status (*sum)(vo
     for (size_t i = 0; i < count; i++)
         *wrong += !((double)s->host[i] == ranks * (double)(i % PERIOD + 1));
     for (size_t i = 0; i < count; i++) s->host[i] = 0;
-    if (d) TRY(d->copy_in(s->backend, s->data, s->host, bytes, s->stream));
+    TRY(fill(s, bytes));
+    if (d && s->apart) TRY(d->copy_in(s->backend, s->data, s->host, bytes, s->stream));
     TRY(bench_sums_wait(s));
     comm_allreduce(s->comm, wrong, 1, COMM_I64, COMM_SUM, "bench");
     return OK;
@@ -94,6 +118,8 @@ void bench_sums_close(BenchSums *s)
     const BackendVTable *v = s->backend ? s->backend->v : NULL;
     if (s->device && s->host) v->device->free_pinned(s->backend, s->host);
     if (s->device && s->data && !s->registered) v->free(s->backend, s->data);
+    if (s->device && s->from && !s->registered) v->free(s->backend, s->from);
+    if (!s->device) mem_free(s->from);
     if (s->device && s->scratch && !s->registered) v->free(s->backend, s->scratch);
     if (!s->device) mem_free(s->data);
     device_comm_destroy(s->device);

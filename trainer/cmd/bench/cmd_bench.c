@@ -30,7 +30,8 @@ static const BenchRow benches[] = {
 static const char help[] =
     "usage: convoy bench WHAT [CONFIG|RUN] [--steps N] [--warmup N] [--nodes] [--layers FILE] "
     "[--verbose] [--eval] [--images N] [--replay FILE] [--dump FILE] [--input NAME] [--crc] "
-    "[--first N] [--min-bytes N] [--max-bytes N] [--min-busbw GBPS] [--like NAME] [--rate N] "
+    "[--first N] [--min-bytes N] [--max-bytes N] [--factor N] [--check 0|1] [--min-busbw GBPS] "
+    "[--like NAME] [--rate N] "
     "[--predict FILES] [[--set] key=value]...\n\n"
     "Measures one part by itself; under mpirun on all ranks. Without data.train synthetic images "
     "stand in. WHAT is\n\n  decode      images/s "
@@ -57,8 +58,13 @@ static const char help[] =
     "pixels and labels for each global step instead; the same for any threads,\n                   "
     "   ranks and micro-batches of one global batch, wherever the run starts\n  --first N          "
     " loader: the global step to start at (default 0)\n  --min-bytes N       allreduce: the "
-    "smallest size (default 8); sizes double. K, M or G may follow\n  --max-bytes N       "
-    "allreduce: the largest size (default comm.bucket_mb)\n  --min-busbw GBPS    allreduce: exit "
+    "smallest size (default 8). K, M or G may follow\n  --max-bytes N       "
+    "allreduce: the largest size (default comm.bucket_mb)\n  --factor N          allreduce: from "
+    "one "
+    "size to the next (default 2)\n  --check 0|1         allreduce: whether the sums are checked "
+    "(default 1)\n                      nccl-tests' -b -e -f -n -w -c mean --min-bytes --max-bytes "
+    "--factor --steps --warmup\n                      --check\n  --min-busbw GBPS    allreduce: "
+    "exit "
     "code 69 if the largest size's bus bandwidth is below this, in GB/s\n  --like NAME         "
     "allreduce: sums the buckets of a step of this network instead, one of ours or roberta-base, "
     "roberta-large,\n                      while a modelled backward makes them (nothing "
@@ -134,6 +140,8 @@ static Status bench(Comm *comm, Config *c, const Args *args)
     TRY(count_option(args, "--first", 0, &o.first));
     TRY(size_option(args, "--min-bytes", 8, &o.min_bytes));
     TRY(size_option(args, "--max-bytes", 0, &o.max_bytes));
+    TRY(args_count(args, "--factor", 2, 2, 1 << 20, &o.factor));
+    TRY(args_count(args, "--check", 1, 0, 1, &o.check));
     TRY(rate_option(args, "--min-busbw", "GB/s", &o.min_busbw));
     TRY(rate_option(args, "--rate", "images or tokens/s", &o.rate));
     if (!o.replay != !o.dump)
@@ -148,9 +156,29 @@ static Status bench(Comm *comm, Config *c, const Args *args)
     return find_bench(args->positional[0])->run(comm, c, &o);
 }
 
+/* nccl-tests' names of options, short and long: as its users have them in their scripts. */
+static char *own_name(char *word)
+{
+    static const struct OptionRow {
+        const char *one, *two;
+        char own[16];
+    } rows[] = {
+        { "-b", "--minbytes", "--min-bytes" },  { "-e", "--maxbytes", "--max-bytes" },
+        { "-f", "--stepfactor", "--factor" },   { "-n", "--iters", "--steps" },
+        { "-w", "--warmup_iters", "--warmup" }, { "-c", "--check", "--check" },
+    };
+    static char own[sizeof rows / sizeof *rows][sizeof rows->own];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(word, rows[i].one) != 0 && strcmp(word, rows[i].two) != 0) continue;
+        return memcpy(own[i], rows[i].own, sizeof own[i]);
+    }
+    return word;
+}
+
 Status cmd_bench(int argc, char **argv)
 {
     Args args;
+    for (int i = 1; i < argc && strcmp(argv[0], "allreduce") == 0; i++) argv[i] = own_name(argv[i]);
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
     if (!find_bench(args.positional[0])) {
