@@ -35,6 +35,15 @@ int nvmlDeviceGetMaxPcieLinkGeneration(Device *d, unsigned *out);
 int nvmlDeviceGetCurrPcieLinkWidth(Device *d, unsigned *out);
 int nvmlDeviceGetMaxPcieLinkWidth(Device *d, unsigned *out);
 int nvmlDeviceGetTotalEnergyConsumption(Device *d, unsigned long long *millijoules);
+int nvmlDeviceGetNvLinkState(Device *d, unsigned link, unsigned *active);
+
+/* Twelve links; the second GPU has lost one. */
+int nvmlDeviceGetNvLinkState(Device *d, unsigned link, unsigned *active)
+{
+    if (link >= 12) return INVALID;
+    *active = !(d->index == 1 && link == 5);
+    return 0;
+}
 
 static int set(unsigned *out, unsigned value)
 {

@@ -380,6 +380,9 @@ TEST(gpus_are_judged)
     CHECK_CONTAINS(text.text, "GPU 1: 88 degrees");
     CHECK_CONTAINS(text.text, "GPU 1: PCIe link of 8 lanes, it could have 16");
     CHECK(!strstr(text.text, "GPU 0: PCIe"));
+    CHECK_CONTAINS(text.text, "GPUs have 12 NVLinks");
+    CHECK_CONTAINS(text.text, "GPU 1: 11 NVLinks are up, others of this host have 12");
+    CHECK(!strstr(text.text, "GPU 0: 12 NVLinks"));
     doctor_check_energy(&o, r);
     doctor_add_table(r, "host", &text);
     CHECK_CONTAINS(text.text, "1 of 2 GPUs do not count the energy that they use");
@@ -419,4 +422,63 @@ TEST(lists_of_cpus_are_counted)
     CHECK_INT(doctor_count_cpus("0-3,8,10-11"), 7);
     CHECK_INT(doctor_count_cpus("0"), 1);
     CHECK_INT(doctor_count_cpus(""), 0);
+}
+
+/* ---- Lustre's layouts, as its own header describes them ---- */
+
+static void put(uint8_t *at, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++) at[i] = (uint8_t)(value >> 8 * i);
+}
+
+static void put_stripes(uint8_t *at, uint32_t magic, uint32_t size, uint32_t count)
+{
+    put(at, magic, 4);
+    put(at + 24, size, 4);
+    put(at + 28, count, 2);
+}
+
+static bool says(const uint8_t *lov, size_t bytes, const char *wanted)
+{
+    StrBuf text = { 0 };
+    bool known = doctor_lustre_layout(lov, bytes, &text);
+    if (wanted) CHECK_STR(text.text, wanted);
+    str_free(&text);
+    return known;
+}
+
+TEST(layouts_of_lustre)
+{
+    uint8_t lov[256] = { 0 };
+    put_stripes(lov, 0x0BD10BD0, 1 << 20, 1);
+    CHECK(says(lov, 32, "1 target in stripes of 1024 KiB"));
+    put_stripes(lov, 0x0BD30BD0, 4 << 20, 0xffff);
+    CHECK(says(lov, 48, "all targets in stripes of 4096 KiB"));
+    CHECK(!says(lov, 31, NULL));
+    put_stripes(lov, 0x0BD10BD1, 1 << 20, 1);
+    CHECK(!says(lov, 32, NULL));
+    /* a progressive layout of two parts */
+    memset(lov, 0, sizeof lov);
+    put(lov, 0x0BD60BD0, 4);
+    put(lov + 14, 2, 2);
+    put(lov + 32 + 24, 128, 4);
+    put(lov + 32 + 48 + 24, 160, 4);
+    put_stripes(lov + 128, 0x0BD10BD0, 1 << 20, 1);
+    put_stripes(lov + 160, 0x0BD10BD0, 1 << 20, 8);
+    CHECK(says(lov, 192, "1 target in stripes of 1024 KiB, then 8 targets in stripes of 1024 KiB"));
+    CHECK(says(lov, 160, "1 target in stripes of 1024 KiB")); /* cut off */
+    put(lov + 32 + 24, 0xfffffff0, 4);
+    CHECK(!says(lov, 160, NULL));
+}
+
+TEST(clocks_are_bounded_by_every_try)
+{
+    double least = -1e9, most = 1e9;
+    doctor_clock_bound(10.0, 12.5, 10.4, &least, &most); /* 2.1 to 2.5 ahead */
+    CHECK_NEAR(least, 2.1, 1e-9);
+    CHECK_NEAR(most, 2.5, 1e-9);
+    doctor_clock_bound(11.0, 13.3, 11.1, &least, &most);
+    doctor_clock_bound(12.0, 15.0, 14.0, &least, &most); /* says nothing new */
+    CHECK_NEAR(least, 2.2, 1e-9);
+    CHECK_NEAR(most, 2.3, 1e-9);
 }

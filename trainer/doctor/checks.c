@@ -12,6 +12,8 @@ static const CheckRow checks[] = {
     { "limits", doctor_check_limits },
     { "memory", doctor_check_memory },
     { "shm", doctor_check_shm },
+    { "data", doctor_check_data },
+    { "clocks", doctor_check_clocks },
     { "network", doctor_check_network },
     { "fabric", doctor_check_fabric },
     { "gpus", doctor_check_gpus },

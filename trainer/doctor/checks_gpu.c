@@ -64,6 +64,22 @@ static void check_gpu(const Nvml *n, DoctorReport *r, int gpu)
     check_state(r, gpu, &f, &s);
 }
 
+/* GPUs of a host are alike: one with fewer links than another has lost some. */
+static void check_links(const Nvml *n, DoctorReport *r)
+{
+    int most = 0;
+    for (int i = 0; i < nvml_gpus(n); i++)
+        if (nvml_links(n, i) > most) most = nvml_links(n, i);
+    if (most == 0) return;
+    doctor_find(r, VERDICT_OK, "", "GPUs have %d NVLinks", most);
+    for (int i = 0; i < nvml_gpus(n); i++)
+        if (nvml_links(n, i) < most)
+            doctor_find(r, VERDICT_WARN,
+                        "nvidia-smi nvlink -s; reset the GPU, or the fabric manager",
+                        "GPU %d: %d NVLinks are up, others of this host have %d", i,
+                        nvml_links(n, i), most);
+}
+
 void doctor_check_gpus(const DoctorOptions *o, DoctorReport *r)
 {
     char text[64];
@@ -83,6 +99,7 @@ void doctor_check_gpus(const DoctorOptions *o, DoctorReport *r)
         doctor_find(r, VERDICT_OK, "", "no NVIDIA driver: the CPU computes");
     if (o->nvml) doctor_find(r, VERDICT_OK, "", "driver %s, %d GPUs", nvml_driver(o->nvml), count);
     for (int i = 0; i < count; i++) check_gpu(o->nvml, r, i);
+    if (o->nvml) check_links(o->nvml, r);
 }
 
 /* ---- energy ---- */

@@ -2,11 +2,13 @@
  * to do about it.
  *
  * A check is a row of a table (checks.c) and adds one finding or several. Everything is read from
- * /proc, /sys and NVML, nothing is changed and nothing takes longer than a moment. Paths begin at a
- * root folder, so that tests can describe hosts that they are not run on. */
+ * /proc, /sys, hwloc and NVML, nothing is changed and nothing takes longer than a moment, but for
+ * the reading of a dataset that is asked for. Paths begin at a root folder, so that tests can
+ * describe hosts that they are not run on. */
 #ifndef CONVOY_TRAINER_DOCTOR_DOCTOR_H
 #define CONVOY_TRAINER_DOCTOR_DOCTOR_H
 #include "base/str.h"
+#include "trainer/comm/comm.h"
 #include "trainer/monitor/nvml.h"
 #include <hwloc.h>
 
@@ -30,6 +32,8 @@ typedef struct DoctorOptions {
      * 0: one for each GPU */
     hwloc_topology_t topology;
     int64_t ranks;
+    const char *data; /* folder of a dataset to read from; NULL: none */
+    Comm *comm;       /* ranks whose clocks are compared; NULL: none */
 } DoctorOptions;
 
 typedef struct DoctorReport {
@@ -56,6 +60,12 @@ bool doctor_read_number(const DoctorOptions *o, const char *path, int64_t *out);
 int64_t doctor_list(const DoctorOptions *o, const char *path, char ***names);
 /* How many CPUs a list such as "0-3,8" has. */
 int64_t doctor_count_cpus(const char *list);
+/* Says over how many targets a file is spread, from its attribute lustre.lov; false where that is
+ * none that we know. */
+bool doctor_lustre_layout(const uint8_t *lov, size_t bytes, StrBuf *out);
+/* here was read on this host between before and after of another: narrows [*least, *most], in which
+ * the difference of the clocks lies. Seconds. */
+void doctor_clock_bound(double before, double here, double after, double *least, double *most);
 /* Value of a variable of this process's environment as it was started; false where it is not
  * set. */
 bool doctor_environment(const DoctorOptions *o, const char *name, char *out, size_t bytes);
@@ -68,6 +78,8 @@ void doctor_check_network(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_fabric(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_gpus(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_placement(const DoctorOptions *o, DoctorReport *r);
+void doctor_check_data(const DoctorOptions *o, DoctorReport *r);
+void doctor_check_clocks(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_energy(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_variables(const DoctorOptions *o, DoctorReport *r);
 void doctor_check_libraries(const DoctorOptions *o, DoctorReport *r);

@@ -15,7 +15,14 @@ typedef struct NvmlMemory {
     unsigned long long total, free, used;
 } NvmlMemory;
 
-enum { GPUS_MAX = 64, TEMPERATURE_GPU = 0, CLOCK_SM = 1, ECC_UNCORRECTED = 1, ECC_VOLATILE = 0 };
+enum {
+    GPUS_MAX = 64,
+    NVLINKS_MAX = 18,
+    TEMPERATURE_GPU = 0,
+    CLOCK_SM = 1,
+    ECC_UNCORRECTED = 1,
+    ECC_VOLATILE = 0
+};
 
 typedef struct Functions {
     int (*init)(void);
@@ -40,6 +47,7 @@ typedef struct Functions {
     int (*pcie_width)(NvmlDevice, unsigned *);
     int (*pcie_width_max)(NvmlDevice, unsigned *);
     int (*energy)(NvmlDevice, unsigned long long *); /* mJ */
+    int (*nvlink)(NvmlDevice, unsigned, unsigned *);
 } Functions;
 
 struct Nvml {
@@ -76,6 +84,7 @@ static Status open_library(Nvml *n, const char *path)
         { "nvmlDeviceGetCurrPcieLinkWidth", &n->f.pcie_width, true },
         { "nvmlDeviceGetMaxPcieLinkWidth", &n->f.pcie_width_max, true },
         { "nvmlDeviceGetTotalEnergyConsumption", &n->f.energy, true },
+        { "nvmlDeviceGetNvLinkState", &n->f.nvlink, true },
     };
     const char *const names[] = { path ? path : "libnvidia-ml.so.1", NULL };
     const LibrarySpec spec = { .title = "NVML",
@@ -193,4 +202,14 @@ bool nvml_energy(const Nvml *n, int gpu, double *joules)
     if (!n->f.energy || n->f.energy(n->device[gpu], &millijoules) != 0) return false;
     *joules = 1e-3 * (double)millijoules;
     return true;
+}
+
+int nvml_links(const Nvml *n, int gpu)
+{
+    int count = 0;
+    for (unsigned i = 0; n->f.nvlink && i < NVLINKS_MAX; i++) {
+        unsigned active = 0;
+        count += n->f.nvlink(n->device[gpu], i, &active) == 0 && active == 1;
+    }
+    return count;
 }

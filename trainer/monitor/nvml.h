@@ -43,4 +43,6 @@ void nvml_state(const Nvml *n, int gpu, GpuState *out);
 /* What the whole board has used since its driver was loaded; false where it does not count (before
  * Volta, slices of a MIG). */
 bool nvml_energy(const Nvml *n, int gpu, double *joules);
+/* NVLinks of a GPU that are up; 0 where it has none, or does not tell. */
+int nvml_links(const Nvml *n, int gpu);
 #endif
