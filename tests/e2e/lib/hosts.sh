@@ -29,15 +29,14 @@ END
     printf '%s\n' "$@" > "$SCRATCH/list"
 }
 
-# host_processes NAME... - what runs in the hosts' sessions.
+# host_processes NAME... - what the agent has started on hosts, and all that came of it: mpirun's
+# daemons leave the agent's session, the temporary folder stays.
 host_processes()
 {
     local host
-    for host; do cat "$SCRATCH/hosts/$host.sessions" 2> /dev/null; done > "$SCRATCH/hosts/sessions"
-    [[ -s $SCRATCH/hosts/sessions ]] || return
-    cat /proc/[0-9]*/stat 2> /dev/null | awk 'NR == FNR { wanted[$1] = 1; next }
-        { pid = $1; sub(/^.*\) /, ""); if ($4 in wanted && $1 != "Z") print pid }' \
-        "$SCRATCH/hosts/sessions" -
+    for host; do
+        grep -lzxF "TMPDIR=$SCRATCH/hosts/$host" /proc/[0-9]*/environ 2> /dev/null
+    done | sed -E 's,/proc/([0-9]+)/.*,\1,'
 }
 
 # kill_host NAME - nothing of it runs any more and it does not answer.
