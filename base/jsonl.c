@@ -78,3 +78,19 @@ int jsonl_end(Jsonl *j)
     str_add_n(j->held, j->line.text ? j->line.text : "", j->line.length);
     return j->line.failed || j->held->failed ? ENOMEM : 0;
 }
+
+/* Blocks overlap by what may be the beginning of text. */
+int64_t jsonl_count(const Jsonl *j, const char *text, int64_t most)
+{
+    char block[8192];
+    const size_t n = strlen(text);
+    int64_t count = 0;
+    ssize_t got;
+    for (off_t at = 0; count < most; at += got - (off_t)n + 1) {
+        got = pread(j->fd, block, sizeof block - 1, at);
+        if (got < (ssize_t)n) break;
+        block[got] = '\0';
+        for (const char *p = block; count < most && (p = strstr(p, text)); p += n) count++;
+    }
+    return count;
+}

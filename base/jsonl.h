@@ -22,6 +22,8 @@ typedef struct Jsonl {
 Status jsonl_open(Jsonl *j, const char *dir, const char *name);
 void jsonl_close(Jsonl *j);                 /* safe on one that is zero but for fd -1 */
 Status jsonl_cut_torn_line(const Jsonl *j); /* once nobody else writes there */
+/* How often text stands in the file, counted up to most; at most 4 KiB of it. */
+int64_t jsonl_count(const Jsonl *j, const char *text, int64_t most);
 /* starts a record: "event" and "time", Unix seconds */
 JsonWriter *jsonl_begin(Jsonl *j, const char *event);
 int jsonl_end(Jsonl *j); /* ends and writes it: 0 or an errno */

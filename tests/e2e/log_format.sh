@@ -48,9 +48,39 @@ for ((r = 0; r < ranks; r++)); do
     grep -q " step $(field epoch step step) loss " "$own" || broken "no last step in $own"
 done
 expect_text "epoch" 0 "ETA"
-accuracy=$(printf '%.4f' "$(field epoch eval top1)") \
-    loss=$(printf '%.4f' "$(field epoch eval loss)")
-expect_text "epoch" 1 "|     $accuracy |     $loss |"
+
+# The result as Ray prints it: the rows of AWS's example, in its order; whose numbers they are.
+# result KEY - what the table says of it.
+result()
+{
+    sed -n "s/^│ $1 *\([^ ]*\) │\$/\1/p" "$out"
+}
+# as_ray NUMBER
+as_ray()
+{
+    awk -v x="$1" 'BEGIN { text = sprintf("%.5f", x); sub(/\.?0+$/, "", text); print text }'
+}
+[[ $(sed -n 's/^│ \([a-z_]*\) .*/\1/p' "$out" | xargs) == \
+"checkpoint_dir_name time_this_iter_s time_total_s training_iteration accuracy loss" ]] ||
+    broken_run "epoch: other rows than the published ones"
+for key in "top1 accuracy" "loss loss"; do
+    wanted=$(as_ray "$(field epoch eval "${key% *}")")
+    [[ $(result "${key#* }") == "$wanted" ]] ||
+        broken_run "epoch: ${key#* } is '$(result "${key#* }")', expected $wanted"
+done
+[[ -f $SCRATCH/epoch/checkpoints/$(result checkpoint_dir_name) ]] ||
+    broken_run "epoch: no checkpoint '$(result checkpoint_dir_name)'"
+first=$(result time_total_s)
+[[ $(result training_iteration) == 1 && $(result time_this_iter_s) == "$first" ]] ||
+    broken_run "epoch: not the first result of its run"
+[[ $first == "$(as_ray "$(field epoch spent total_host_seconds)")" ]] ||
+    broken_run "epoch: took $first s, by its records $(field epoch spent total_host_seconds)"
+# A run that goes on behind its end: its second result, and the sum of both times.
+train epoch "$ranks" "${base[@]}" log.format=epoch train.epochs=3
+[[ $(result training_iteration) == 2 ]] || broken_run "epoch: not the second result of its run"
+awk -v a="$first" -v b="$(result time_this_iter_s)" -v sum="$(result time_total_s)" \
+    'BEGIN { exit !(b > 0 && a + b - sum < 0.05 && sum - a - b < 0.05) }' ||
+    broken_run "epoch: $first s and what is told of the second part"
 
 # The records of metrics.jsonl and nothing else.
 train json "$ranks" "${base[@]}" log.format=json

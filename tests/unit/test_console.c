@@ -50,7 +50,7 @@ TEST(table_has_the_columns_of_tensorflows_example)
 
 TEST(epoch_has_the_line_of_rays_example)
 {
-    char text[CONSOLE_TEXT_BYTES], table[CONSOLE_RESULT_LINES][CONSOLE_TEXT_BYTES];
+    char text[CONSOLE_TEXT_BYTES];
     console_epoch_line(0, 1, &(RankEpoch){ .seconds = 17.658, .device = 0 }, 128, 235, text);
     CHECK_STR(
         text,
@@ -58,10 +58,44 @@ TEST(epoch_has_the_line_of_rays_example)
     console_epoch_line(9, 0, &(RankEpoch){ .seconds = 3, .device = -1 }, 8, 1, text);
     CHECK_STR(text,
               "[Epoch 9 | CPU: Process rank 0 | Batchsize: 8 | Steps: 1 | Total epoch time: 3.00]");
-    console_result_table(0.8852, 0.41928, table);
-    CHECK_STR(table[1], "|   accuracy |       loss |");
-    CHECK_STR(table[3], "|     0.8852 |     0.4193 |");
-    CHECK_STR(table[0], table[4]);
+}
+
+#define SIDE    "\u2502"
+#define RULE_5  "\u2500\u2500\u2500\u2500\u2500"
+#define RULE_10 RULE_5 RULE_5
+#define RULE_31 RULE_10 RULE_10 RULE_10 "\u2500"
+
+/* What the example printed of its two GPUs and ten epochs; where a checkpoint has a name, as Ray
+ * draws that. */
+TEST(results_are_drawn_as_rays)
+{
+    static const char *const published[] = { "\u256d" RULE_31 "\u256e",
+                                             SIDE " Training result               " SIDE,
+                                             "\u251c" RULE_31 "\u2524",
+                                             SIDE " checkpoint_dir_name           " SIDE,
+                                             SIDE " time_this_iter_s      182.976 " SIDE,
+                                             SIDE " time_total_s          182.976 " SIDE,
+                                             SIDE " training_iteration          1 " SIDE,
+                                             SIDE " accuracy               0.8852 " SIDE,
+                                             SIDE " loss                  0.41928 " SIDE,
+                                             "\u2570" RULE_31 "\u256f" };
+    char table[CONSOLE_RESULT_LINES][CONSOLE_TEXT_BYTES];
+    ConsoleResult r = { .checkpoint = "",
+                        .this_s = 182.976,
+                        .total_s = 182.976,
+                        .iteration = 1,
+                        .evaluated = true,
+                        .accuracy = 0.8852,
+                        .loss = 0.4192830347106792 };
+    REQUIRE(console_result_table(&r, table) == 10);
+    for (int i = 0; i < 10; i++) CHECK_STR(table[i], published[i]);
+    r.checkpoint = "checkpoint_000000";
+    r.evaluated = false;
+    r.total_s = 10;
+    REQUIRE(console_result_table(&r, table) == 8);
+    CHECK_STR(table[0], "\u256d" RULE_10 RULE_31 "\u256e");
+    CHECK_STR(table[3], SIDE " checkpoint_dir_name   checkpoint_000000 " SIDE);
+    CHECK_STR(table[5], SIDE " time_total_s                         10 " SIDE);
 }
 
 /* Every parameter 0.5: a quarter of the number of elements that decay. */

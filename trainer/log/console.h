@@ -3,13 +3,14 @@
  * line: a live line (a plain one every few seconds where nobody watches), a line for each epoch and
  * evaluation. table: for steps 0, 1 and every log.every-th a row of the six columns of AWS's
  * TensorFlow example: Step Epoch Speed Loss FinLoss LR. epoch: a line of each rank for each epoch,
- * as AWS's Ray Train example has, and at the end a table of accuracy and loss. json: the records of
+ * as AWS's Ray Train example has, and at the end its table of results. json: the records of
  * metrics.jsonl (runlog.c prints them), and nothing else but warnings and errors.
  *
  * The texts alone are made here, so that tests can hold them against what those examples
  * printed. */
 #ifndef CONVOY_TRAINER_LOG_CONSOLE_H
 #define CONVOY_TRAINER_LOG_CONSOLE_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,7 +33,15 @@ typedef struct RankEpoch { /* an epoch as one rank saw it */
 void console_epoch_line(int64_t epoch, int rank, const RankEpoch *r, int64_t batch, int64_t steps,
                         char out[CONSOLE_TEXT_BYTES]);
 
-enum { CONSOLE_RESULT_LINES = 5 };
-void console_result_table(double accuracy, double loss,
-                          char out[CONSOLE_RESULT_LINES][CONSOLE_TEXT_BYTES]);
+typedef struct ConsoleResult {
+    const char *checkpoint; /* "": none */
+    double this_s, total_s; /* since this start; of the run, earlier starts too */
+    int64_t iteration;      /* how often the run has come to its end: from 1 */
+    bool evaluated;         /* the next are known */
+    double accuracy, loss;
+} ConsoleResult;
+enum { CONSOLE_RESULT_LINES = 10 };
+/* The box that Ray prints of a result, with the example's rows. Returns the lines. */
+int console_result_table(const ConsoleResult *r,
+                         char out[CONSOLE_RESULT_LINES][CONSOLE_TEXT_BYTES]);
 #endif

@@ -27,9 +27,11 @@ struct RunLog {
     bool titled; /* the table has its header */
     bool evaluated;
     EvalRecord last;
-    char *dir;     /* NULL: none, or another rank's */
-    Jsonl metrics; /* not open: no file */
-    StrBuf held;   /* records until the run begins */
+    char checkpoint[64];                /* the newest one's name */
+    double host_s, total_host_s, hosts; /* since this start; by the run */
+    char *dir;                          /* NULL: none, or another rank's */
+    Jsonl metrics;                      /* not open: no file */
+    StrBuf held;                        /* records until the run begins */
 };
 
 /* ---- opening ---- */
@@ -108,22 +110,6 @@ static Status take_lock(int fd, const char *dir, double wait_s)
     }
 }
 
-/* Whether a run has recorded its start; those that failed before, any number, have at most said
- * so. Blocks overlap by what is looked for. */
-static bool has_start(const Jsonl *metrics)
-{
-    static const char mark[] = "{\"event\":\"start\"";
-    char text[8192];
-    const off_t end = lseek(metrics->fd, 0, SEEK_END);
-    bool found = false;
-    for (off_t at = 0; !found && at < end; at += sizeof text - sizeof mark) {
-        ssize_t n = pread(metrics->fd, text, sizeof text - 1, at);
-        text[n > 0 ? n : 0] = '\0';
-        found = strstr(text, mark) != NULL;
-    }
-    return found;
-}
-
 /* Grows the line buffer to its final size. */
 static Status reserve_line(RunLog *r)
 {
@@ -141,7 +127,8 @@ static Status open_folder(RunLog *r, const char *dir, const Config *config)
     TRY(jsonl_open(&r->metrics, dir, "metrics.jsonl"));
     TRY(take_lock(r->metrics.fd, dir, patience_s(config)));
     r->metrics.held = &r->held;
-    r->is_new = !has_start(&r->metrics);
+    /* those that failed before their start, any number, have at most said so */
+    r->is_new = jsonl_count(&r->metrics, "{\"event\":\"start\"", 1) == 0;
     return OK;
 }
 
@@ -271,6 +258,7 @@ Status runlog_start(RunLog *r, const StartRecord *s)
     log_info("%s, %lld parameters, %lld classes; %s with %lld training and %lld validation images",
              s->model, (long long)s->parameters, (long long)s->classes, s->dataset,
              (long long)s->images, (long long)s->val_images);
+    r->hosts = s->hosts;
     log_info("%d %s on %s (%s), global batch %lld, %lld steps", s->world,
              s->world == 1 ? "rank" : "ranks", s->host, s->backend, (long long)s->global_batch,
              (long long)s->steps);
@@ -401,6 +389,8 @@ Status runlog_spent(RunLog *r, const SpentRecord *s)
 {
     const Config *c = s->config;
     const double money = cost_money(c, &s->total);
+    r->host_s += s->spent.host_s;
+    r->total_host_s = s->total.host_s;
     JsonWriter *w = begin(r, "spent");
     if (!w) return OK;
     json_string(w, "part", cost_part_names[s->part]);
@@ -460,6 +450,8 @@ Status runlog_eval(RunLog *r, const EvalRecord *e)
 static Status position_record(RunLog *r, const char *event, int64_t step, const char *path,
                               const char *changed)
 {
+    const char *slash = strrchr(path, '/');
+    snprintf(r->checkpoint, sizeof r->checkpoint, "%s", slash ? slash + 1 : path);
     JsonWriter *w = begin(r, event);
     if (!w) return OK;
     json_int(w, "step", step);
@@ -532,13 +524,22 @@ Status runlog_diverged(RunLog *r, const DivergedRecord *d)
 static void print_result(const RunLog *r)
 {
     char lines[CONSOLE_RESULT_LINES][CONSOLE_TEXT_BYTES];
-    console_result_table(r->last.top1, r->last.loss, lines);
-    for (int i = 0; i < CONSOLE_RESULT_LINES; i++) log_info("%s", lines[i]);
+    static const char ended[] = "\"code\":0,\"reason\":\"completed\"}";
+    const ConsoleResult result = { .checkpoint = r->checkpoint,
+                                   .this_s = r->host_s / r->hosts,
+                                   .total_s = r->total_host_s / r->hosts,
+                                   .iteration = 1 + jsonl_count(&r->metrics, ended, INT64_MAX - 1),
+                                   .evaluated = r->evaluated,
+                                   .accuracy = r->last.top1,
+                                   .loss = r->last.loss };
+    const int count = console_result_table(&result, lines);
+    for (int i = 0; i < count; i++) log_info("%s", lines[i]);
 }
 
 void runlog_done(RunLog *r, int code, const char *reason)
 {
-    if (r && r->format == LOG_FORMAT_EPOCH && code == 0 && r->evaluated) print_result(r);
+    if (r && r->format == LOG_FORMAT_EPOCH && code == 0 && r->metrics.fd >= 0 && r->host_s > 0)
+        print_result(r);
     JsonWriter *w = begin(r, "done");
     if (!w) return;
     json_int(w, "code", code);
