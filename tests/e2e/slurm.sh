@@ -21,6 +21,16 @@ for LAUNCHER in srun mpirun; do
 done
 unset LAUNCHER
 
+# convoy launch -n in a job: ranks on this host, whatever Slurm calls it.
+settings on-one-host train.max_steps=3
+job=$(sbatch --parsable --nodes=1 --cpus-per-task=2 --output="$SCRATCH/on-one-host.log" \
+    --wrap "$CONVOY launch -n 2 -- train ${sets[*]}")
+slurm_wait "$job" COMPLETED 60 || {
+    broken "launch -n in a job: it is $(slurm_state "$job")"
+    sed 's/^/    /' "$SCRATCH/on-one-host.log"
+}
+expect_field "launch -n in a job" on-one-host start world 2
+
 # Slurm takes the header as it is, for the sizes of the pages too; nothing is started.
 for size in --nodes=1 --nodes=1-2; do
     expect "--test-only $size" 0 sbatch --test-only "$size" scripts/slurm/train.sbatch \

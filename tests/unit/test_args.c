@@ -71,6 +71,18 @@ TEST(option_with_value)
     CHECK(args_value(&a, "--nodes") == NULL);
 }
 
+TEST(option_of_one_letter)
+{
+    Args a;
+    static const char help[] = "usage: convoy x [-n N|auto] [--name NAME] [FILE]\n";
+    REQUIRE_OK(PARSE(&a, help, "-n", "auto", "--name", "x", "file"));
+    CHECK_STR(args_value(&a, "-n"), "auto");
+    CHECK_STR(args_value(&a, "--name"), "x");
+    CHECK_STR(a.positional[0], "file");
+    CHECK_STATUS(PARSE(&a, help, "-n"), ERR_USAGE);
+    CHECK_STATUS(PARSE(&a, help, "-m", "4"), ERR_USAGE);
+}
+
 TEST(optional_things)
 {
     Args a;

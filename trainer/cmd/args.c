@@ -89,7 +89,7 @@ static void read_usage(Usage *u, Args *a, const char *help)
     const char *line = help + strlen(prefix);
     Token token, value;
     while (next_token(&line, &token) && strcmp(token.word, "--") != 0) {
-        if (str_starts_with(token.word, "--")) {
+        if (token.word[0] == '-') {
             bool has_value = !token.closes && next_token(&line, &value);
             add_option(a, &token, has_value ? &value : &token);
         } else if (isupper((unsigned char)token.word[0])) {

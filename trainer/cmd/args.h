@@ -2,12 +2,12 @@
  *
  * USAGE LINE. A help text begins "usage: convoy eval RUN|CONFIG [--checkpoint FILE] [[--set]
  * key=value]...\n". Lower-case words are the command. Upper-case words are positional arguments.
- * --name VALUE is an option with a value, [--name] a flag. Brackets make a thing optional, dots
- * behind the bracket let an option be repeated (--set alone), and dots behind the last positional
- * argument that one. [--name] in brackets of its own may be left out: an argument with an equals
- * sign, and no slash before it, is a value of that option. So what the help says and what is
- * accepted cannot differ. The usage goes on in lines that begin with a blank, and ends at a word
- * "--": arguments behind it are the command's own business.
+ * --name VALUE (or -n VALUE) is an option with a value, [--name] a flag. Brackets make a thing
+ * optional, dots behind the bracket let an option be repeated (--set alone), and dots behind the
+ * last positional argument that one. [--name] in brackets of its own may be left out: an argument
+ * with an equals sign, and no slash before it, is a value of that option. So what the help says and
+ * what is accepted cannot differ. The usage goes on in lines that begin with a blank, and ends at a
+ * word "--": arguments behind it are the command's own business.
  *
  * ACCEPTED. --name value and --name=value; -- ends the options; --help or -h anywhere prints the
  * help text and nothing else is checked. */

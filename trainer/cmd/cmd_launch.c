@@ -1,9 +1,11 @@
 /* cmd_launch.c - convoy launch: reads the command line of a supervised run, and the run's own
  * config as far as the supervisor must know it (run folder, global batch). */
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/process/process.h"
 #include "base/str.h"
+#include "kernels/backend_cuda.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/files/run_source.h"
@@ -14,23 +16,31 @@
 #include <string.h>
 
 #define PATH_BYTES 4096
+#define RANKS_MAX  1024
 
 static const char help[] =
-    "usage: convoy launch [--hosts-script CMD] [--min-hosts N] [--max-hosts N] [--slots N] "
-    "[--max-restarts N]\n                     [--wait-hosts S] [--cooldown S] [--grow-after S] "
-    "[--lost-after S] [--grace S] [--poll S]\n                     [--agent CMD] [--mpirun-args "
+    "usage: convoy launch [-n N|auto] [--hosts-script CMD] [--min-hosts N] [--max-hosts N] "
+    "[--slots N]\n                     [--max-restarts N] [--prefix] [--wait-hosts S] [--cooldown "
+    "S] [--grow-after S] "
+    "[--lost-after S]\n                     [--grace S] [--poll S] [--agent CMD] [--mpirun-args "
     "ARGS] [--status DIR] -- train CONFIG|RUN [[--set] key=value]...\n\nKeeps a run going over "
     "mpirun "
-    "(Open MPI): starts it on the hosts that answer, starts it again from its last\ncheckpoint on "
-    "those that are left when one dies, and on more when they come or return.\n\n  convoy launch "
+    "(Open MPI): starts it here or on the hosts that answer, and starts it again from its\nlast "
+    "checkpoint: after a failure, on those that are left when a host dies, on more when they come "
+    "or return.\n\n  convoy launch -n 4 -- train CONFIG\n  convoy launch "
     "--hosts-script /etc/mpi/discover_hosts.sh --min-hosts 2 --max-hosts 8 --slots 8 -- train "
     "CONFIG\n  convoy launch --hosts-script 'cat hosts' --min-hosts 2 -- train CONFIG "
-    "train.batch_mode=global ...\n  convoy launch --status runs/CONFIG-NAME\n\n  --hosts-script "
+    "train.batch_mode=global ...\n  convoy launch --status runs/CONFIG-NAME\n\n  -n N              "
+    "  so many ranks on this host, whatever its "
+    "cores; auto: one for each GPU, or one\n                      rank with all cores where there "
+    "is none\n  --hosts-script "
     "CMD  prints the hosts that exist, one a line: host, host:slots or host slots=N; run every "
     "--poll\n  --min-hosts N       waits for at least so many (1)\n  --max-hosts N       takes at "
     "most so many (0: no limit)\n  --slots N           ranks on a host of which the script does "
     "not say it (1): its GPUs\n  --max-restarts N    gives up after so many failures (10); other "
-    "hosts or a request are no failure\n  --wait-hosts S      gives up waiting for hosts, or for "
+    "hosts or a request are no failure\n  --prefix            each line that a rank prints "
+    "begins with its rank, as mpirun says it: [1,RANK]<stdout>:\n  --wait-hosts S      gives up "
+    "waiting for hosts, or for "
     "the run folder, after so many seconds, with 75 (600)\n  --cooldown S        leaves a host out "
     "for so long that was lost, doubled each time, up to an hour (60);\n                      one "
     "that is needed: at most half of --wait-hosts\n  --grow-after S      more hosts are taken so "
@@ -45,6 +55,12 @@ static const char help[] =
     "the\nglobal batch stays the same on any number of hosts; as many are used as can share it. In "
     "the run folder:\nlaunch.jsonl (what happened), launch.status.json, launch.lock (a run has one "
     "supervisor).\n";
+
+/* what says which hosts there are, and how they are reached: no matter to ranks on this one */
+static const char *const of_hosts[] = {
+    "--hosts-script", "--min-hosts",  "--max-hosts",  "--slots",
+    "--cooldown",     "--grow-after", "--lost-after", "--agent"
+};
 
 typedef struct NumberOption { /* an option with a number, and where it goes */
     const char *name;
@@ -90,6 +106,50 @@ static Status read_numbers(LaunchOptions *l, const Args *args)
                     l->wanted.max_hosts, l->wanted.min_hosts);
     }
     return OK;
+}
+
+/* -n: without a script, this host is all there is. */
+static Status read_ranks(LaunchOptions *l, const Args *args)
+{
+    const char *text = args_value(args, "-n");
+    int64_t ranks = 0;
+    l->hosts_script = args_value(args, "--hosts-script");
+    if (!text && !l->hosts_script)
+        return fail(ERR_USAGE, "convoy launch: -n or --hosts-script is missing (see convoy launch "
+                               "--help)");
+    if (!text) return OK;
+    for (size_t i = 0; i < sizeof of_hosts / sizeof of_hosts[0]; i++)
+        if (args_value(args, of_hosts[i]))
+            return fail(ERR_USAGE, "convoy launch: -n is for this host alone: no %s with it",
+                        of_hosts[i]);
+    if (strcmp(text, "auto") != 0 && (!str_to_i64(text, &ranks) || ranks < 1 || ranks > RANKS_MAX))
+        return fail(ERR_USAGE, "convoy launch: -n %s: must be auto or a whole number from 1 to %d",
+                    text, RANKS_MAX);
+    l->ranks = (int)ranks;
+    l->wanted.max_hosts = 1;
+    return OK;
+}
+
+/* A rank for each GPU that the run would take; on the CPU one rank has all cores. */
+static int ranks_by_gpus(const Config *c)
+{
+    char why[256];
+    const int gpus = c->device.backend == BACKEND_CPU ? 0 : backend_cuda_devices(why, sizeof why);
+    if (gpus > 0) log_info("launch: -n auto: %d GPU%s", gpus, gpus > 1 ? "s" : "");
+    else
+        log_info("launch: -n auto: one rank, which has all cores: %s",
+                 c->device.backend == BACKEND_CPU ? "device.backend is cpu" : why);
+    return gpus > 0 ? gpus : 1;
+}
+
+/* Other than hosts, ranks here will not become more. */
+static Status settle_ranks(LaunchOptions *l, const Config *c)
+{
+    if (l->hosts_script) return OK;
+    if (l->ranks == 0) l->ranks = ranks_by_gpus(c);
+    if (l->wanted.global_batch % l->ranks == 0) return OK;
+    return fail(ERR_USAGE, "train.global_batch: %lld is not divisible by %d ranks (-n)",
+                (long long)l->wanted.global_batch, l->ranks);
 }
 
 /* What follows "--" is a convoy train command line; its config says where the run is kept. */
@@ -145,17 +205,16 @@ static Status launch(LaunchOptions *l, const Args *args)
 {
     char program[PATH_BYTES];
     Config *config = NULL;
-    l->hosts_script = args_value(args, "--hosts-script");
     l->agent = args_value(args, "--agent");
     l->mpirun_args = args_value(args, "--mpirun-args") ? args_value(args, "--mpirun-args") : "";
     l->program = program;
-    if (!l->hosts_script)
-        return fail(ERR_USAGE,
-                    "convoy launch: --hosts-script is missing (see convoy launch --help)");
+    l->prefix = args_value(args, "--prefix") != NULL;
+    TRY(read_ranks(l, args));
     TRY(read_numbers(l, args));
     /* the same on all hosts: one image, or a shared file system */
     TRY(process_own_path(program, sizeof program));
     Status status = read_command(l, &config);
+    if (status == OK) status = settle_ranks(l, config);
     if (status == OK) status = check_not_diverged(config);
     if (status == OK) status = supervisor_run(l);
     config_destroy(config);

@@ -6,14 +6,49 @@
 #include "base/process/child.h"
 #include "base/str.h"
 #include "trainer/launch/words.h"
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Keepalives let mpirun notice a host that fell silent in under a minute instead of eight. No tree:
- * hosts need not reach each other by the agent. Ranks choose their CPUs themselves. */
+ * hosts need not reach each other by the agent. */
 static const char fixed[] =
-    "--map-by slot --bind-to none --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_keepalive_time 10 "
-    "--mca oob_tcp_keepalive_intvl 5 --mca oob_tcp_keepalive_probes 3 ";
+    "--mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_keepalive_time 10 --mca oob_tcp_keepalive_intvl 5 "
+    "--mca oob_tcp_keepalive_probes 3 ";
+
+/* This host is all there is, also in a job of a scheduler, whose hosts mpirun would take. */
+static const char here[] = "--mca ras ^slurm,tm,pbs,lsf,gridengine,alps,flux "
+                           "--mca plm ^slurm,tm,pbs,lsf,alps,pals ";
+
+/* What the user's own words take the place of: mpirun refuses an option that comes twice. Ranks
+ * choose their CPUs themselves. */
+static const struct {
+    const char *option, *value;
+} replaceable[] = { { "--map-by", "slot" }, { "--bind-to", "none" } };
+
+static bool has_word(const char *text, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *p = text; (p = strstr(p, word)); p += n)
+        if ((p == text || isspace((unsigned char)p[-1])) &&
+            (p[n] == '\0' || isspace((unsigned char)p[n])))
+            return true;
+    return false;
+}
+
+/* The words between those of the start itself and the program. */
+static void add_args(StrBuf *out, const LaunchOptions *o)
+{
+    str_add(out, fixed);
+    for (size_t i = 0; i < sizeof replaceable / sizeof replaceable[0]; i++)
+        if (!has_word(o->mpirun_args, replaceable[i].option))
+            str_printf(out, "%s %s ", replaceable[i].option, replaceable[i].value);
+    if (o->ranks > 0) str_add(out, here);
+    if (o->ranks > 0 && geteuid() == 0) str_add(out, "--allow-run-as-root ");
+    if (o->prefix) str_add(out, "--tag-output ");
+    str_add(out, o->mpirun_args);
+}
 
 static Status write_hosts(const char *path, const HostList *hosts)
 {
@@ -49,7 +84,7 @@ Status mpirun_start(pid_t *out, const LaunchOptions *options, const HostList *ho
     char ranks[16];
     StrBuf args = { 0 };
     snprintf(ranks, sizeof ranks, "%d", hosts_ranks(hosts));
-    str_printf(&args, "%s%s", fixed, options->mpirun_args);
+    add_args(&args, options);
     char *hostfile = fs_join(options->run_dir, "launch.hosts");
     Status status =
         hostfile && !args.failed ? write_hosts(hostfile, hosts) : fail(ERR_MEMORY, "out of memory");

@@ -12,7 +12,8 @@ typedef struct Probe Probe;
 Status probe_create(Probe **out, const LaunchOptions *options); /* borrows options */
 void probe_destroy(Probe *p);                                   /* NULL ok */
 /* Runs the script. The list it prints, or that of its last success (at first none), also where it
- * names no host; borrowed until the next call. */
+ * names no host; borrowed until the next call. Where options tell of ranks, this
+ * host alone. */
 const HostList *probe_discover(Probe *p);
 /* Asks all hosts of the list at once and takes those out that do not answer. This host itself is
  * not asked. False: they could not be asked, and the list is as it was; or we were asked to stop

@@ -505,7 +505,8 @@ static void record_end_of_all(Supervisor *s, Status status)
 static Status run(Supervisor *s)
 {
     JsonWriter *w = record_begin(s->record, "start");
-    json_string(w, "hosts_script", s->o->hosts_script);
+    if (s->o->ranks > 0) json_int(w, "ranks", s->o->ranks);
+    else json_string(w, "hosts_script", s->o->hosts_script);
     json_int(w, "min_hosts", s->o->wanted.min_hosts);
     json_int(w, "max_hosts", s->o->wanted.max_hosts);
     record_end(s->record);

@@ -25,7 +25,7 @@
 #include "trainer/launch/hosts.h"
 
 typedef struct LaunchOptions { /* strings are borrowed */
-    const char *hosts_script;  /* for sh -c */
+    const char *hosts_script;  /* for sh -c; unused where ranks is set */
     const char *agent;         /* NULL: ssh without questions, and mpirun's own default */
     const char *mpirun_args;   /* blank-separated, "" for none */
     const char *program;       /* absolute path of convoy on all hosts */
@@ -34,6 +34,8 @@ typedef struct LaunchOptions { /* strings are borrowed */
     const char *run_dir;
     HostsWanted wanted;
     int slots, max_restarts;
+    int ranks;   /* on this host alone; 0: on the hosts that the script tells of */
+    bool prefix; /* each line that a rank prints names it */
     double wait_hosts_s, cooldown_s, grow_after_s, lost_after_s, grace_s, poll_s;
 } LaunchOptions;
 
