@@ -48,7 +48,10 @@ expect_text "status" 1 "4 ranks on localhost:4"
 mapfile -t processes < <(ranks)
 ((${#processes[@]} == 4)) || broken "main: ${#processes[@]} ranks run, expected 4"
 kill -9 "${processes[1]}"
+killed=$(date +%s%N)
 wait_for_starts main "4 4"
+noticed=$((($(date +%s%N) - killed) / 1000000))
+((noticed < 1500)) || broken "main: started again $noticed ms after the loss of a rank"
 wait_for_progress main 5
 expect_field main main resume step 10
 kill -TERM "$pid"
@@ -66,6 +69,27 @@ sound_metrics main
 [[ $(losses main | awk '$1 != NR { print "no record of step " NR; exit }') == "" ]] ||
     broken "main: steps are missing"
 [[ $(field main start world) == 2 ]] || broken "main: goes on with $(field main start world) ranks"
+
+# A rank hangs: each of the others says what it waits for, though mpirun ends all with the first.
+# Rank 2 is late: it does not run while rank 0 comes to the end of its patience.
+node hang -n 3 --max-restarts 0 -- "${endless[@]}" train.batch_per_rank=4 comm.timeout_s=3
+"${launching[@]}" > "$SCRATCH/hang.out" 2>&1 &
+pid=$!
+wait_for_step hang 3
+for process in $(ranks); do
+    rank=$(tr '\0' '\n' < "/proc/$process/environ" | sed -n 's/^OMPI_COMM_WORLD_RANK=//p')
+    processes[rank]=$process
+done
+kill -STOP "${processes[1]}"
+sleep 2.8
+kill -STOP "${processes[2]}"
+sleep 0.9
+kill -CONT "${processes[2]}"
+wait_to_end 60
+((code == 76)) || broken "hang: exit code $code, expected 76"
+[[ -f $SCRATCH/hang/hang-0.json && -f $SCRATCH/hang/hang-2.json ]] ||
+    broken "hang: reports: $(cd "$SCRATCH/hang" && echo hang-*)"
+expect_nothing_runs hang
 
 # Whose line it is; that of a library too (here of the loader, since rank 0 speaks for all).
 node prefix -n 2 --prefix --mpirun-args "-x LD_DEBUG=statistics" -- train.max_steps=2

@@ -22,7 +22,8 @@ typedef struct EventRow {
 
 static const EventRow events[] = {
     { "start",
-      { "world", "hosts", "cpus", "compute_threads", "images", "steps", "global_batch" },
+      { "world", "hosts", "cpus", "compute_threads", "images", "steps", "global_batch",
+        "data_seconds", "plans_seconds" },
       NULL,
       "model" },
     { "step",

@@ -70,7 +70,9 @@ static Status start_record(RunLog *log, const Session *s, int hosts)
                       .global_batch = s->plan.global_batch,
                       .steps = s->plan.total_steps,
                       .epochs = (double)train_plan_images(&s->plan, s->plan.total_steps) /
-                                (double)s->plan.images };
+                                (double)s->plan.images,
+                      .data_s = s->data_s,
+                      .plans_s = s->plans_s };
     TRY(runlog_start(log, &r));
     if (s->device.plan_cache[0] && s->comm->rank == 0)
         log_info("convolution plans are kept in %s (device.plan_cache)", s->device.plan_cache);
@@ -95,7 +97,7 @@ static Status train(Comm *comm, const Config *c, RunLog *log)
     Status status = comm_agree(comm, energy_open(&energy, c, comm));
     if (status == OK) status = session_open(&session, c, comm, SESSION_TRAIN);
     if (status == OK) status = comm_agree(comm, start_record(log, &session, count_hosts(comm)));
-    if (status == OK) status = session_commit(&session);
+    if (status == OK) status = session_commit_empty(&session);
     Monitor *monitor = NULL;
     if (status == OK)
         status =

@@ -14,6 +14,7 @@
 #define PAUSE_S      1.0 /* between two polls: longer than any nap or busy core explains */
 #define ANSWER_S     3.0 /* for mpirun */
 #define LAST_WORDS_S 10.0
+#define OTHERS_S     2.0 /* mpirun may end the others as soon as one rank is gone */
 #define ALARM_S      20
 
 double peer_watchdog_pause_s(double *polled_s, double now)
@@ -109,5 +110,6 @@ void peer_watchdog_exit(const Comm *c)
 {
     const char *launcher = c->launcher;
     if (launcher && !launcher_answers(launcher, ANSWER_S)) launcher_end_daemon();
+    if (c->world > 1) clock_sleep_s(OTHERS_S); /* for their last words */
     _exit(EXIT_PEER_LOST);
 }

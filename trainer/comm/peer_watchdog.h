@@ -19,8 +19,8 @@ double peer_watchdog_forgive(double since_s, double pause_s, double now);
  * stuck is given up. Once a process: the first caller's words are said. Any thread; the process
  * must end next. */
 void peer_watchdog_report(Comm *c, double waited_s, const char *operation, const char *reason);
-/* Ends the process: an orderly end would wait for the peer that is gone. At once, but where mpirun
- * is known and does not answer: after up to 3 s mpirun's daemon on this host is asked to end
- * too. */
+/* Ends the process: an orderly end would wait for the peer that is gone. Two seconds later, so that
+ * others whose patience ends too can say so before mpirun ends them; where mpirun is known and does
+ * not answer, after up to 3 s more mpirun's daemon on this host is asked to end too. */
 _Noreturn void peer_watchdog_exit(const Comm *c);
 #endif

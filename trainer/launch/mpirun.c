@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 /* Keepalives let mpirun notice a host that fell silent in under a minute instead of eight. No tree:
- * hosts need not reach each other by the agent. */
+ * hosts need not reach each other by the agent. Once a rank has ended, Open MPI 4 would leave the
+ * others two seconds in which they wait for it. */
 static const char fixed[] =
     "--mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_keepalive_time 10 --mca oob_tcp_keepalive_intvl 5 "
-    "--mca oob_tcp_keepalive_probes 3 ";
+    "--mca oob_tcp_keepalive_probes 3 --mca odls_base_sigkill_timeout 0 ";
 
 /* This host is all there is, also in a job of a scheduler, whose hosts mpirun would take. */
 static const char here[] = "--mca ras ^slurm,tm,pbs,lsf,gridengine,alps,flux "

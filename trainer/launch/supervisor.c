@@ -430,10 +430,10 @@ static Status count_failure(Supervisor *s, int code, int64_t step)
              s->attempt, (long long)step, code, gone ? "; hosts were lost" : "");
     record_exit(s, code, step, gone ? "hosts were lost" : "failed");
     TRY(check_budget(s, mpirun_status(code), code, step));
-    int recent = s->same_step > 1 ? s->same_step - 1 : 0;
     log_info("launch: %s; restart %d of %d", s->last, s->restarts, s->o->max_restarts);
     set_state(s, "waiting");
-    pause_for(s, fmin(exp2(recent), PAUSE_MAX_S));
+    /* the first failure after a step may have been chance: on at once */
+    if (s->same_step != 1) pause_for(s, fmin(exp2(gone ? 0 : s->same_step - 1), PAUSE_MAX_S));
     return OK;
 }
 

@@ -14,10 +14,10 @@
  *              mpirun believes; hosts that make a larger world for grow_after_s since the start:
  *              USR1, a checkpoint, a new start
  *   judge      exit 0: done. 75: again. 64, 65, 71, 78: stop, as it would end the same again.
- *              Anything else: again, counted against max_restarts, after a pause; hosts that
- *              were lost cool down, and what is held against those that have held out for
- *              grow_after_s is forgotten. Three failures at one step with all hosts answering:
- *              stop, since it is not the hosts.
+ *              Anything else: again, counted against max_restarts; after a pause, but for the
+ *              first failure at a step. Hosts that were lost cool down, and what is held against
+ *              those that have held out for grow_after_s is forgotten. Three failures at one step
+ *              with all hosts answering: stop, since it is not the hosts.
  *   asked to stop (USR1, TERM, INT): USR1 to mpirun, grace_s for the checkpoint, then as for a lost
  *   host. */
 #ifndef CONVOY_TRAINER_LAUNCH_SUPERVISOR_H

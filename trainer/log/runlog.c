@@ -284,6 +284,8 @@ Status runlog_start(RunLog *r, const StartRecord *s)
     json_int(w, "global_batch", s->global_batch);
     json_int(w, "steps", s->steps);
     json_number(w, "epochs", s->epochs);
+    json_number(w, "data_seconds", s->data_s);
+    json_number(w, "plans_seconds", s->plans_s);
     return end(r);
 }
 

@@ -41,7 +41,8 @@ typedef struct StartRecord {
     /* more ranks than CPUs, or GPUs, to compute on */
     bool oversubscribed;
     int64_t images, val_images, classes, parameters, global_batch, steps;
-    double epochs; /* that the steps make */
+    double epochs;          /* that the steps make */
+    double data_s, plans_s; /* Session has them */
 } StartRecord;
 typedef struct StepRecord {
     int64_t epoch, step; /* epoch: from 0, as in all records; step: from 1 */

@@ -178,12 +178,10 @@ static Status place_grads(Session *s)
 
 static Status commit_local(Session *s)
 {
-    const Config *c = s->config;
     const DeviceVTable *d = s->backend->v->device;
     Executor *x = s->executor;
     TRY(place_grads(s));
     TRY(executor_commit(x));
-    TRY(executor_init_states(x, (uint64_t)c->train.seed));
     if (s->first && s->class_weights)
         TRY(executor_set_record(x, "class_weights", s->class_weights));
     if (d && s->comm->world > 1) TRY(d->alloc_pinned(s->backend, STAGING_BYTES, &s->staging));
@@ -223,11 +221,22 @@ static Status join_groups(Session *s)
     return OK;
 }
 
-Status session_commit(Session *s)
+Status session_commit_empty(Session *s)
 {
     TRY(join_devices(s));
     TRY(comm_agree(s->comm, commit_local(s)));
-    TRY(join_groups(s));
+    return join_groups(s);
+}
+
+Status session_draw(Session *s)
+{
+    return executor_init_states(s->executor, (uint64_t)s->config->train.seed);
+}
+
+Status session_commit(Session *s)
+{
+    TRY(session_commit_empty(s));
+    TRY(comm_agree(s->comm, s->comm->rank == 0 ? session_draw(s) : OK));
     return session_broadcast(s);
 }
 

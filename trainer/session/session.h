@@ -33,7 +33,8 @@ typedef struct Session {
     Dataset *train, *val; /* NULL where unused */
     SampleCache *cache;   /* of both; NULL without data.cache: ram */
     int64_t classes;
-    float *class_weights; /* [classes], owned; NULL: none (class_weights.h) */
+    double data_s, plans_s; /* that opening the datasets took; preparing the programs */
+    float *class_weights;   /* [classes], owned; NULL: none (class_weights.h) */
     TrainPlan plan;
     DeviceChoice device;
     Backend *backend;
@@ -45,7 +46,7 @@ typedef struct Session {
     Program *eval; /* NULL without data.val */
     Program *stage_first[PROGRESSIVE_STAGES_MAX],
         *stage_more[PROGRESSIVE_STAGES_MAX]; /* of all stages */
-    /* after session_commit() */
+    /* after session_commit_empty() */
     Prefetch *train_input, *eval_input; /* NULL without the programs */
     DeviceComm *device_comm;            /* NULL on host memory */
     /* pinned, for broadcasts of device memory; NULL without need */
@@ -64,8 +65,11 @@ void session_set_stage(Session *s, int stage);
 /* The same programs for micro-batches of another size, prepared and planned but not bound: for
  * their sizes. */
 Status session_try_batch(const Session *s, int64_t batch, Executor **out);
-/* Joins the ranks' devices, allocates the slabs, fills parameters by their init rules on rank 0 and
- * broadcasts them. */
+/* Joins the ranks' devices and allocates the slabs. Parameters hold nothing yet. */
+Status session_commit_empty(Session *s);
+/* Fills this rank's parameters by their init rules. Not agreed. */
+Status session_draw(Session *s);
+/* The two, the second on rank 0, which broadcasts what it has drawn. */
 Status session_commit(Session *s);
 /* In which type gradients are summed over ranks, and the memory that takes beside the gradients (of
  * so many bytes). */

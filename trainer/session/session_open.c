@@ -1,6 +1,7 @@
 /* session_open.c - see session_open.h: what must hold before anything is computed, on this rank and
  * between ranks. */
 #include "trainer/session/session_open.h"
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -352,8 +353,10 @@ static Status open_data(Session *s, SessionUse use)
 static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use, bool binds)
 {
     *s = (Session){ .config = c, .comm = comm, .use = use };
+    const double begun_s = clock_s();
     TRY(open_data(s, use));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
+    s->data_s = clock_s() - begun_s;
     const CpuBf16 cpu = device_cpu_bf16(comm);
     TRY(comm_agree(comm, device_choose(&s->device, c, comm->local_rank, cpu)));
     if (s->device.warning && comm->rank == 0) log_warning("%s", s->device.warning);
@@ -361,6 +364,7 @@ static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use,
     TRY(device_query(&s->device, c, comm));
     s->threads = thread_plan_choose(comm, c, s->device.cuda);
     TRY(comm_agree(comm, prepare(s)));
+    s->plans_s = clock_s() - begun_s - s->data_s;
     return comm_agree(comm, check_alike(s));
 }
 

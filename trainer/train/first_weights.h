@@ -8,6 +8,6 @@
  * evaluation. */
 enum { FIRST_WEIGHTS_IMAGES = 5000 };
 bool first_weights_needed(const Session *s); /* some are not drawn; all ranks alike */
-/* On rank 0, after session_commit(); to be broadcast where they are needed. */
+/* On rank 0, after session_draw(); to be broadcast. */
 Status first_weights_make(const Session *s);
 #endif

@@ -232,7 +232,7 @@ static Status resume_on_main(Loop *l)
     StrBuf changed = { 0 };
     Status status = find_resume(l, &file, &meta, &path, &own);
     if (status == OK && file) status = take_checkpoint(l, file, &meta, path, own, &changed);
-    else if (status == OK) status = first_weights_make(l->s);
+    else if (status == OK && (status = session_draw(l->s)) == OK) status = first_weights_make(l->s);
     safetensors_close(file);
     str_free(&changed);
     mem_free(path);
@@ -287,7 +287,7 @@ Status loop_checkpoint_resume(Loop *l)
         (LoopRollback){ (int64_t)carried[6], (int64_t)carried[7], (int64_t)carried[8], carried[9] };
     stepper_set_lr_factor(l->stepper, l->rollback.lr_factor);
     stepper_set_step_offset(l->stepper, l->start.step_offset);
-    if (l->start.resumed || first_weights_needed(l->s)) TRY(session_broadcast(l->s));
+    TRY(session_broadcast(l->s));
     return l->start.resumed ? broadcast_optimizer(l) : start_averages(l);
 }
 

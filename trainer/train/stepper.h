@@ -26,7 +26,7 @@ typedef struct StepResult {
     Status own_status; /* this rank's */
 } StepResult;
 
-/* After session_commit(). Borrows session. */
+/* After session_commit_empty(). Borrows session. */
 Status stepper_create(Stepper **out, Session *session);
 /* Before the first step. Borrowed until the stepper is destroyed, which must come first. */
 Status stepper_set_loader(Stepper *s, Loader *loader);
