@@ -55,4 +55,29 @@ done
 (($(field preempted resume step) >= at)) ||
     broken "preempted: resumed at step $(field preempted resume step), had done $at"
 scancel "$job"
+
+# Two jobs of two ranks share a node: each has the two CPUs that it asked for, and mpirun or srun
+# starts its ranks there.
+settings shared-srun train.max_steps=200000 train.epochs=100000 schedule.name=constant
+first=$(CONVOY=$CONVOY RANKS=2 LAUNCHER=srun sbatch --parsable --nodes=1 --nodelist=n1 \
+    --oversubscribe --cpus-per-task=2 --output="$SCRATCH/shared-srun.log" \
+    scripts/slurm/train.sbatch "${sets[@]}")
+settings shared-mpirun train.max_steps=5 train.epochs=9
+second=$(unset "${!OMPI_MCA_rmaps@}"
+    CONVOY=$CONVOY RANKS=2 LAUNCHER=mpirun sbatch --parsable --nodes=1 --nodelist=n1 \
+    --oversubscribe --cpus-per-task=2 --output="$SCRATCH/shared-mpirun.log" \
+    scripts/slurm/train.sbatch "${sets[@]}")
+wait_for_step shared-srun 3
+slurm_wait "$second" COMPLETED 60 || {
+    broken "shared: the second job is $(slurm_state "$second")"
+    sed 's/^/    /' "$SCRATCH/shared-mpirun.log"
+}
+[[ $(slurm_state "$first") == RUNNING ]] || {
+    broken "shared: the first job is $(slurm_state "$first")"
+    sed 's/^/    /' "$SCRATCH/shared-srun.log"
+}
+for run in shared-srun shared-mpirun; do
+    [[ $(field "$run" start world) == 2 ]] || broken "$run: $(field "$run" start world) ranks"
+done
+scancel "$first"
 exit "$failed"

@@ -6,7 +6,8 @@ mkdir "$SCRATCH/bin"
 printf '#!/bin/sh\necho "started: $*"\nexit "${STUB_CODE:-0}"\n' > "$SCRATCH/bin/mpirun"
 # A real one would end the script.
 printf '#!/bin/sh\n%s\nexit 1\n' \
-    'echo "scontrol $* PreemptTime=${STUB_PREEMPTED:-now}"' > "$SCRATCH/bin/scontrol"
+    'echo "scontrol $* PreemptTime=${STUB_PREEMPTED:-now}" \
+        "OverSubscribe=${STUB_SHARED:-NO}"' > "$SCRATCH/bin/scontrol"
 printf '#!/bin/sh\nfor i in 0 1; do echo "GPU $i: NVIDIA H100 (UUID: GPU-$i)"; done\n' \
     > "$SCRATCH/bin/nvidia-smi"
 chmod +x "$SCRATCH"/bin/*
@@ -28,6 +29,13 @@ done << END
 5 RANKS=5
 2
 END
+# GPUs of a node that others use too are not the job's, unless Slurm gave it some.
+for shared in YES OK; do
+    expect "shared" 0 job STUB_SHARED=$shared
+    expect_text "shared" some "--map-by ppr:1:node"
+    expect "shared, with GPUs" 0 job STUB_SHARED=$shared SLURM_GPUS_ON_NODE=2
+    expect_text "shared, with GPUs" some "--map-by ppr:2:node"
+done
 rm "$SCRATCH/bin/nvidia-smi"
 expect "no GPUs" 0 job
 expect_text "no GPUs" some "--map-by ppr:1:node"
