@@ -33,11 +33,16 @@ void clock_sleep_s(double seconds)
     }
 }
 
-void clock_format_utc(char *out, size_t bytes)
+void clock_format_unix(double unix_s, char *out, size_t bytes)
 {
     struct tm tm;
-    time_t now = time(NULL);
-    gmtime_r(&now, &tm);
+    time_t at = (time_t)fmin(fmax(unix_s, 0), 2e11); /* years of four digits */
+    gmtime_r(&at, &tm);
     size_t n = strftime(out, bytes, "%Y-%m-%dT%H:%M:%SZ", &tm);
     ASSERT(n > 0);
+}
+
+void clock_format_utc(char *out, size_t bytes)
+{
+    clock_format_unix((double)time(NULL), out, bytes);
 }

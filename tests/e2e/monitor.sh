@@ -60,6 +60,11 @@ wait_to_end 30
 ((code == 75)) || broken "long: exit code $code, expected 75"
 sound_metrics long
 [[ $(events long gpu) -ge 2 ]] || broken "long: $(events long gpu) looks at GPUs in 2 seconds"
+expect "report of a run with GPUs" 0 run 1 report "$SCRATCH/long"
+for text in 'aria-label="GPU utilisation"' 'aria-label="GPU memory"' 'aria-label="GPU power"' \
+    'aria-label="GPU clock"' '<h2>GPUs</h2>'; do
+    grep -qF "$text" "$SCRATCH/long/report.html" || broken "the report does not hold '$text'"
+done
 train broken 1 "${base[@]}" train.max_steps=2 monitor.prometheus=/dev/null/x.prom \
     monitor.emf=/dev/full
 expect_text "broken" 1 "x.prom"

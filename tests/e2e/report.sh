@@ -16,7 +16,11 @@ page_holds()
 train one 1 train.epochs=3 "data.val=$SCRATCH/data/val"
 expect "report of one run" 0 run 1 report "$SCRATCH/one"
 page_holds "$SCRATCH/one/report.html" "Training loss" "Evaluation: top-1" "Waiting for data" \
-    "resnet20" "config.yaml" "</html>"
+    "resnet20" "config.yaml" "</html>" "prefers-color-scheme:dark" "<title>steps 1" \
+    '<section id="by-time" class="by">' "began"
+# nothing averages weights, no GPU is there: nothing is drawn of them
+! grep -qE 'aria-label="(Evaluation: top-1 of|GPU )' "$SCRATCH/one/report.html" ||
+    broken "the page has plots of what was not recorded"
 ! grep -qiE '<script|https?://[^w]|src=' "$SCRATCH/one/report.html" ||
     broken "the page needs more than itself"
 [[ $(grep -c '^one,step,' "$SCRATCH/one/report.csv") == $(events one step) ]] ||
@@ -29,6 +33,12 @@ if have_mpi; then
         --out "$SCRATCH/both.html"
     page_holds "$SCRATCH/both.html" "Epoch time against ranks" "Efficiency" \
         "images of an epoch" 'data-x="2"'
+    # in the order of ranks, however they are named
+    expect "report of two ranks and one" 0 run 1 report "$SCRATCH/two" "$SCRATCH/one" \
+        --out "$SCRATCH/turned.html"
+    first=$(grep -oE '<td class="text">(one|two)</td>' "$SCRATCH/turned.html" | head -n 1)
+    [[ $first == *one* ]] ||
+        broken "runs are not in the order of their ranks"
     # epoch_s of the table: the mean of the epochs behind the first one,
     # as if each had had all images and no more
     want=$(awk -v all="$(field two start images)" '

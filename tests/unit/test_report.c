@@ -606,7 +606,7 @@ TEST(bins_keep_means_ends_and_gaps)
     REQUIRE(points != NULL);
     for (int i = 0; i < N; i++) points[i] = (PlotPoint){ .x = i, .y = i % 10 };
     for (int i = N / 2; i < N / 2 + 40; i++) points[i].y = (double)NAN;
-    int64_t n = plot_bin(out, points, N);
+    int64_t n = plot_bin(out, PLOT_BINS, points, N);
     CHECK(n > PLOT_BINS - 3 && n <= PLOT_BINS);
     CHECK_NEAR(out[5].y, 4.5, 0.5);
     CHECK_NEAR(out[5].low, 0, 0);
@@ -614,7 +614,7 @@ TEST(bins_keep_means_ends_and_gaps)
     int gaps = 0;
     for (int64_t i = 0; i < n; i++) gaps += isnan(out[i].y);
     CHECK(gaps >= 2 && gaps <= 4);
-    CHECK_INT(plot_bin(out, points, 7), 7);
+    CHECK_INT(plot_bin(out, PLOT_BINS, points, 7), 7);
     mem_free(points);
 }
 

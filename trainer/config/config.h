@@ -204,6 +204,10 @@ Status config_math_difference(const Config *c, const char *yaml, StrBuf *out);
 /* The same for two configurations and all keys but run.dir, which differs between runs by nature,
  * those of scale, which training does not read, and those of cost, which change no work. */
 Status config_difference(const Config *then, const Config *now, StrBuf *out);
+/* The first key from the one of that index on, of those that config_difference() compares, that is
+ * not the same in all of list (NULL ones are passed over), with its name; -1: none. */
+int config_next_difference(const Config *const *list, int count, int from, const char **name);
+void config_add_key(const Config *c, int index, StrBuf *out); /* its value, as YAML */
 enum { CONFIG_PRINTS_MAX = 192 };
 /* A number for each key's value, in the order of the table, for ranks to compare; 0 for where data
  * lies, which may differ from host to host. Returns how many. */

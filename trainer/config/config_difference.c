@@ -58,15 +58,37 @@ Status config_math_difference(const Config *c, const char *yaml, StrBuf *out)
     return status;
 }
 
+static bool is_compared(const char *key)
+{
+    return strcmp(key, "run.dir") != 0 && !str_starts_with(key, "scale.") &&
+           !str_starts_with(key, "cost.");
+}
+
 Status config_difference(const Config *then, const Config *now, StrBuf *out)
 {
-    for (int i = 0; i < config_key_count; i++) {
-        const char *key = config_keys[i].key;
-        if (strcmp(key, "run.dir") != 0 && !str_starts_with(key, "scale.") &&
-            !str_starts_with(key, "cost."))
-            add_difference(then, now, &config_keys[i], out);
-    }
+    for (int i = 0; i < config_key_count; i++)
+        if (is_compared(config_keys[i].key)) add_difference(then, now, &config_keys[i], out);
     return out->failed ? fail(ERR_MEMORY, "out of memory comparing configurations") : OK;
+}
+
+int config_next_difference(const Config *const *list, int count, int from, const char **name)
+{
+    StrBuf text = { 0 };
+    const Config *base = NULL;
+    for (int i = 0; i < count && !base; i++) base = list[i];
+    for (; from < config_key_count; from++) {
+        *name = config_keys[from].key;
+        for (int i = 0; i < count && is_compared(*name) && text.length == 0; i++)
+            if (list[i]) add_difference(base, list[i], &config_keys[from], &text);
+        if (text.length > 0) break;
+    }
+    str_free(&text);
+    return from < config_key_count ? from : -1;
+}
+
+void config_add_key(const Config *c, int index, StrBuf *out)
+{
+    config_add_value(c, &config_keys[index], out);
 }
 
 int config_prints(const Config *c, uint32_t prints[CONFIG_PRINTS_MAX])

@@ -3,6 +3,7 @@
 
 #include "base/fs.h"
 #include "base/json.h"
+#include "trainer/report/html.h"
 #include "trainer/report/report.h"
 #include <math.h>
 #include <stdio.h>
@@ -150,6 +151,36 @@ static Status add_input(RunSet *s, const char *dir)
     return fail(ERR_DATA, "%s: no run folder: it holds neither metrics.jsonl nor scale.jsonl", dir);
 }
 
+/* ---- all of them ---- */
+
+/* Runs of as many ranks stay in the order in which they were named. */
+static void sort_by_ranks(RunSet *s)
+{
+    for (int i = 1; i < s->count; i++) {
+        const ReportRun moved = s->runs[i];
+        int at = i;
+        for (; at > 0 && s->runs[at - 1].start.world > moved.start.world; at--)
+            s->runs[at] = s->runs[at - 1];
+        s->runs[at] = moved;
+    }
+}
+
+/* A colour a run; where numbers of ranks differ, one a number, and dashes tell its runs apart. */
+static void choose_colours(RunSet *s)
+{
+    int group = 0, nth = 0;
+    s->ranks_differ = s->count > 1 && s->runs[0].start.world != s->runs[s->count - 1].start.world;
+    for (int i = 0; i < s->count; i++) {
+        const bool another = i > 0 && s->runs[i].start.world != s->runs[i - 1].start.world;
+        group += another;
+        nth = another || i == 0 ? 0 : nth + 1;
+        s->runs[i].colour =
+            s->ranks_differ
+                ? group % HTML_COLOURS + HTML_COLOURS * ((nth + group / HTML_COLOURS) % HTML_DASHES)
+                : i;
+    }
+}
+
 Status collect_runs(RunSet *out, const char *const *inputs, int count)
 {
     Status status = OK;
@@ -157,6 +188,8 @@ Status collect_runs(RunSet *out, const char *const *inputs, int count)
                      .predictions = mem_calloc(PREDICTIONS_MAX, sizeof *out->predictions) };
     if (!out->runs || !out->predictions) status = ERR_MEMORY;
     for (int i = 0; i < count && status == OK; i++) status = add_input(out, inputs[i]);
+    sort_by_ranks(out);
+    choose_colours(out);
     if (status == OK && out->notes.failed) status = fail(ERR_MEMORY, "out of memory");
     if (status != OK) collect_free(out);
     return status;

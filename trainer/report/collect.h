@@ -15,7 +15,8 @@ typedef struct Prediction { /* of one fabric, by convoy scale --predict */
 
 typedef struct RunSet {
     ReportRun *runs; /* owned, count of them */
-    int count;
+    int count;       /* ... by their number of ranks, where that differs */
+    bool ranks_differ;
     bool scale; /* a folder of convoy scale is among the inputs */
     Prediction *predictions;
     int prediction_count;

@@ -1,22 +1,28 @@
-/* curves.c - what a run recorded, step by step, as lines. One table row a plot. */
+/* curves.c - what a run recorded, step by step, as lines. One table row a plot; all plots against
+ * steps, passes over the data or time, of which a reader chooses one without a script, and all with
+ * the same ends. */
 #include "trainer/report/html.h"
 #include "trainer/report/plot.h"
 #include "trainer/report/sections.h"
 #include <math.h>
 #include <stdio.h>
 
-#define CURVES_MAX 28 /* runs that can be told apart by colour and dashes */
-#define BANDS_MAX  3  /* more of them would hide each other */
+#define CURVES_MAX 28  /* runs that can be told apart by colour and dashes */
+#define BANDS_MAX  3   /* more of them would hide each other */
+#define MANY_BINS  100 /* points of a line where there are more of them: pages are mailed */
 
-typedef enum Source { FROM_STEPS, FROM_EVALS } Source;
+typedef enum Source { FROM_STEPS, FROM_EVALS, FROM_LOOKS } Source;
+typedef enum Against { AGAINST_STEPS, AGAINST_EPOCHS, AGAINST_TIME, AGAINST_COUNT } Against;
 
 typedef struct Curve {
     const char *title, *unit;
     Source source;
-    double (*value)(const void *record); /* of a ReportStep or a ReportEval */
+    double (*value)(const void *record); /* of a ReportStep or a ReportEval; of looks NULL, and */
+    int gauge;                           /* ... which of a look's, and */
+    double scale;                        /* ... in which unit */
     /* the axis reaches these at least; NaN: where the values are */
     double low, high;
-    bool optional; /* not drawn where no run has a value */
+    bool exact; /* not smoothed */
 } Curve;
 
 static double step_loss(const void *p)
@@ -29,16 +35,23 @@ static double step_speed(const void *p)
     return ((const ReportStep *)p)->images_per_s;
 }
 
+/* In percent. Clocks of several threads told the parts: a little more than all is all. */
+static double share(double part, double whole)
+{
+    const double percent = 100 * part / whole;
+    return percent > 100 ? 100 : percent;
+}
+
 static double step_data(const void *p)
 {
     const ReportStep *s = p;
-    return 100 * s->data_wait_ms / s->step_ms;
+    return share(s->data_wait_ms, s->step_ms);
 }
 
 static double step_comm(const void *p)
 {
     const ReportStep *s = p;
-    return 100 * s->comm_wait_ms / s->step_ms;
+    return share(s->comm_wait_ms, s->step_ms);
 }
 
 static double step_lr(const void *p)
@@ -71,18 +84,25 @@ static double eval_top5(const void *p)
     return 100 * ((const ReportEval *)p)->top5;
 }
 
+#define STEPS(value)     FROM_STEPS, value, 0, 1
+#define EVALS(value)     FROM_EVALS, value, 0, 1
+#define LOOKS(at, scale) FROM_LOOKS, NULL, at, scale
 static const Curve curves[] = {
-    { "Training loss", "loss", FROM_STEPS, step_loss, NAN, NAN, false },
-    { "Evaluation: top-1", "% of the images", FROM_EVALS, eval_top1, NAN, NAN, false },
-    { "Evaluation: top-1 of averaged weights", "% of the images", FROM_EVALS, eval_ema_top1, NAN,
-      NAN, true },
-    { "Evaluation: loss", "loss", FROM_EVALS, eval_loss, NAN, NAN, true },
-    { "Evaluation: top-5", "% of the images", FROM_EVALS, eval_top5, NAN, NAN, true },
-    { "Speed", "images/s over all ranks", FROM_STEPS, step_speed, 0, NAN, false },
-    { "Waiting for data", "% of the step time", FROM_STEPS, step_data, 0, 1, false },
-    { "Waiting for gradient sums", "% of the step time", FROM_STEPS, step_comm, 0, 1, false },
-    { "Learning rate", "learning rate", FROM_STEPS, step_lr, 0, NAN, false },
-    { "Gradient norm", "norm before clipping", FROM_STEPS, step_norm, 0, NAN, true },
+    { "Training loss", "loss", STEPS(step_loss), NAN, NAN, false },
+    { "Evaluation: top-1", "% of the images", EVALS(eval_top1), NAN, NAN, true },
+    { "Evaluation: top-1 of averaged weights", "%", EVALS(eval_ema_top1), NAN, NAN, true },
+    { "Evaluation: loss", "loss", EVALS(eval_loss), NAN, NAN, true },
+    { "Evaluation: top-5", "% of the images", EVALS(eval_top5), NAN, NAN, true },
+    { "Speed", "images/s over all ranks", STEPS(step_speed), 0, NAN, false },
+    { "Waiting for data", "% of the step time", STEPS(step_data), 0, 1, false },
+    { "Waiting for gradient sums", "% of the step time", STEPS(step_comm), 0, 1, false },
+    { "Learning rate", "learning rate", STEPS(step_lr), 0, NAN, true },
+    { "Gradient norm", "norm before clipping", STEPS(step_norm), 0, NAN, false },
+    { "GPU utilisation", "% of the time", LOOKS(0, 100), 0, 100, false },
+    { "GPU memory", "GiB", LOOKS(1, 1.0 / (1 << 30)), 0, NAN, true },
+    { "GPU power", "W", LOOKS(2, 1), 0, NAN, false },
+    { "GPU clock", "MHz", LOOKS(3, 1), NAN, NAN, false },
+    { "GPU temperature", "degrees Celsius", LOOKS(4, 1), NAN, NAN, false },
 };
 
 /* Steps mean the same in all runs; else curves are drawn against passes over the data. */
@@ -100,22 +120,81 @@ static bool same_steps(const RunSet *set)
 
 static int64_t records_of(const ReportRun *r, Source source)
 {
-    return source == FROM_STEPS ? r->step_count : r->eval_count;
+    return source == FROM_STEPS   ? r->step_count
+           : source == FROM_EVALS ? r->eval_count
+                                  : r->look_count;
+}
+
+static double place_of(const ReportRun *r, Source source, int64_t i, Against against)
+{
+    const ReportStep *s = source == FROM_STEPS ? &r->steps[i] : NULL;
+    const ReportEval *e = source == FROM_EVALS ? &r->evals[i] : NULL;
+    const ReportLook *l = source == FROM_LOOKS ? &r->looks[i] : NULL;
+    const double places[AGAINST_COUNT] = {
+        (double)(s   ? s->step
+                 : e ? e->step
+                     : l->step),
+        s   ? s->epochs
+        : e ? e->epochs
+            : l->epochs,
+        s   ? s->elapsed_s
+        : e ? e->elapsed_s
+            : l->elapsed_s,
+    };
+    return places[against];
+}
+
+/* What plots are drawn against, and where all of them begin and end. */
+typedef struct Ground {
+    Against against;
+    const char *name, *key;
+    double unit, low, high;
+} Ground;
+
+/* Seconds to what a reader counts so long a time in. */
+static void choose_time_unit(Ground *g)
+{
+    g->name = g->high < 300 ? "seconds" : g->high < 300 * 60 ? "minutes" : "hours";
+    g->unit = g->high < 300 ? 1 : g->high < 300 * 60 ? 60 : 3600;
+    g->low /= g->unit;
+    g->high /= g->unit;
+}
+
+/* False where no record tells, or all tell the same. */
+static bool find_ground(Ground *g, const RunSet *set, Against against)
+{
+    static const char *const names[AGAINST_COUNT] = { "steps", "epochs", "time" };
+    *g = (Ground){ against, names[against], names[against], 1, (double)INFINITY, 0 };
+    for (int i = 0; i < set->count; i++) {
+        for (int source = 0; source <= FROM_LOOKS; source++) {
+            const int64_t n = records_of(&set->runs[i], (Source)source);
+            for (int64_t k = 0; k < n; k++) {
+                const double x = place_of(&set->runs[i], (Source)source, k, against);
+                if (!isfinite(x)) continue;
+                g->low = fmin(g->low, x);
+                g->high = fmax(g->high, x);
+            }
+        }
+    }
+    const bool found = g->high > 0 && (against == AGAINST_STEPS || g->low < g->high);
+    if (g->low < 0.1 * g->high) g->low = 0;
+    if (against == AGAINST_TIME) choose_time_unit(g);
+    return found;
 }
 
 /* All points of a curve of a run. */
-static void fill(PlotPoint *out, const ReportRun *r, const Curve *c, bool by_step)
+static void fill(PlotPoint *out, const ReportRun *r, const Curve *c, const Ground *g)
 {
+    const double no = (double)NAN;
     for (int64_t i = 0; i < records_of(r, c->source); i++) {
-        const ReportStep *s = c->source == FROM_STEPS ? &r->steps[i] : NULL;
-        const ReportEval *e = s ? NULL : &r->evals[i];
-        double x = s         ? (by_step ? (double)s->step : s->epochs)
-                   : by_step ? (double)e->step
-                             : e->epochs;
-        double y = s ? c->value(s) : c->value(e);
-        out[i] = (PlotPoint){
-            .x = x, .y = isfinite(y) ? y : (double)NAN, .low = (double)NAN, .high = (double)NAN
-        };
+        const ReportRange *range = c->source == FROM_LOOKS ? &r->looks[i].gauge[c->gauge] : NULL;
+        double y = range                     ? c->scale * report_run_mean(range)
+                   : c->source == FROM_STEPS ? c->value(&r->steps[i])
+                                             : c->value(&r->evals[i]);
+        out[i] = (PlotPoint){ .x = place_of(r, c->source, i, g->against) / g->unit,
+                              .y = isfinite(y) ? y : no,
+                              .low = range && range->count > 1 ? c->scale * range->low : no,
+                              .high = range && range->count > 1 ? c->scale * range->high : no };
     }
 }
 
@@ -133,45 +212,85 @@ typedef struct Room { /* for one plot: bins of each run, and all points of one *
     char labels[CURVES_MAX][12];
 } Room;
 
-static bool any_value(const Room *room, int count)
+static void draw(StrBuf *out, const RunSet *set, const Curve *c, const Ground *g, Room *room)
 {
-    for (int s = 0; s < count; s++)
-        for (int64_t i = 0; i < room->series[s].count; i++)
-            if (isfinite(room->series[s].points[i].y)) return true;
-    return false;
-}
-
-static void draw(StrBuf *out, const RunSet *set, const Curve *c, bool by_step, Room *room)
-{
-    int count = set->count < CURVES_MAX ? set->count : CURVES_MAX;
+    const int count = set->count < CURVES_MAX ? set->count : CURVES_MAX;
+    const int64_t most = count > BANDS_MAX ? MANY_BINS : PLOT_BINS;
     for (int i = 0; i < count; i++) {
         const ReportRun *r = &set->runs[i];
         int64_t n = records_of(r, c->source);
         PlotPoint *bins = room->bins + (int64_t)i * PLOT_BINS;
-        fill(room->all, r, c, by_step);
+        fill(room->all, r, c, g);
         bool marked = c->value == step_loss || c->value == eval_loss;
         room->series[i] =
             (PlotSeries){ .points = bins,
-                          .count = n ? plot_bin(bins, room->all, n) : 0,
+                          .count = n ? plot_bin(bins, most, room->all, n) : 0,
                           .style = c->source == FROM_EVALS ? PLOT_MARKERS : PLOT_LINE,
-                          .colour = i,
+                          .colour = r->colour,
                           .label = set->count > 1 ? room->labels[i] : NULL,
                           .marked_x = marked ? first_nonfinite(room->all, n) : (double)NAN };
+        if (!c->exact) plot_smooth(bins, room->series[i].count);
         for (int64_t k = 0;
              (set->count > BANDS_MAX || c->source == FROM_EVALS) && k < room->series[i].count; k++)
             bins[k].low = bins[k].high = (double)NAN;
     }
-    if (c->optional && !any_value(room, count)) return;
     const Plot plot = { .title = c->title,
-                        .x_label = by_step ? "steps" : "epochs",
+                        .x_label = g->name,
                         .y_label = c->unit,
                         .series = room->series,
                         .count = count,
-                        .whole_x = by_step,
+                        .whole_x = g->against == AGAINST_STEPS,
+                        .strips = true,
+                        .x_low = g->low,
+                        .x_high = g->high,
                         .y_low = c->low,
                         .y_high = c->high,
                         .lines = { NAN, NAN } };
     plot_svg(out, &plot);
+}
+
+static void explain(StrBuf *out, const RunSet *set, int64_t most)
+{
+    if (set->count > CURVES_MAX) html_note(out, "Only the first 28 runs are drawn.");
+    if (most >= PLOT_WINDOWS)
+        html_note(out, set->count > BANDS_MAX
+                           ? "Lines of many steps are smoothed."
+                           : "Lines of many steps are smoothed; a band shows the smallest and "
+                             "largest value of those that each point is the mean of.");
+}
+
+/* Plots against one of them, under the choice of all. */
+static void draw_against(StrBuf *out, const RunSet *set, const Ground *grounds, int count, int at,
+                         Room *room)
+{
+    str_printf(out, "<section id=\"by-%s\" class=\"by%s\">\n<p>against", grounds[at].key,
+               at == 0 ? " first" : "");
+    for (int i = 0; i < count; i++) {
+        if (i == at) str_printf(out, " <b>%s</b>", grounds[i].name);
+        else str_printf(out, " <a href=\"#by-%s\">%s</a>", grounds[i].key, grounds[i].name);
+    }
+    str_add(out, "</p>\n<div class=\"plots\">\n");
+    for (size_t k = 0; k < sizeof curves / sizeof curves[0]; k++)
+        draw(out, set, &curves[k], &grounds[at], room);
+    str_add(out, "</div>\n</section>\n");
+}
+
+/* One shows at a time: that which the address names, which lasts when a live page is loaded anew;
+ * else the first, which a rule of the style hides where one before it shows. */
+static void draw_all(StrBuf *out, const RunSet *set, Room *room)
+{
+    static const Against orders[][AGAINST_COUNT] = {
+        { AGAINST_EPOCHS, AGAINST_TIME, AGAINST_STEPS },
+        { AGAINST_STEPS, AGAINST_EPOCHS, AGAINST_TIME },
+    };
+    Ground grounds[AGAINST_COUNT];
+    int count = 0;
+    for (int i = 0; i < AGAINST_COUNT; i++)
+        count += find_ground(&grounds[count], set, orders[same_steps(set)][i]);
+    if (count == 0) html_note(out, "Nothing was recorded yet.");
+    str_add(out, "<div>\n");
+    for (int i = count; i-- > 0;) draw_against(out, set, grounds, count, i, room);
+    str_add(out, "</div>\n");
 }
 
 Status section_curves(StrBuf *out, const RunSet *set)
@@ -179,8 +298,10 @@ Status section_curves(StrBuf *out, const RunSet *set)
     Room room = { .bins = mem_calloc((size_t)CURVES_MAX * PLOT_BINS, sizeof *room.bins) };
     int64_t most = 1;
     for (int i = 0; i < set->count; i++) {
-        most = set->runs[i].step_count > most ? set->runs[i].step_count : most;
-        most = set->runs[i].eval_count > most ? set->runs[i].eval_count : most;
+        for (int source = 0; source <= FROM_LOOKS; source++) {
+            const int64_t n = records_of(&set->runs[i], (Source)source);
+            most = n > most ? n : most;
+        }
         if (i < CURVES_MAX) snprintf(room.labels[i], sizeof room.labels[i], "%d", i + 1);
     }
     room.all = mem_calloc((size_t)most, sizeof *room.all);
@@ -190,15 +311,8 @@ Status section_curves(StrBuf *out, const RunSet *set)
         return ERR_MEMORY;
     }
     html_heading(out, "Curves");
-    if (set->count > CURVES_MAX) html_note(out, "Only the first 28 runs are drawn.");
-    if (most > PLOT_BINS) html_note(out, "Lines of many steps show means of neighbouring ones.");
-    if (most > PLOT_BINS && set->count <= BANDS_MAX)
-        html_note(out, "A band shows the smallest and largest of them.");
-    bool by_step = same_steps(set);
-    str_add(out, "<div class=\"plots\">\n");
-    for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++)
-        draw(out, set, &curves[i], by_step, &room);
-    str_add(out, "</div>\n");
+    explain(out, set, most);
+    draw_all(out, set, &room);
     mem_free(room.bins);
     mem_free(room.all);
     return OK;

@@ -98,8 +98,9 @@ static void draw_times(StrBuf *out, const Scaling *s, Room *room)
                         .y_label = "seconds an epoch",
                         .series = room->series,
                         .count = room->series_count,
-                        .log2_x = true,
-                        .y_low = 0,
+                        .log_x = true,
+                        .log_y = true,
+                        .y_low = (double)NAN,
                         .y_high = (double)NAN,
                         .lines = { (double)NAN, (double)NAN } };
     plot_svg(out, &plot);
@@ -115,9 +116,9 @@ static void draw_efficiency(StrBuf *out, const RunSet *set, const Scaling *s, Ro
                         .y_label = "% of the ideal",
                         .series = room->series,
                         .count = room->series_count,
-                        .log2_x = true,
+                        .log_x = true,
                         .y_low = 0,
-                        .y_high = 110,
+                        .y_high = 100,
                         .lines = { 100, 90 } };
     plot_svg(out, &plot);
 }

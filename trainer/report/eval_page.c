@@ -133,7 +133,7 @@ static void add_heat(StrBuf *out, const EvalPage *p)
         for (int64_t c = 0; c < p->classes; c++) {
             const double n = cell(p, row, c), share = images > 0 ? sqrt(n / images) : 0;
             str_printf(out, "<td style=\"background:rgba(0,114,178,%.3f);color:%s\">", share,
-                       share > 0.75 ? "#fff" : "#1b1b1b");
+                       share > 0.75 ? "#fff" : "var(--ink)");
             if (n > 0) str_printf(out, "%.0f", n);
             str_add(out, "</td>");
         }

@@ -6,41 +6,62 @@
 #include <string.h>
 
 #define DASH "\xE2\x80\x93"
+#define LONG 30 /* characters of a cell that is broken into lines */
 
+/* A device in the dark has its own colours; on a small one, letters of plots grow against them. */
 static const char style[] =
-    "body{font:15px/1.5 system-ui,sans-serif;color:#1b1b1b;background:#fff;margin:0 "
-    "auto;max-width:1240px;padding:1.5em}\nh1{font-size:1.6em;margin:0 0 "
-    ".2em}\nh2{font-size:1.2em;margin:2em 0 .6em;border-bottom:1px solid "
-    "#ccc;padding-bottom:.2em}\np{margin:.4em "
-    "0;max-width:75em}\n.plots{display:flex;flex-wrap:wrap;gap:14px 20px}\n.plots svg{flex:1 1 "
-    "560px;max-width:600px;min-width:300px;height:auto}\n.wide{overflow-x:auto}\ntable{border-"
-    "collapse:collapse;font-variant-numeric:tabular-nums;font-size:.86em}\nth,td{padding:.25em "
-    ".42em;text-align:right;border-bottom:1px solid "
-    "#e4e4e4;vertical-align:top;white-space:nowrap}\nth{font-weight:600;border-bottom:2px solid "
-    "#888;white-space:normal;vertical-align:bottom}\nth.text,td.text{text-align:left}\ntd.text{"
-    "white-space:normal;min-width:3em;overflow-wrap:anywhere}\nul{margin:.4em "
-    "0;padding-left:1.3em}\npre{background:#f5f5f5;padding:.8em;overflow-x:auto;font-size:.85em}"
-    "\nsummary{cursor:pointer}\n.pictures{display:flex;flex-wrap:wrap;gap:12px}\nfigure{margin:0;"
-    "width:160px;font-size:.8em;overflow-wrap:anywhere}\nfigure img{width:160px;image-rendering:"
-    "pixelated}\n@media "
-    "print{.plots svg{max-width:48%}}\n";
+    ":root{color-scheme:light dark;--page:#fff;--ink:#1b1b1b;--soft:#555;--grid:#e2e2e2;"
+    "--axis:#999;--code:#f5f5f5;--ideal:#c00000;\n"
+    "--c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#000;--c5:#e69f00;--c6:#56b4e9}\n"
+    "@media(prefers-color-scheme:dark){:root{--page:#16181c;--ink:#e8e8e8;--soft:#a8adb5;"
+    "--grid:#2c3037;--axis:#6b7280;--code:#22262c;--ideal:#ff6b6b;\n"
+    "--c0:#4c9fe0;--c1:#ff8a3d;--c2:#2cc898;--c3:#e59ac6;--c4:#f2f2f2;--c5:#f2b632;--c6:#9bd7ff}}\n"
+    "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);"
+    "margin:0 auto;max-width:1860px;padding:1.5em}\n"
+    "h1{font-size:1.6em;margin:0 0 .2em}\n"
+    "h2{font-size:1.2em;margin:2em 0 .6em;border-bottom:1px solid var(--axis);"
+    "padding-bottom:.2em}\n"
+    "p,ul{margin:.4em 0;max-width:75em}\nul{padding-left:1.3em}\n"
+    ".plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(380px,100%),1fr));"
+    "gap:14px 20px;margin:.6em 0}\n"
+    ".plots svg{width:100%;max-width:640px;height:auto}\n"
+    ".hover path:hover{fill:var(--ink);fill-opacity:.12}\n"
+    ".by{display:none;scroll-margin-top:1em}.by.first,.by:target{display:block}"
+    ".by:target~.first{display:none}\n"
+    ".by a{margin-left:.5em}.by b{margin-left:.5em}\na{color:var(--c0)}\n"
+    ".wide{overflow-x:auto;margin:.4em 0}\n"
+    "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.86em}\n"
+    "th,td{padding:.25em .5em;text-align:right;border-bottom:1px solid var(--grid);"
+    "vertical-align:top;white-space:nowrap}\n"
+    "th{font-weight:600;border-bottom:2px solid var(--axis);vertical-align:bottom;"
+    "white-space:normal}\n"
+    "th.text,td.text{text-align:left}\n"
+    "td.long{white-space:normal;min-width:20em;overflow-wrap:anywhere}\n"
+    "pre{background:var(--code);padding:.8em;overflow-x:auto;font-size:.85em}\n"
+    "summary{cursor:pointer}\n"
+    ".pictures{display:flex;flex-wrap:wrap;gap:12px}\n"
+    "figure{margin:0;width:160px;font-size:.8em;overflow-wrap:anywhere}\n"
+    "figure img{width:160px;image-rendering:pixelated}\n"
+    "@media(max-width:640px){body{padding:.7em}.plots text{font-size:19px}"
+    ".plots .unit,.plots .key{font-size:15px}.plots .x{transform:translateY(5px)}"
+    ".plots .xl{font-size:17px;transform:translateY(7px)}.plots .label{font-size:12px}}\n"
+    "@media print{.plots{grid-template-columns:1fr 1fr}}\n";
 
 /* Okabe and Ito's colours, which colour-blind readers tell apart, without the yellow that white
  * paper swallows. */
-static const char *const colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                       "#000000", "#e69f00", "#56b4e9" };
-static const char *const dashes[] = { "none", "7 3", "2 3", "9 3 2 3" };
-#define COLOURS ((int)(sizeof colours / sizeof *colours))
-#define DASHES  ((int)(sizeof dashes / sizeof *dashes))
+static const char *const colours[HTML_COLOURS] = { "var(--c0)", "var(--c1)", "var(--c2)",
+                                                   "var(--c3)", "var(--c4)", "var(--c5)",
+                                                   "var(--c6)" };
+static const char *const dashes[HTML_DASHES] = { "none", "7 3", "2 3", "9 3 2 3" };
 
 const char *html_colour(int k)
 {
-    return colours[k % COLOURS];
+    return colours[k % HTML_COLOURS];
 }
 
 const char *html_dashes(int k)
 {
-    return dashes[k / COLOURS % DASHES];
+    return dashes[k / HTML_COLOURS % HTML_DASHES];
 }
 
 void html_text(StrBuf *out, const char *text)
@@ -107,7 +128,8 @@ void html_row(StrBuf *out)
 
 void html_cell(StrBuf *out, const char *text)
 {
-    str_add(out, "<td class=\"text\">");
+    /* a long text is broken at its blanks, a short one nowhere */
+    str_add(out, strlen(text) > LONG ? "<td class=\"text long\">" : "<td class=\"text\">");
     html_text(out, text[0] ? text : DASH);
     str_add(out, "</td>");
 }
@@ -141,7 +163,7 @@ void html_table_end(StrBuf *out)
     str_add(out, "</table></div>\n");
 }
 
-void html_swatch(StrBuf *out, int k)
+void html_swatch(StrBuf *out, int k, int number)
 {
     str_printf(
         out,
@@ -149,7 +171,7 @@ void html_swatch(StrBuf *out, int k)
         "aria-label=\"%d\"><line x1=\"0\" y1=\"7\" x2=\"26\" y2=\"7\" stroke=\"%s\" "
         "stroke-width=\"3\" stroke-dasharray=\"%s\"/><text x=\"31\" y=\"12\" font-size=\"13\" "
         "fill=\"%s\">%d</text></svg></td>",
-        k + 1, html_colour(k), html_dashes(k), html_colour(k), k + 1);
+        number, html_colour(k), html_dashes(k), html_colour(k), number);
 }
 
 /* RFC 4648. */

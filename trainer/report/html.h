@@ -31,9 +31,10 @@ void html_table_end(StrBuf *out);
 /* A PNG file, in the page itself; alt says in words what it shows. */
 void html_picture(StrBuf *out, const uint8_t *png, size_t bytes, const char *alt);
 
-/* The colour of series k, and how its line is broken ("none" or lengths): different for 28
- * series. */
+/* The colour of series k, and how its line is broken ("none" or lengths): different for 28 series;
+ * the colour is the same every HTML_COLOURS. */
+enum { HTML_COLOURS = 7, HTML_DASHES = 4 };
 const char *html_colour(int k);
 const char *html_dashes(int k);
-void html_swatch(StrBuf *out, int k); /* a cell that shows both, with the number k + 1 */
+void html_swatch(StrBuf *out, int k, int number); /* a cell that shows both, with a number */
 #endif

@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PLOT_BINS 300 /* more points than that are drawn as means of neighbours */
+#define PLOT_BINS    300 /* points of a line at most */
+#define PLOT_WINDOWS 50  /* what is smoothed shows means over so manieth parts of its width */
+#define PLOT_STRIPS  40  /* parts of the width that tell their values to who points there */
 
 typedef struct PlotPoint {
     double x, y, low, high; /* y NaN: a gap; low, high NaN: no error bar, no band */
@@ -34,19 +36,25 @@ typedef struct Plot {
     const char *title, *x_label, *y_label;
     const PlotSeries *series;
     int count;
-    bool log2_x;     /* ticks at the values, or where they are many at powers of two */
-    bool whole_x;    /* no ticks between whole numbers */
-    double y_low;    /* the axis begins here or lower; NaN: where the values are */
-    double y_high;   /* the same for its end */
-    double lines[2]; /* horizontal lines for orientation; NaN: none */
+    bool log_x; /* ticks at the values, or where they are many at powers of two */
+    bool log_y;
+    bool whole_x;         /* no ticks between whole numbers */
+    bool strips;          /* a browser shows the values where one points */
+    double x_low, x_high; /* as the next two */
+    double y_low;         /* the axis begins here or lower; NaN: where the values are */
+    double y_high;        /* the same for its end */
+    double lines[2];      /* horizontal lines for orientation; NaN: none */
 } Plot;
 
-/* A plot without a single finite value says so instead of drawing axes. */
+/* Nothing at all where no value is finite. Lines that would hide each other are drawn in dashes by
+ * turns. */
 void plot_svg(StrBuf *out, const Plot *p);
 
-/* Means of neighbouring points in at most PLOT_BINS equal parts of the range of x, with the
- * smallest and largest as low and high; as many as there are if they are few. Values that are not
- * finite do not count; a part that holds nothing else is a gap. out: room for PLOT_BINS. Returns
- * how many. */
-int64_t plot_bin(PlotPoint *out, const PlotPoint *points, int64_t count);
+/* Means of neighbouring points in at most so many equal parts of the range of x, with the smallest
+ * and largest as low and high; as many as there are if they are few. Values that are not finite do
+ * not count; a part that holds nothing else is a gap. out: room for most. Returns how many. */
+int64_t plot_bin(PlotPoint *out, int64_t most, const PlotPoint *points, int64_t count);
+/* Makes each value the mean of those around it, and low and high the smallest and largest of them;
+ * gaps stay. At most PLOT_BINS points; few stay as they are. */
+void plot_smooth(PlotPoint *points, int64_t count);
 #endif

@@ -10,13 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool ranks_differ(const RunSet *set)
-{
-    for (int i = 1; i < set->count; i++)
-        if (set->runs[i].start.world != set->runs[0].start.world) return true;
-    return false;
-}
-
 static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling)
 {
     char now[32], text[160];
@@ -33,12 +26,14 @@ static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling)
     html_note(out, text);
     if (scales && set->scale) section_scaling(out, set, scaling);
     if (set->count > 0) TRY(section_runs(out, set));
+    section_differences(out, set);
     if (scales && !set->scale) section_scaling(out, set, scaling);
     section_spent(out, set);
-    section_missing(out, set, set->scale || ranks_differ(set) ? scaling : NULL);
+    section_missing(out, set, set->scale || set->ranks_differ ? scaling : NULL);
     if (set->count > 0) TRY(section_curves(out, set));
+    section_gpus(out, set);
     if (set->count > 0) section_environment(out, set);
-    TRY(section_config(out, set));
+    section_config(out, set);
     html_end(out);
     return OK;
 }

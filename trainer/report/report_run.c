@@ -56,6 +56,12 @@ static double epochs_of(const ReportRun *r, const JsonValue *record, int64_t ste
     return (double)step * (double)r->start.global_batch / (double)r->start.images;
 }
 
+/* As of a record that comes now. */
+static double elapsed_of(const ReportRun *r)
+{
+    return r->last_s > 0 ? r->seconds : (double)NAN;
+}
+
 /* ---- one function per event ---- */
 
 /* The run stands at this many steps: what was recorded behind them is done again. */
@@ -65,6 +71,7 @@ static void cut_behind(ReportRun *r, int64_t steps)
     while (r->eval_count > 0 && r->evals[r->eval_count - 1].step > steps) r->eval_count--;
     while (r->epoch_count > 0 && r->epochs[r->epoch_count - 1].steps_before > steps)
         r->epoch_count--;
+    while (r->look_count > 0 && r->looks[r->look_count - 1].step > steps) r->look_count--;
 }
 
 /* NULL: nothing is known. */
@@ -123,6 +130,7 @@ static Status take_step(ReportRun *r, const JsonValue *record)
     r->steps[r->step_count++] = (ReportStep){ .epoch = whole(record, "epoch"),
                                               .step = step,
                                               .epochs = epochs_of(r, record, step),
+                                              .elapsed_s = elapsed_of(r),
                                               .loss = number(record, "loss"),
                                               .lr = number(record, "lr"),
                                               .images_per_s = number(record, "images_per_s"),
@@ -150,6 +158,14 @@ static Status take_epoch(ReportRun *r, const JsonValue *record)
     return OK;
 }
 
+/* When the run had done so many steps. */
+static double elapsed_at(const ReportRun *r, int64_t steps)
+{
+    int64_t at = r->step_count - 1;
+    while (at >= 0 && r->steps[at].step > steps) at--;
+    return at >= 0 ? r->steps[at].elapsed_s : (double)NAN;
+}
+
 static Status take_eval(ReportRun *r, const JsonValue *record)
 {
     int64_t step = whole(record, "step");
@@ -159,17 +175,19 @@ static Status take_eval(ReportRun *r, const JsonValue *record)
     /* in the order of steps: convoy eval may look at an earlier checkpoint */
     for (; at > 0 && r->evals[at - 1].step > step; at--) r->evals[at] = r->evals[at - 1];
     r->eval_count++;
+    const bool by_hand = json_get(record, "checkpoint") != NULL;
     r->evals[at] = (ReportEval){ .epoch = whole(record, "epoch"),
                                  .step = step,
                                  .images = whole(record, "images"),
                                  .epochs = epochs_of(r, record, step),
+                                 .elapsed_s = by_hand ? elapsed_at(r, step) : elapsed_of(r),
                                  .loss = number(record, "loss"),
                                  .top1 = number(record, "top1"),
                                  .top5 = few ? (double)NAN : number(record, "top5"),
                                  .ema_loss = number(record, "ema_loss"),
                                  .ema_top1 = number(record, "ema_top1"),
                                  .ema_best = truth(record, "ema_best"),
-                                 .by_hand = json_get(record, "checkpoint") != NULL };
+                                 .by_hand = by_hand };
     return OK;
 }
 
@@ -192,6 +210,54 @@ static Status take_spent(ReportRun *r, const JsonValue *record)
     return OK;
 }
 
+static void add_gauge(ReportRange *to, double value)
+{
+    if (!isfinite(value)) return;
+    to->low = to->count ? fmin(to->low, value) : value;
+    to->high = to->count ? fmax(to->high, value) : value;
+    to->sum += value;
+    to->count++;
+}
+
+double report_run_mean(const ReportRange *r)
+{
+    return r->count ? r->sum / r->count : (double)NAN;
+}
+
+/* The look that this GPU's record belongs to; GPUs of one come in the order of their numbers. */
+static Status look_of(ReportLook **out, ReportRun *r, int64_t gpu)
+{
+    *out = r->look_count ? &r->looks[r->look_count - 1] : NULL;
+    if (*out && gpu > (*out)->last_gpu) return OK;
+    TRY(grow(&r->looks, r->look_count, sizeof *r->looks));
+    *out = &r->looks[r->look_count++];
+    const ReportStep *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
+    **out = (ReportLook){ .step = last ? last->step : 0,
+                          .epochs = last ? last->epochs : 0,
+                          .elapsed_s = elapsed_of(r) };
+    return OK;
+}
+
+static Status take_gpu(ReportRun *r, const JsonValue *record)
+{
+    static const char *const keys[REPORT_GAUGES] = { "utilization", "memory_used_bytes", "power_w",
+                                                     "sm_clock_mhz", "temperature_c" };
+    const int64_t gpu = whole(record, "gpu");
+    const double least = number(record, "utilization_min");
+    ReportLook *look;
+    if (gpu < 0 || gpu >= REPORT_GPUS_MAX) return OK;
+    if (!r->gpus && !(r->gpus = mem_calloc(REPORT_GPUS_MAX, sizeof *r->gpus))) return ERR_MEMORY;
+    TRY(look_of(&look, r, gpu));
+    look->last_gpu = gpu;
+    ReportGpu *g = &r->gpus[gpu];
+    g->utilization_min = g->looks++ ? fmin(g->utilization_min, least) : least;
+    for (int i = 0; i < REPORT_GAUGES; i++) {
+        add_gauge(&look->gauge[i], number(record, keys[i]));
+        add_gauge(&g->gauge[i], number(record, keys[i]));
+    }
+    return OK;
+}
+
 static Status take_done(ReportRun *r, const JsonValue *record)
 {
     const char *reason = text(r, record, "reason");
@@ -205,7 +271,7 @@ static Status take_done(ReportRun *r, const JsonValue *record)
 static const struct {
     const char *name;
     Status (*take)(ReportRun *r, const JsonValue *record); /* NULL: tells nothing here */
-} events[] = { { "step", take_step },  { "gpu", NULL },         { "epoch", take_epoch },
+} events[] = { { "step", take_step },  { "gpu", take_gpu },     { "epoch", take_epoch },
                { "eval", take_eval },  { "start", take_start }, { "done", take_done },
                { "checkpoint", NULL }, { "on_save", NULL },     { "resume", take_resume },
                { "diverged", NULL },   { "spent", take_spent } };
@@ -215,7 +281,9 @@ static void take_time(ReportRun *r, const JsonValue *record, bool starts)
 {
     double time = number(record, "time");
     if ((r->done && !starts) || json_get(record, "checkpoint")) return; /* by convoy eval */
-    if (!starts && time > r->last_s) r->seconds += time - r->last_s;
+    if (isnan(time)) return;
+    if (!starts && r->last_s > 0 && time > r->last_s) r->seconds += time - r->last_s;
+    if (r->first_s == 0) r->first_s = time;
     r->last_s = time;
 }
 
@@ -313,6 +381,8 @@ void report_run_free(ReportRun *r)
     mem_free(r->steps);
     mem_free(r->epochs);
     mem_free(r->evals);
+    mem_free(r->looks);
+    mem_free(r->gpus);
     arena_destroy(r->arena);
     *r = (ReportRun){ 0 };
 }

@@ -15,8 +15,26 @@
 typedef struct ReportStep {
     int64_t epoch, step; /* step: how many were done */
     double epochs;       /* passes over the training set that were done; NaN where not known */
+    double elapsed_s;    /* of training, over all parts; NaN where not known */
     double loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms, grad_norm;
 } ReportStep;
+
+typedef struct ReportRange { /* over the GPUs of a host; NaN where none tells */
+    double sum, low, high;
+    int count;
+} ReportRange;
+enum { REPORT_GAUGES = 5 }; /* used share, bytes of memory, watts, MHz, degrees Celsius */
+typedef struct ReportLook { /* at all GPUs of rank 0's host at once */
+    int64_t step, last_gpu; /* step: done before */
+    double epochs, elapsed_s;
+    ReportRange gauge[REPORT_GAUGES];
+} ReportLook;
+enum { REPORT_GPUS_MAX = 64 };
+typedef struct ReportGpu { /* over all looks at one */
+    int64_t looks;
+    double utilization_min;
+    ReportRange gauge[REPORT_GAUGES];
+} ReportGpu;
 
 typedef struct ReportEpoch {
     int64_t epoch, images, steps_before; /* steps_before: the last recorded step at its end */
@@ -28,11 +46,12 @@ typedef struct ReportEpoch {
 
 typedef struct ReportEval {
     int64_t epoch, step, images;
-    double epochs, loss, top1, top5; /* top5: NaN where there are no more than five classes */
-    double ema_loss, ema_top1;       /* of averaged weights; NaN where there are none */
-    bool ema_best;                   /* by which the best is chosen */
-    bool by_hand;                    /* by convoy eval, perhaps of other images */
-    Spent spent;                     /* by the run until its end; zeros where not known */
+    double epochs, elapsed_s;  /* as a step's */
+    double loss, top1, top5;   /* top5: NaN where there are no more than five classes */
+    double ema_loss, ema_top1; /* of averaged weights; NaN where there are none */
+    bool ema_best;             /* by which the best is chosen */
+    bool by_hand;              /* by convoy eval, perhaps of other images */
+    Spent spent;               /* by the run until its end; zeros where not known */
 } ReportEval;
 
 typedef struct ReportStart { /* of the last start record; integers -1 and texts "" where absent */
@@ -56,7 +75,8 @@ typedef struct ReportRun {
     bool world_changed;          /* between starts */
     bool cold;                   /* no epoch has ended since the last start */
     double seconds;              /* of training, over all parts */
-    double earlier_s, last_s;    /* of parts before; Unix time of the last record */
+    double earlier_s;            /* of parts before */
+    double first_s, last_s;      /* Unix time of the first and the last record; 0: none */
     bool done;                   /* training has ended since its last start */
     int64_t code;                /* its exit code */
     const char *reason;          /* and why */
@@ -65,7 +85,10 @@ typedef struct ReportRun {
     ReportStep *steps;
     ReportEpoch *epochs;
     ReportEval *evals;
-    int64_t step_count, epoch_count, eval_count;
+    ReportLook *looks;
+    ReportGpu *gpus; /* [REPORT_GPUS_MAX]; NULL: no record of any */
+    int colour;      /* of html_colour(), in every plot and table */
+    int64_t step_count, epoch_count, eval_count, look_count;
     SpentParts spent;          /* by all that was recorded, work that was lost too */
     int64_t trained_images;    /* in that */
     const char *energy_source; /* of the last record; "": nothing is measured */
@@ -74,6 +97,9 @@ typedef struct ReportRun {
     /* of a point of convoy scale: its measured steps come behind these; else -1 */
     int64_t warmup_steps;
 } ReportRun;
+
+/* What all GPUs, or all looks, have told of a gauge, as a mean; NaN: nothing. */
+double report_run_mean(const ReportRange *r);
 
 /* Reads dir/metrics.jsonl and dir/config.yaml. ERR_DATA if there is no metrics.jsonl; anything
  * inside that cannot be used is left out and counted. name is copied. */

@@ -10,7 +10,9 @@ Status section_curves(StrBuf *out, const RunSet *set);
 Status section_runs(StrBuf *out, const RunSet *set);
 void section_missing(StrBuf *out, const RunSet *set, const Scaling *scaling);
 void section_environment(StrBuf *out, const RunSet *set);
-Status section_config(StrBuf *out, const RunSet *set);
+void section_differences(StrBuf *out, const RunSet *set); /* nothing of one run */
+void section_gpus(StrBuf *out, const RunSet *set);        /* nothing where no run tells */
+void section_config(StrBuf *out, const RunSet *set);
 void section_spent(StrBuf *out, const RunSet *set); /* spent.c; nothing where no run tells */
 void section_records_csv(StrBuf *out, const RunSet *set);
 /* epochs.c: epoch time and efficiency against ranks, as measured (scaling->count >= 2) and as

@@ -44,7 +44,7 @@ static void add_row(StrBuf *out, const RunSet *set, int k, double target)
     const double epochs = (double)r->trained_images / (double)r->start.images;
     const double trained = cost_joules(&r->spent.part[COST_TRAIN]) + cost_joules(wait);
     html_row(out);
-    html_swatch(out, k);
+    html_swatch(out, r->colour, k + 1);
     html_cell(out, r->name);
     html_cell(out, r->energy_source);
     html_number(out, joules > 0 ? joules / J_PER_KWH : no, 4);

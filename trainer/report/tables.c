@@ -1,11 +1,15 @@
 /* tables.c - the parts of a report that are text: the runs, what is missing, where they ran, how
  * they were configured; and all records as CSV. */
+#include "base/clock.h"
 #include "trainer/report/csv.h"
 #include "trainer/report/html.h"
+#include "trainer/report/report.h"
 #include "trainer/report/sections.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#define DIFFERENCES_MAX 40 /* keys that are shown side by side */
 
 /* ---- the runs ---- */
 
@@ -41,7 +45,7 @@ static double share_of(const ReportRun *r, double (*value)(const ReportStep *s))
         part += value(&r->steps[i]);
         whole += r->steps[i].step_ms;
     }
-    return 100 * part / whole;
+    return part < whole ? 100 * part / whole : whole > 0 ? 100 : (double)NAN;
 }
 
 static double data_of(const ReportStep *s)
@@ -64,16 +68,21 @@ static double best_top1(const ReportRun *r)
 
 static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
 {
-    char end[160];
+    char end[160], began[32] = "";
     double speed;
+    StrBuf took = { 0 };
     const ReportStep *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
     const ReportEval *eval = r->eval_count ? &r->evals[r->eval_count - 1] : NULL;
     TRY(median_of(r, speed_of, &speed));
     describe_end(r, end);
+    if (r->first_s > 0) clock_format_unix(r->first_s, began, sizeof began);
+    if (r->last_s > 0) str_add_duration(&took, r->seconds);
     html_row(out);
-    html_swatch(out, k);
+    html_swatch(out, r->colour, k + 1);
     html_cell(out, r->name);
     html_cell(out, end);
+    html_cell(out, began);
+    html_figure(out, took.text ? took.text : "");
     html_cell(out, r->start.model);
     html_whole(out, r->start.world);
     html_whole(out, r->start.global_batch);
@@ -87,24 +96,41 @@ static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
     html_number(out, share_of(r, data_of), 2);
     html_number(out, share_of(r, comm_of), 2);
     html_row_end(out);
+    if (took.failed) out->failed = true;
+    str_free(&took);
     return OK;
 }
 
 Status section_runs(StrBuf *out, const RunSet *set)
 {
-    static const char *const heads[] = { "",         "<run",        "<end",         "<network",
-                                         "ranks",    "batch",       "steps",        "of",
-                                         "epochs",   "last loss",   "last top-1 %", "best top-1 %",
-                                         "images/s", "data wait %", "comm wait %" };
+    static const char *const heads[] = { "",
+                                         "<run",
+                                         "<end",
+                                         "<began",
+                                         "took",
+                                         "<network",
+                                         "ranks",
+                                         "batch",
+                                         "steps",
+                                         "of",
+                                         "epochs",
+                                         "last loss",
+                                         "last top-1 %",
+                                         "best top-1 %",
+                                         "images/s",
+                                         "data wait %",
+                                         "comm wait %" };
     html_heading(out, set->count == 1 ? "Run" : "Runs");
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < set->count; i++) TRY(add_run_row(out, &set->runs[i], i));
     html_table_end(out);
-    html_note(out,
-              "batch: images of a step over all ranks. images/s: median over the recorded steps. "
-              "Waits: of the time of all recorded steps; comm wait is what the sums of gradients "
-              "take beyond the computation that they overlap with. Loss: of the last recorded "
-              "step.");
+    html_note(
+        out,
+        "began: the first process, in UTC. took: all processes, without the time between "
+        "them. batch: images of a step over all ranks. images/s: median over the recorded steps. "
+        "Waits: of the time of all recorded steps; comm wait is what the sums of gradients "
+        "take beyond the computation that they overlap with. Loss: of the last recorded "
+        "step.");
     return OK;
 }
 
@@ -205,7 +231,7 @@ void section_environment(StrBuf *out, const RunSet *set)
     for (int i = 0; i < set->count; i++) {
         const ReportStart *s = &set->runs[i].start;
         html_row(out);
-        html_swatch(out, i);
+        html_swatch(out, set->runs[i].colour, i + 1);
         html_cell(out, set->runs[i].name);
         html_cell(out, s->version);
         html_cell(out, s->host);
@@ -229,37 +255,52 @@ void section_environment(StrBuf *out, const RunSet *set)
 
 /* ---- configuration ---- */
 
-static Status add_difference_row(StrBuf *out, const ReportRun *base, const ReportRun *r, int k)
+static void add_values(StrBuf *out, const ReportRun *r, int number, const int *keys, int count)
 {
-    StrBuf text = { 0 };
-    Status status = OK;
-    if (r->config && base->config) status = config_difference(base->config, r->config, &text);
     html_row(out);
-    html_swatch(out, k);
+    html_swatch(out, r->colour, number);
     html_cell(out, r->name);
-    html_cell(out, !r->config ? "not known" : text.length ? text.text : "as the first run");
+    for (int i = 0; i < count; i++) {
+        StrBuf value = { 0 };
+        if (r->config) config_add_key(r->config, keys[i], &value);
+        html_cell(out, value.text ? value.text : "");
+        if (value.failed) out->failed = true;
+        str_free(&value);
+    }
     html_row_end(out);
-    str_free(&text);
-    return status;
 }
 
-static Status add_differences(StrBuf *out, const RunSet *set)
+void section_differences(StrBuf *out, const RunSet *set)
 {
-    static const char *const heads[] = { "", "<run", "<differs from the first run in" };
-    html_table(out, heads, sizeof heads / sizeof heads[0]);
-    for (int i = 1; i < set->count; i++)
-        TRY(add_difference_row(out, &set->runs[0], &set->runs[i], i));
+    const Config *configs[REPORT_RUNS_MAX];
+    char heads[DIFFERENCES_MAX][64];
+    const char *pointers[DIFFERENCES_MAX + 2] = { "", "<run" };
+    const char *name;
+    int keys[DIFFERENCES_MAX], count = 0;
+    if (set->count < 2) return;
+    for (int i = 0; i < set->count; i++) configs[i] = set->runs[i].config;
+    for (int at = -1; count < DIFFERENCES_MAX; count++) {
+        at = config_next_difference(configs, set->count, at + 1, &name);
+        if (at < 0) break;
+        keys[count] = at;
+        snprintf(heads[count], sizeof heads[count], "<%s", name);
+        pointers[count + 2] = heads[count];
+    }
+    html_heading(out, "What differs");
+    if (count == 0) html_note(out, "All configurations that are known are the same.");
+    if (count == 0) return;
+    html_table(out, pointers, count + 2);
+    for (int i = 0; i < set->count; i++) add_values(out, &set->runs[i], i + 1, keys, count);
     html_table_end(out);
-    return OK;
+    if (count == DIFFERENCES_MAX) html_note(out, "Keys beyond these are not shown.");
 }
 
-Status section_config(StrBuf *out, const RunSet *set)
+void section_config(StrBuf *out, const RunSet *set)
 {
     bool any = false;
     for (int i = 0; i < set->count; i++) any = any || set->runs[i].config;
-    if (!any) return OK;
+    if (!any) return;
     html_heading(out, "Configuration");
-    if (set->count > 1) TRY(add_differences(out, set));
     for (int i = 0; i < set->count; i++) {
         if (!set->runs[i].config) continue;
         str_add(out, "<details><summary>");
@@ -268,7 +309,6 @@ Status section_config(StrBuf *out, const RunSet *set)
         html_text(out, set->runs[i].config_text);
         str_add(out, "</pre></details>\n");
     }
-    return OK;
 }
 
 /* ---- CSV ---- */
