@@ -32,7 +32,8 @@ static const struct {
     [COLUMN_BYTES] = { "bytes", true },
 };
 
-static double node_flops(const Graph *g, const GraphNode *n)
+/* As if its kind were this one, whose slots are the first of its own. */
+static double node_flops_as(const Graph *g, const GraphNode *n, OpKind kind)
 {
     const OpDef *def = op_def(n->kind);
     const TensorDesc *in[OP_MAX_INPUTS] = { NULL };
@@ -41,7 +42,12 @@ static double node_flops(const Graph *g, const GraphNode *n)
         if (n->in[k] != TENSOR_NONE) in[k] = &graph_tensor(g, n->in[k])->desc;
     for (int k = 0; k < op_outputs(def); k++)
         if (n->out[k] != TENSOR_NONE) out[k] = graph_tensor(g, n->out[k])->desc;
-    return op_flops(n->kind, n->attr, in, out);
+    return op_flops(kind, n->attr, in, out);
+}
+
+static double node_flops(const Graph *g, const GraphNode *n)
+{
+    return node_flops_as(g, n, n->kind);
 }
 
 double graph_node_flops(const Graph *g, int index)
@@ -86,6 +92,35 @@ int64_t graph_multiply_adds(const Graph *g)
             total += node_flops(g, graph_node(g, i)) / 2;
     }
     return (int64_t)total;
+}
+
+double graph_product_flops(const Graph *g)
+{
+    /* which convolution a fused one is; of an attention's backward, the scores that it computes
+     * again do not count */
+    static const struct {
+        OpKind product;
+        double share;
+    } kinds[OP_COUNT] = {
+        [OP_CONV2D] = { OP_CONV2D, 1 },
+        [OP_CONV2D_STATS] = { OP_CONV2D, 1 },
+        [OP_CONV2D_BWD_DATA] = { OP_CONV2D_BWD_DATA, 1 },
+        [OP_CONV2D_BWD_DATA_NORM] = { OP_CONV2D_BWD_DATA, 1 },
+        [OP_CONV2D_BWD_WEIGHTS] = { OP_CONV2D_BWD_WEIGHTS, 1 },
+        [OP_CONV2D_BWD_WEIGHTS_NORM] = { OP_CONV2D_BWD_WEIGHTS, 1 },
+        [OP_LINEAR] = { OP_LINEAR, 1 },
+        [OP_LINEAR_BWD_DATA] = { OP_LINEAR_BWD_DATA, 1 },
+        [OP_LINEAR_BWD_WEIGHTS] = { OP_LINEAR_BWD_WEIGHTS, 1 },
+        [OP_ATTENTION] = { OP_ATTENTION, 1 },
+        [OP_ATTENTION_BWD] = { OP_ATTENTION_BWD, 0.8 },
+    };
+    double total = 0;
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        if (kinds[n->kind].share > 0)
+            total += kinds[n->kind].share * node_flops_as(g, n, kinds[n->kind].product);
+    }
+    return total;
 }
 
 /* "3x3/2 pad 1": the window is a property of the weights, the rest of the attributes. */

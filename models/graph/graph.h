@@ -85,6 +85,9 @@ double graph_node_flops(const Graph *g, int index);
 /* Products of the forward convolutions, linear layers and attentions: what papers call
  * multiply-adds. */
 int64_t graph_multiply_adds(const Graph *g);
+/* What the products of a step take, forward and backward, fused or not: FLOPs of convolutions,
+ * linear layers and attentions and of their gradients, once each. */
+double graph_product_flops(const Graph *g);
 
 /* what building a network depends on besides its description */
 typedef struct GraphOptions {

@@ -53,6 +53,26 @@ if have_mpi; then
         broken "epoch_s is $got, by hand $want"
 fi
 
+# the share of a peak that is given: images/s x FLOPs of an image over it, a rank's times the ranks
+grep -q mfu "$SCRATCH/one/metrics.jsonl" && broken "mfu without a peak"
+ranks=1
+have_mpi && ranks=2
+train mfu "$ranks" train.epochs=1 device.peak_tflops=0.25
+expect_field "the peak of all ranks" mfu start peak_tflops \
+    "$(awk -v n="$ranks" 'BEGIN { print 0.25 * n }')"
+awk -v got="$(field mfu step mfu)" -v speed="$(field mfu step images_per_s)" \
+    -v gflops="$(field mfu start image_gflops)" -v peak="$(field mfu start peak_tflops)" \
+    'BEGIN { want = speed * gflops / 1000 / peak
+             exit !(want > 0 && (got / want - 1) ^ 2 < 1e-10) }' ||
+    broken "mfu is not images/s times FLOPs of an image over the peak"
+expect "report with mfu" 0 run 1 report "$SCRATCH/mfu"
+page_holds "$SCRATCH/mfu/report.html" 'aria-label="Model FLOPs utilisation"'
+expect "top with mfu" 0 run 1 top "$SCRATCH/mfu" --once
+expect_text "top with mfu" 1 "MFU "
+expect_text "top with mfu" 1 "spent "
+expect_error "a peak below 0" 64 "device.peak_tflops" 1 train "$SCRATCH/small.yaml" \
+    device.peak_tflops=-1
+
 # killed in the middle: unfinished, with a torn line
 train_in_background killed 1 train.epochs=1000
 wait_for_step killed 3

@@ -80,6 +80,16 @@ TEST(every_norm_of_a_residual_network_is_taken_apart)
     graph_destroy(g);
 }
 
+TEST(fusions_change_no_product)
+{
+    Taker all = { .names = { "" } }, none = { .names = { NULL } };
+    Graph *fast = fused("resnet50", &all), *plain = fused("resnet50", &none);
+    CHECK(graph_product_flops(plain) > 1e6);
+    CHECK_NEAR(graph_product_flops(fast), graph_product_flops(plain), 0);
+    graph_destroy(fast);
+    graph_destroy(plain);
+}
+
 TEST(a_fusion_that_is_refused_leaves_its_nodes)
 {
     Taker none = { .names = { NULL } }, statistics = { .names = { "statistics" } },

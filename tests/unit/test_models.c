@@ -110,6 +110,28 @@ TEST(parameter_totals)
     }
 }
 
+/* Three times those of the forward pass, but that nobody asks for the gradient of images. */
+TEST(products_of_a_step_are_three_times_those_of_its_forward_pass)
+{
+    static const struct {
+        const char *name;
+        double first; /* multiply-adds of the layer that reads images */
+    } rows[] = { { "resnet50", 64.0 * 3 * 7 * 7 * 112 * 112 },
+                 { "vit_b_16", 768.0 * 3 * 16 * 16 * 14 * 14 } };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ModelOptions o = options(3, 224, 1000);
+        Graph *eval = build(rows[i].name, &o);
+        const double forward = 2 * (double)graph_multiply_adds(eval);
+        CHECK_NEAR(graph_product_flops(eval), forward, 1);
+        o.graph.training = true;
+        o.graph.batch = 2;
+        Graph *train = build(rows[i].name, &o);
+        CHECK_NEAR(graph_product_flops(train), 2 * (3 * forward - 2 * rows[i].first), 1e3);
+        graph_destroy(eval);
+        graph_destroy(train);
+    }
+}
+
 static void check_tensor(const Graph *g, const char *name, int rank, const int64_t *dims)
 {
     const TensorId id = graph_find(g, name);

@@ -89,6 +89,8 @@ static const struct {
     { 0, "parameters", 272474 },
     { 0, "global_batch", 128 },
     { 0, "steps", 5859 },
+    { 0, "peak_tflops", 989.4 },
+    { 0, "image_gflops", 24.25 },
     { 1, "step", 7 },
     { 2, "epoch", 1 },
     { 2, "step", 8 },
@@ -99,6 +101,7 @@ static const struct {
     { 2, "data_wait_ms", 0 },
     { 2, "comm_wait_ms", 1e-9 },
     { 2, "grad_norm", 2.5 },
+    { 2, "mfu", 0.375 },
     { 3, "epoch", 1 },
     { 3, "seconds", 2.5 },
     { 3, "images", 1000 },
@@ -150,7 +153,10 @@ static void write_all_events(void)
                                              .classes = 10,
                                              .parameters = 272474,
                                              .global_batch = 128,
-                                             .steps = 5859 }));
+                                             .steps = 5859,
+                                             .peak_flops = 989.4e12,
+                                             .peak_source = "a sheet",
+                                             .image_flops = 24.25e9 }));
     CHECK_OK(runlog_resume(r, 7, "checkpoints/step-7", ""));
     CHECK_OK(runlog_step(r, &(StepRecord){ .epoch = 1,
                                            .step = 8,
@@ -160,6 +166,7 @@ static void write_all_events(void)
                                            .step_ms = 12.5,
                                            .data_wait_ms = 0,
                                            .comm_wait_ms = 1e-9,
+                                           .mfu = 0.375,
                                            .measured = true,
                                            .grad_norm = 2.5 }));
     CHECK_OK(runlog_epoch(

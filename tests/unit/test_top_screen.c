@@ -93,6 +93,14 @@ TEST(a_run_from_start_to_end)
          "checkpoint  step 250, 7 s ago; on_save of step 250: failed",
          "GPU 2        97 % used (least 90)  1.0 GiB  300 W\n");
     SAYS(1060 + 7200, "no record for 2:00:06: it hangs or was killed");
+    add(&t, "{\"event\":\"step\",\"time\":1060,\"step\":251,\"images_per_s\":640,\"step_ms\":200,"
+            "\"data_wait_ms\":10,\"comm_wait_ms\":4,\"mfu\":0.4125}");
+    SAYS(1060, "comm wait 2.0 %, MFU 41.2 %\n");
+    add(&t, "{\"event\":\"spent\",\"time\":1060,\"part\":\"train\",\"total_host_seconds\":1800}");
+    SAYS(1060, "spent       0.5 host hours\n");
+    add(&t, "{\"event\":\"spent\",\"time\":1060,\"part\":\"train\",\"total_host_seconds\":5400,"
+            "\"total_j\":9e6,\"total_cost\":12.5,\"currency\":\"USD\"}");
+    SAYS(1060, "spent       2.5 kWh, 1.5 host hours, 12.5 USD\n");
     add(&t, "{\"event\":\"done\",\"time\":1060,\"code\":75,\"reason\":\"stopped\"}");
     SAYS(99999, "ended with code 75: stopped");
     add(&t, START);

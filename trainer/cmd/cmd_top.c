@@ -20,7 +20,8 @@
 
 static const char help[] =
     "usage: convoy top RUN [--once] [--every SECONDS]\n\nShows how the run in the folder RUN is "
-    "doing: progress, loss, speed, waits, evaluation, checkpoint, GPUs. Reads\nmetrics.jsonl "
+    "doing: progress, loss, speed, waits, evaluation, checkpoint, energy and money, GPUs. "
+    "Reads\nmetrics.jsonl "
     "alone, and changes nothing: start it wherever the folder can be seen. Ends when the run "
     "ends; waits for one that is not there yet.\n\n  --once              prints it once and ends; "
     "so it does where the output is no "

@@ -12,6 +12,7 @@
 #include "trainer/report/report_run.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
+#include "trainer/session/utilization.h"
 #include "trainer/train/loop.h"
 #include <string.h>
 #include <unistd.h>
@@ -69,10 +70,12 @@ static Status start_record(RunLog *log, const Session *s, int hosts)
                       .parameters = graph_parameter_elements(program_graph(s->first)),
                       .global_batch = s->plan.global_batch,
                       .steps = s->plan.total_steps,
+                      .image_flops = utilization_image_flops(s),
                       .epochs = (double)train_plan_images(&s->plan, s->plan.total_steps) /
                                 (double)s->plan.images,
                       .data_s = s->data_s,
                       .plans_s = s->plans_s };
+    r.peak_flops = utilization_peak_flops(s, &r.peak_source);
     TRY(runlog_start(log, &r));
     if (s->device.plan_cache[0] && s->comm->rank == 0)
         log_info("convolution plans are kept in %s (device.plan_cache)", s->device.plan_cache);

@@ -12,6 +12,7 @@
 #include "kernels/ops/update.h"
 #include "trainer/cmd/command_run.h"
 #include "trainer/config/progressive.h"
+#include "trainer/session/device_rates.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include "trainer/train/optimizer.h"
@@ -21,22 +22,6 @@
 
 /* ---- the model ---- */
 
-/* Public figures of data sheets, in T/s; of dense products, 0: the GPU has not that type. */
-typedef struct Rates {
-    const char *name; /* as Backend.describe begins, before a blank */
-    double bytes, flops[PRECISION_COUNT];
-} Rates;
-/* of memory; of fp32, tf32, bf16, fp16 */
-static const Rates gpus[] = {
-    { "NVIDIA B200", 8.0, { 75, 1125, 2250, 2250 } },
-    { "NVIDIA H200", 4.8, { 67, 494.7, 989.4, 989.4 } },
-    { "NVIDIA H100 80GB HBM3", 3.35, { 67, 494.7, 989.4, 989.4 } },
-    { "NVIDIA A100-SXM4-40GB", 1.555, { 19.5, 156, 312, 312 } },
-    { "NVIDIA A10G", 0.6, { 35, 35, 70, 70 } },
-    { "NVIDIA L4", 0.3, { 30.3, 60.5, 121, 121 } },
-    { "Tesla V100-SXM2-16GB", 0.9, { 15.7, 0, 0, 125 } },
-    { "Tesla T4", 0.32, { 8.1, 0, 0, 65 } },
-};
 /* What the best of kernels reach: of an H200 4.3 TB/s and 790 TFLOP/s in 16 bits. */
 static const double best_bytes = 4.3 / 4.8, best_flops = 790 / 989.4;
 /* Of that our own kernels, which wait for memory; products by a library where they do, and where
@@ -57,18 +42,6 @@ static const double product_flops[OP_COUNT] = { [OP_CONV2D] = FORWARD,
                                                 [OP_CONV2D_BWD_WEIGHTS_NORM] = WEIGHTS,
                                                 [OP_LINEAR_BWD_WEIGHTS] = WEIGHTS };
 
-/* NULL: none of that name that computes in that precision. */
-static const Rates *find_rates(const char *device, Precision precision)
-{
-    for (size_t i = 0; i < sizeof gpus / sizeof gpus[0]; i++) {
-        const size_t length = strlen(gpus[i].name);
-        if (strncmp(device, gpus[i].name, length) == 0 && device[length] == ' ' &&
-            gpus[i].flops[precision] > 0)
-            return &gpus[i];
-    }
-    return NULL;
-}
-
 /* ---- the budget ---- */
 
 typedef struct Row {
@@ -78,7 +51,7 @@ typedef struct Row {
 
 typedef struct Budget {
     const Session *session;
-    const Rates *gpu;
+    const DeviceRates *gpu;
     Row kinds[OP_COUNT], sum;
 } Budget;
 
@@ -185,7 +158,7 @@ static Status print_budget(const Session *s)
     StrBuf text = { 0 };
     char device[256];
     s->backend->v->describe(s->backend, device, sizeof device);
-    b.gpu = find_rates(device, s->device.precision);
+    b.gpu = device_rates_find(device, s->device.precision);
     if (!b.gpu)
         return fail(ERR_DATA, "%s in %s: no data sheet's rates of this GPU are known here", device,
                     precision_names[s->device.precision]);

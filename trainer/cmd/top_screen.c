@@ -90,6 +90,7 @@ static void add_step(TopScreen *t, const JsonValue *r)
     t->data_wait_ms = number(r, "data_wait_ms");
     t->comm_wait_ms = number(r, "comm_wait_ms");
     t->grad_norm = number(r, "grad_norm");
+    t->mfu = number(r, "mfu");
     if (t->seconds_per_image > 0) t->seconds_per_image += SMOOTH * (pace - t->seconds_per_image);
     else t->seconds_per_image = pace;
     add_history(t, t->loss);
@@ -127,6 +128,14 @@ static void add_on_save(TopScreen *t, const JsonValue *r)
     text(r, "outcome", t->on_save_outcome);
 }
 
+static void add_spent(TopScreen *t, const JsonValue *r)
+{
+    t->joules = number(r, "total_j");
+    t->host_s = number(r, "total_host_seconds");
+    t->money = number(r, "total_cost");
+    text(r, "currency", t->currency);
+}
+
 static void add_gpu(TopScreen *t, const JsonValue *r)
 {
     double index = number(r, "gpu");
@@ -156,10 +165,9 @@ static const struct {
     const char *event;
     void (*add)(TopScreen *t, const JsonValue *r);
 } rows[] = {
-    { "start", add_start },     { "step", add_step },
-    { "eval", add_eval },       { "checkpoint", add_checkpoint },
-    { "on_save", add_on_save }, { "gpu", add_gpu },
-    { "done", add_done },
+    { "start", add_start },           { "step", add_step },       { "eval", add_eval },
+    { "checkpoint", add_checkpoint }, { "on_save", add_on_save }, { "gpu", add_gpu },
+    { "spent", add_spent },           { "done", add_done },
 };
 
 void top_screen_init(TopScreen *t)
@@ -244,8 +252,21 @@ static void add_step_lines(const TopScreen *t, StrBuf *out)
     add_history_line(t, out);
     str_printf(out, "speed       %.1f images/s", t->images_per_s);
     if (t->world > 1) str_printf(out, ", %.1f of each rank", t->images_per_s / t->world);
-    str_printf(out, "; step %.1f ms, data wait %.1f %%, comm wait %.1f %%\n", t->step_ms,
+    str_printf(out, "; step %.1f ms, data wait %.1f %%, comm wait %.1f %%", t->step_ms,
                100 * t->data_wait_ms / t->step_ms, 100 * t->comm_wait_ms / t->step_ms);
+    if (!isnan(t->mfu)) str_printf(out, ", MFU %.1f %%", 100 * t->mfu);
+    str_add(out, "\n");
+}
+
+/* All parts of the run, as far as records tell. */
+static void add_spent_line(const TopScreen *t, StrBuf *out)
+{
+    if (!(t->host_s > 0)) return;
+    str_add(out, "spent       ");
+    if (!isnan(t->joules)) str_printf(out, "%.4g kWh, ", t->joules / 3.6e6);
+    str_printf(out, "%.4g host hours", t->host_s / 3600);
+    if (!isnan(t->money)) str_printf(out, ", %.4g %s", t->money, t->currency);
+    str_add(out, "\n");
 }
 
 static void add_gpu_line(const TopGpu *g, int index, StrBuf *out)
@@ -289,6 +310,7 @@ void top_screen_describe(const TopScreen *t, const char *name, double now_s, Str
             str_printf(out, "; on_save of step %.0f: %s", t->on_save_step, t->on_save_outcome);
         str_add(out, "\n");
     }
+    add_spent_line(t, out);
     for (int i = 0; i < t->gpus; i++)
         if (t->gpu[i].known) add_gpu_line(&t->gpu[i], i, out);
 }

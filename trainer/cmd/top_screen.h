@@ -18,11 +18,13 @@ typedef struct TopScreen { /* zero-initialise by top_screen_init() */
         reason[TOP_TEXT_BYTES];
     double world, classes, steps, epochs, images, global_batch;
     double step, epoch, epochs_done, loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms,
-        grad_norm;
+        grad_norm, mfu;
     double seconds_per_image; /* smoothed */
     double eval_step, eval_loss, eval_top1, eval_top5, ema_top1, best_top1, best_step;
     double checkpoint_step, checkpoint_time, on_save_step;
     char on_save_outcome[TOP_TEXT_BYTES];
+    double joules, money, host_s; /* by the run so far; NaN: not told */
+    char currency[TOP_TEXT_BYTES];
     int code;
     /* Unix time of the last record; the longest gap between the last two of them */
     double last_time, gap_s;

@@ -167,6 +167,7 @@ typedef struct Config {
         BindChoice bind;
         int64_t threads /*0 = auto*/, index /*-1 = by local rank*/,
             workspace_mb /*0 = by precision*/, side_depth;
+        double peak_tflops /*0 = by the data sheet*/;
         bool cuda_graph, emulate;
         char *fuse; /* FuseChoice */
         int batchnorm /*KernelMode*/, depthwise;

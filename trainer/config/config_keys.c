@@ -493,6 +493,10 @@ const ConfigKey config_keys[] = {
      "Which CPUs a rank runs on. auto: on hosts of several NUMA nodes, of all that the host gives "
      "those near the rank's GPU, or an equal part, unless the launcher has bound ranks itself; "
      "none: those that it was started with"},
+    {DOUBLE(device, peak_tflops, "0", 0, 1e6), KEY_RUNTIME,
+     "Peak of a GPU, or of a rank's CPUs, in TFLOP/s of dense products in the run's precision: "
+     "what mfu in records is a share of. 0: by the GPU's data sheet, where it is known; else "
+     "records have no mfu"},
     {BOOL(device, emulate, "false"), KEY_RUNTIME,
      "CPU: take train.precision bf16 also where the CPU has no instructions for it (no AVX-512): "
      "slow, for tests"},

@@ -286,6 +286,11 @@ Status runlog_start(RunLog *r, const StartRecord *s)
     json_number(w, "epochs", s->epochs);
     json_number(w, "data_seconds", s->data_s);
     json_number(w, "plans_seconds", s->plans_s);
+    if (s->peak_flops > 0) {
+        json_number(w, "peak_tflops", 1e-12 * s->peak_flops);
+        json_string(w, "peak_source", s->peak_source);
+        json_number(w, "image_gflops", 1e-9 * s->image_flops);
+    }
     return end(r);
 }
 
@@ -316,6 +321,7 @@ Status runlog_step(RunLog *r, const StepRecord *s)
     json_number(w, "step_ms", s->step_ms);
     json_number(w, "data_wait_ms", s->data_wait_ms);
     json_number(w, "comm_wait_ms", s->comm_wait_ms);
+    if (s->mfu > 0) json_number(w, "mfu", s->mfu);
     if (s->loss_scale > 0) {
         json_number(w, "loss_scale", s->loss_scale);
         json_int(w, "skipped", s->skipped);

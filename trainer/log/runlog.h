@@ -43,6 +43,8 @@ typedef struct StartRecord {
     int64_t images, val_images, classes, parameters, global_batch, steps;
     double epochs;          /* that the steps make */
     double data_s, plans_s; /* Session has them */
+    double peak_flops, image_flops; /* utilization.h; peak_flops 0: not known, none is recorded */
+    const char *peak_source;
 } StartRecord;
 typedef struct StepRecord {
     int64_t epoch, step; /* epoch: from 0, as in all records; step: from 1 */
@@ -53,6 +55,7 @@ typedef struct StepRecord {
     bool measured; /* the next is in the record */
     double grad_norm;
     double recent_images_per_s; /* since the record before */
+    double mfu;                 /* a share; 0: not known, and not in the record */
 } StepRecord;
 typedef struct EvalRecord {
     int64_t epoch, step, images, classes;

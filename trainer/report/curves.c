@@ -64,6 +64,11 @@ static double step_norm(const void *p)
     return ((const ReportStep *)p)->grad_norm;
 }
 
+static double step_mfu(const void *p)
+{
+    return 100 * ((const ReportStep *)p)->mfu;
+}
+
 static double eval_loss(const void *p)
 {
     return ((const ReportEval *)p)->loss;
@@ -94,6 +99,7 @@ static const Curve curves[] = {
     { "Evaluation: loss", "loss", EVALS(eval_loss), NAN, NAN, true },
     { "Evaluation: top-5", "% of the images", EVALS(eval_top5), NAN, NAN, true },
     { "Speed", "images/s over all ranks", STEPS(step_speed), 0, NAN, false },
+    { "Model FLOPs utilisation", "% of the peak", STEPS(step_mfu), 0, NAN, false },
     { "Waiting for data", "% of the step time", STEPS(step_data), 0, 1, false },
     { "Waiting for gradient sums", "% of the step time", STEPS(step_comm), 0, 1, false },
     { "Learning rate", "learning rate", STEPS(step_lr), 0, NAN, true },

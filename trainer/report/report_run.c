@@ -137,7 +137,8 @@ static Status take_step(ReportRun *r, const JsonValue *record)
                                               .step_ms = number(record, "step_ms"),
                                               .data_wait_ms = number(record, "data_wait_ms"),
                                               .comm_wait_ms = number(record, "comm_wait_ms"),
-                                              .grad_norm = number(record, "grad_norm") };
+                                              .grad_norm = number(record, "grad_norm"),
+                                              .mfu = number(record, "mfu") };
     return OK;
 }
 

@@ -16,7 +16,7 @@ typedef struct ReportStep {
     int64_t epoch, step; /* step: how many were done */
     double epochs;       /* passes over the training set that were done; NaN where not known */
     double elapsed_s;    /* of training, over all parts; NaN where not known */
-    double loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms, grad_norm;
+    double loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms, grad_norm, mfu;
 } ReportStep;
 
 typedef struct ReportRange { /* over the GPUs of a host; NaN where none tells */

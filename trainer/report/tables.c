@@ -37,6 +37,11 @@ static double speed_of(const ReportStep *s)
     return s->images_per_s;
 }
 
+static double mfu_of(const ReportStep *s)
+{
+    return 100 * s->mfu;
+}
+
 /* A sum over steps as a share of their time, in percent. */
 static double share_of(const ReportRun *r, double (*value)(const ReportStep *s))
 {
@@ -69,11 +74,12 @@ static double best_top1(const ReportRun *r)
 static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
 {
     char end[160], began[32] = "";
-    double speed;
+    double speed, mfu;
     StrBuf took = { 0 };
     const ReportStep *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
     const ReportEval *eval = r->eval_count ? &r->evals[r->eval_count - 1] : NULL;
     TRY(median_of(r, speed_of, &speed));
+    TRY(median_of(r, mfu_of, &mfu));
     describe_end(r, end);
     if (r->first_s > 0) clock_format_unix(r->first_s, began, sizeof began);
     if (r->last_s > 0) str_add_duration(&took, r->seconds);
@@ -93,6 +99,7 @@ static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
     html_number(out, eval ? 100 * eval->top1 : (double)NAN, 2);
     html_number(out, best_top1(r), 2);
     html_number(out, speed, 1);
+    html_number(out, mfu, 1);
     html_number(out, share_of(r, data_of), 2);
     html_number(out, share_of(r, comm_of), 2);
     html_row_end(out);
@@ -103,23 +110,12 @@ static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
 
 Status section_runs(StrBuf *out, const RunSet *set)
 {
-    static const char *const heads[] = { "",
-                                         "<run",
-                                         "<end",
-                                         "<began",
-                                         "took",
-                                         "<network",
-                                         "ranks",
-                                         "batch",
-                                         "steps",
-                                         "of",
-                                         "epochs",
-                                         "last loss",
-                                         "last top-1 %",
-                                         "best top-1 %",
-                                         "images/s",
-                                         "data wait %",
-                                         "comm wait %" };
+    static const char *const heads[] = {
+        "",         "<run",        "<end",         "<began",       "took",
+        "<network", "ranks",       "batch",        "steps",        "of",
+        "epochs",   "last loss",   "last top-1 %", "best top-1 %", "images/s",
+        "MFU %",    "data wait %", "comm wait %"
+    };
     html_heading(out, set->count == 1 ? "Run" : "Runs");
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < set->count; i++) TRY(add_run_row(out, &set->runs[i], i));

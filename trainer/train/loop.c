@@ -10,11 +10,13 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "trainer/session/utilization.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/loop_checkpoint.h"
 #include "trainer/train/loop_divergence.h"
 #include "trainer/train/loop_spent.h"
 #include "trainer/train/penalty.h"
+#include "trainer/train/sharpness.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -121,6 +123,13 @@ static void print_row(Loop *l, int64_t step, const StepResult *r)
     l->row.images = 0;
 }
 
+/* The share of the devices' peak that the products of the step took; 0: not known. */
+static double mfu_of(const Loop *l, int64_t step, double images_per_s)
+{
+    const int passes = sharpness_in_step(l->s->config, step) ? 2 : 1;
+    return l->stage.image_share * passes * images_per_s;
+}
+
 static void record_step(Loop *l, int64_t step, const StepResult *r)
 {
     const TrainPlan *p = &l->s->plan;
@@ -140,7 +149,8 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                           .skipped = r->optimizer.skipped,
                           .measured = r->optimizer.measured,
                           .grad_norm = r->optimizer.grad_norm,
-                          .recent_images_per_s = (double)l->recent.images / l->recent.seconds };
+                          .recent_images_per_s = (double)l->recent.images / l->recent.seconds,
+                          .mfu = mfu_of(l, step, (double)p->global_batch / r->seconds) };
     l->epoch.seconds += r->seconds;
     l->epoch.images += p->global_batch;
     l->spent.step = step + 1;
@@ -414,6 +424,8 @@ static Status enter_stage(Loop *l, int64_t step)
     if (phase_end < l->stage.end) l->stage.end = phase_end;
     train_plan_enter(&s->plan, step);
     session_set_stage(s, stage);
+    const double peak = utilization_peak_flops(s, NULL);
+    l->stage.image_share = peak > 0 ? utilization_image_flops(s) / peak : 0;
     if (loop_is_main(l)) tell_stage(l, step, stage);
     if (status == OK) status = create_loader(l);
     return comm_agree(s->comm, status);

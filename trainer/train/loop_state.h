@@ -50,6 +50,7 @@ typedef struct Loop {
     } divergence;
     struct { /* steps that the loader at hand feeds: of one size (progressive.h) and phase */
         int64_t first, end;
+        double image_share; /* of the devices' peak a second, one image; 0: not known */
     } stage;
     struct { /* since the last epoch record */
         double seconds;
