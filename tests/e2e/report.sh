@@ -82,6 +82,38 @@ printf '{"event":"step","ep' >> "$SCRATCH/killed/metrics.jsonl"
 expect "report of a killed run" 0 run 1 report "$SCRATCH/killed"
 page_holds "$SCRATCH/killed/report.html" "unfinished" "is torn and was left out"
 
+# watched: before it begins, while it goes on, to its end
+"$CONVOY" report "$SCRATCH/live" --watch --every 0.3 --out "$SCRATCH/live.html" \
+    > "$SCRATCH/watch.out" 2>&1 &
+watcher=$!
+for ((i = 0; i < 100; i++)); do
+    grep -q 'not there yet' "$SCRATCH/watch.out" && break
+    sleep 0.1
+done
+train_in_background live 1 train.epochs=1000
+wait_for_step live 3
+for ((i = 0; i < 100; i++)); do
+    grep -q 'Training loss' "$SCRATCH/live.html" 2> /dev/null && break
+    sleep 0.1
+done
+page_holds "$SCRATCH/live.html" '<meta http-equiv="refresh" content="1">' "unfinished"
+[[ ! -e $SCRATCH/live.csv ]] || broken "a live page has its CSV before the end"
+kill -0 "$watcher" || broken "the watcher ended before the run"
+kill -TERM "$pid"
+wait "$pid"
+for ((i = 0; i < 100; i++)); do
+    kill -0 "$watcher" 2> /dev/null || break
+    sleep 0.1
+done
+kill "$watcher" 2> /dev/null && broken "the watcher did not end with the run"
+wait "$watcher" || broken "the watcher ended with $?"
+page_holds "$SCRATCH/watch.out" "not there yet; waiting for it" "written every 0.3 s" "live.csv"
+page_holds "$SCRATCH/live.html" "stopped, checkpoint saved (75)"
+! grep -q 'http-equiv="refresh"' "$SCRATCH/live.html" || broken "the last page goes on refreshing"
+expect_error "every without watch" 64 "--every: only with --watch" 1 report "$SCRATCH/one" --every 5
+expect_error "every 0 seconds" 64 "--every 0: must be above 0" 1 report "$SCRATCH/one" --watch \
+    --every 0
+
 mkdir "$SCRATCH/empty"
 expect_error "report of an empty folder" 65 "$SCRATCH/empty: no run folder" \
     1 report "$SCRATCH/empty"

@@ -1,13 +1,19 @@
 /* cmd_report.c - convoy report RUN...: a page about runs. */
+#include "base/clock.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
+#include "trainer/report/collect.h"
 #include "trainer/report/report.h"
 
+#define PERIOD_S 10.0
+
 static const char help[] =
-    "usage: convoy report RUN... [--out FILE]\n\nWrites one page about runs, readable in any "
+    "usage: convoy report RUN... [--out FILE] [--watch] [--every SECONDS]\n\nWrites one page about "
+    "runs, readable in any "
     "browser without a network, and CSV files beside it. RUN is a run\nfolder (run.dir), or a "
     "folder of convoy scale, which stands for all of its runs. Unfinished runs are shown as\nfar "
     "as they got; what is missing is said.\n\n  convoy report runs/demo\n  convoy report runs/a "
@@ -17,23 +23,60 @@ static const char help[] =
     "and in nothing else that matters, epoch time and efficiency against\nranks too, with 95 % "
     "intervals where there are three values or more.\n\n  --out FILE          the page, which ends "
     "in .html (default: report.html in RUN, or here for several). Beside\n                      "
-    "it: .csv (the records) and .scaling.csv (epoch times)\n";
+    "it: .csv (the records) and .scaling.csv (epoch times)\n  --watch             writes the page "
+    "again and "
+    "again until all runs have ended, waiting for those that are not\n                      there "
+    "yet; an open browser shows it anew. The CSV files come at the end\n  --every SECONDS     "
+    "between two times (default 10)\n";
+
+static bool is_there(const char *run)
+{
+    return collect_holds(run, "metrics.jsonl") || collect_holds(run, "scale.jsonl");
+}
+
+/* Until there is something to tell of all of them. */
+static void wait_for_runs(const Args *args, double every_s)
+{
+    for (int i = 0; i < args->positional_count; i++) {
+        const char *run = args->positional[i];
+        if (!is_there(run)) log_info("%s: not there yet; waiting for it", run);
+        while (!is_there(run)) clock_sleep_s(every_s);
+    }
+}
+
+static Status watch(const char *out, const Args *args, double every_s)
+{
+    bool ended = false, told = false;
+    wait_for_runs(args, every_s);
+    for (;;) {
+        TRY(report_write_live(out, args->positional, args->positional_count, every_s, &ended));
+        if (ended) return OK;
+        if (!told) log_info("%s: written every %g s until the runs end", out, every_s);
+        told = true;
+        clock_sleep_s(every_s);
+    }
+}
 
 Status cmd_report_runs(int argc, char **argv)
 {
     Args args;
+    double every_s = PERIOD_S;
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
     const char *out = args_value(&args, "--out");
+    const bool live = args_value(&args, "--watch") != NULL;
     if (out && !str_ends_with_nocase(out, ".html"))
         return fail(ERR_USAGE, "--out %s: must end in .html", out);
+    TRY(args_seconds(&args, "--every", &every_s));
+    if (!(every_s > 0 && every_s < 1e6))
+        return fail(ERR_USAGE, "--every %s: must be above 0", args_value(&args, "--every"));
+    if (!live && args_value(&args, "--every")) return fail(ERR_USAGE, "--every: only with --watch");
     char *own =
         !out && args.positional_count == 1 ? fs_join(args.positional[0], "report.html") : NULL;
     if (!out && args.positional_count == 1 && !own) return ERR_MEMORY;
-    Status status = report_write(out   ? out
-                                 : own ? own
-                                       : "report.html",
-                                 args.positional, args.positional_count);
+    if (!out) out = own ? own : "report.html";
+    Status status = live ? watch(out, &args, every_s)
+                         : report_write(out, args.positional, args.positional_count);
     mem_free(own);
     return status;
 }

@@ -11,7 +11,7 @@
 
 #define NAME_BYTES 256
 
-static bool holds(const char *dir, const char *file)
+bool collect_holds(const char *dir, const char *file)
 {
     char *path = fs_join(dir, file);
     bool found = path && fs_exists(path);
@@ -77,7 +77,7 @@ static Status take_point(RunSet *s, const char *dir, const JsonValue *record)
     char *path = fs_join(dir, run);
     if (!path) return ERR_MEMORY;
     Status status = OK;
-    if (run[0] == '\0' || !holds(path, "metrics.jsonl"))
+    if (run[0] == '\0' || !collect_holds(path, "metrics.jsonl"))
         str_printf(&s->notes, "%s: the run of point %s is not there.\n", dir, run);
     else if ((status = add_run(s, path)) == OK)
         s->runs[s->count - 1].warmup_steps = whole_of(record, "warmup_steps");
@@ -136,7 +136,7 @@ static Status add_scale(RunSet *s, const char *dir)
     int before = s->count;
     s->scale = true;
     TRY(each_record(s, dir, "scale.jsonl", "point", take_point));
-    bool predictions = holds(dir, "predictions.jsonl");
+    bool predictions = collect_holds(dir, "predictions.jsonl");
     if (predictions) TRY(each_record(s, dir, "predictions.jsonl", "prediction", take_prediction));
     if (s->count > before || predictions) return OK;
     return fail(ERR_DATA, "%s: no finished point in its scale.jsonl", dir);
@@ -146,8 +146,8 @@ static Status add_input(RunSet *s, const char *dir)
 {
     if (!fs_is_dir(dir))
         return fail(ERR_DATA, "%s: %s", dir, fs_exists(dir) ? "not a folder" : "is not there");
-    if (holds(dir, "scale.jsonl")) return add_scale(s, dir);
-    if (holds(dir, "metrics.jsonl")) return add_run(s, dir);
+    if (collect_holds(dir, "scale.jsonl")) return add_scale(s, dir);
+    if (collect_holds(dir, "metrics.jsonl")) return add_run(s, dir);
     return fail(ERR_DATA, "%s: no run folder: it holds neither metrics.jsonl nor scale.jsonl", dir);
 }
 

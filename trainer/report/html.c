@@ -81,9 +81,17 @@ void html_text(StrBuf *out, const char *text)
 
 void html_begin(StrBuf *out, const char *title)
 {
+    html_begin_live(out, title, 0);
+}
+
+void html_begin_live(StrBuf *out, const char *title, double refresh_s)
+{
     str_add(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                  "<meta name=\"viewport\" "
-                 "content=\"width=device-width,initial-scale=1\">\n<title>");
+                 "content=\"width=device-width,initial-scale=1\">\n");
+    if (refresh_s > 0)
+        str_printf(out, "<meta http-equiv=\"refresh\" content=\"%.0f\">\n", fmax(1, refresh_s));
+    str_add(out, "<title>");
     html_text(out, title);
     str_printf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>", style);
     html_text(out, title);

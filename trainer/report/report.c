@@ -10,14 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling)
+static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling, double refresh_s)
 {
     char now[32], text[160];
     const bool scales = scaling->count >= 2 || set->prediction_count > 0;
     clock_format_utc(now, sizeof now);
-    html_begin(out, set->scale        ? "Convoy: scaling report"
-                    : set->count == 1 ? "Convoy: one run"
-                                      : "Convoy: runs");
+    const char *title = set->scale        ? "Convoy: scaling report"
+                        : set->count == 1 ? "Convoy: one run"
+                                          : "Convoy: runs";
+    html_begin_live(out, title, refresh_s);
     if (set->count == 0)
         snprintf(text, sizeof text, "No run, written %s by convoy %s.", now, version_text());
     else
@@ -39,7 +40,7 @@ static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling)
 }
 
 /* Writes text to out, its ".html" replaced by suffix. */
-static Status write_beside(const char *out, const char *suffix, const StrBuf *text)
+static Status write_beside(const char *out, const char *suffix, const StrBuf *text, bool quiet)
 {
     size_t n = strlen(out);
     if (str_ends_with_nocase(out, ".html")) n -= strlen(".html");
@@ -49,36 +50,57 @@ static Status write_beside(const char *out, const char *suffix, const StrBuf *te
     bool failed = text->failed || path.failed;
     Status status = failed ? fail(ERR_MEMORY, "out of memory")
                            : fs_write_atomic(path.text, text->text, text->length);
-    if (status == OK) log_info("wrote %s", path.text);
+    if (status == OK && !quiet) log_info("wrote %s", path.text);
     str_free(&path);
     return status;
 }
 
-static Status write_files(const char *out, const RunSet *set, const Scaling *scaling)
+/* refresh_s above 0: the page alone. */
+static Status write_files(const char *out, const RunSet *set, const Scaling *scaling,
+                          double refresh_s)
 {
     StrBuf page = { 0 }, records = { 0 }, table = { 0 };
-    Status status = build_page(&page, set, scaling);
-    section_records_csv(&records, set);
-    section_scaling_csv(&table, scaling);
-    if (status == OK) status = write_beside(out, ".html", &page);
-    if (status == OK) status = write_beside(out, ".csv", &records);
-    if (status == OK && scaling->count >= 2) status = write_beside(out, ".scaling.csv", &table);
+    const bool live = refresh_s > 0;
+    Status status = build_page(&page, set, scaling, refresh_s);
+    if (!live) {
+        section_records_csv(&records, set);
+        section_scaling_csv(&table, scaling);
+    }
+    if (status == OK) status = write_beside(out, ".html", &page, live);
+    if (status == OK && !live) status = write_beside(out, ".csv", &records, false);
+    if (status == OK && !live && scaling->count >= 2)
+        status = write_beside(out, ".scaling.csv", &table, false);
     str_free(&page);
     str_free(&records);
     str_free(&table);
     return status;
 }
 
-Status report_write(const char *out, const char *const *inputs, int count)
+static bool have_ended(const RunSet *set)
+{
+    bool ended = !set->scale;
+    for (int i = 0; i < set->count; i++) ended = ended && set->runs[i].done;
+    return ended;
+}
+
+Status report_write_live(const char *out, const char *const *inputs, int count, double refresh_s,
+                         bool *ended)
 {
     RunSet set;
     Scaling scaling;
     TRY(collect_runs(&set, inputs, count));
+    *ended = have_ended(&set);
     Status status = scaling_make(&scaling, set.runs, set.count);
     if (status == OK) {
-        status = write_files(out, &set, &scaling);
+        status = write_files(out, &set, &scaling, *ended ? 0 : refresh_s);
         scaling_free(&scaling);
     }
     collect_free(&set);
     return status;
+}
+
+Status report_write(const char *out, const char *const *inputs, int count)
+{
+    bool ended;
+    return report_write_live(out, inputs, count, 0, &ended);
 }
