@@ -37,6 +37,12 @@ expect_text "the series again" 3 "finished before"
 expect "one repeat more" 0 run 1 scale "${args[@]}" --set scale.repeats=2 --set scale.ranks=1
 expect_text "one repeat more" 1 "finished before"
 [[ $(points) == "n1-r1 n1-r2 " ]] || broken "points of one number of ranks: $(points)"
+# what auto was in a run is no other setting
+expect "a point in the precision that auto takes" 0 run 1 scale "${args[@]}" \
+    --set "scale.dir=$SCRATCH/auto" --set scale.ranks=1 --set train.precision=auto
+expect "the same again" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/auto" \
+    --set scale.ranks=1 --set train.precision=auto
+expect_text "the same again" 1 "finished before"
 expect_error "other settings" 64 "optimizer.lr was" 1 scale "${args[@]}" --set optimizer.lr=0.5
 
 # what is printed is what would be run, and a shell takes it as it is

@@ -151,6 +151,9 @@ static Status check_settings(const Point *p, const Series *s, ReportRun *run)
     if (!run->config)
         return fail(ERR_USAGE, "%s: a run without a readable config.yaml; remove it", p->run_dir);
     TRY(point_config(p, s, &wanted));
+    /* a run's folder tells what auto was in it (command_run.c) */
+    if (wanted->train.precision == CONFIG_OTHER && wanted->train.precision_auto == CONFIG_OTHER)
+        wanted->train.precision_auto = run->config->train.precision_auto;
     Status status = config_difference(run->config, wanted, &text);
     if (status == OK && text.length > 0)
         status = fail(ERR_USAGE,
