@@ -84,9 +84,10 @@ int64_t jsonl_count(const Jsonl *j, const char *text, int64_t most)
 {
     char block[8192];
     const size_t n = strlen(text);
+    const off_t end = lseek(j->fd, 0, SEEK_END); /* a device may be read for ever */
     int64_t count = 0;
     ssize_t got;
-    for (off_t at = 0; count < most; at += got - (off_t)n + 1) {
+    for (off_t at = 0; count < most && at < end; at += got - (off_t)n + 1) {
         got = pread(j->fd, block, sizeof block - 1, at);
         if (got < (ssize_t)n) break;
         block[got] = '\0';

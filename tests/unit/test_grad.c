@@ -21,6 +21,7 @@ static Graph *tiny(const char *name)
     Graph *g = NULL;
     ModelOptions o = tiny_options();
     const int least = model_find(name)->least_size;
+    if (!model_find(name)->stems) o.stem = STEM_IMAGENET;
     if (least > o.graph.height) o.graph.height = o.graph.width = least;
     CHECK_STATUS(model_build(&g, model_find(name), &o), OK);
     return g;

@@ -41,8 +41,8 @@ typedef struct StartRecord {
     /* more ranks than CPUs, or GPUs, to compute on */
     bool oversubscribed;
     int64_t images, val_images, classes, parameters, global_batch, steps;
-    double epochs;          /* that the steps make */
-    double data_s, plans_s; /* Session has them */
+    double epochs;                  /* that the steps make */
+    double data_s, plans_s;         /* Session has them */
     double peak_flops, image_flops; /* utilization.h; peak_flops 0: not known, none is recorded */
     const char *peak_source;
 } StartRecord;
