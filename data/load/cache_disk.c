@@ -26,7 +26,8 @@ static uint32_t checksum(const CacheBlock *b, const void *data, size_t bytes)
 static void tell(SampleCache *c, const char *what)
 {
     if (!atomic_exchange(&c->told, true))
-        log_warning("data.cache_dir: %s: %s; files are read where they come from", c->path, what);
+        log_warning_here("data.cache_dir: %s: %s; files are read where they come from", c->path,
+                         what);
 }
 
 bool cache_disk_put(SampleCache *c, int64_t entry, uint64_t block, const Sample *sample)
