@@ -179,11 +179,16 @@ static bool lend(SampleCache *c, int64_t entry, uint64_t word, ByteBuf *buf, Sam
     return true;
 }
 
+static uint64_t room_of(size_t bytes)
+{
+    return (sizeof(CacheBlock) + bytes + CACHE_BLOCK_ALIGN - 1) / CACHE_BLOCK_ALIGN *
+           CACHE_BLOCK_ALIGN;
+}
+
 /* Takes room for a sample: its block's number, or false. */
 static bool take_room(SampleCache *c, size_t bytes, uint64_t *block)
 {
-    uint64_t need = (sizeof(CacheBlock) + bytes + CACHE_BLOCK_ALIGN - 1) / CACHE_BLOCK_ALIGN *
-                    CACHE_BLOCK_ALIGN;
+    const uint64_t need = room_of(bytes);
     uint64_t used = atomic_load(&c->header->used);
     do {
         const uint64_t capacity = atomic_load(&c->header->capacity);
@@ -191,6 +196,13 @@ static bool take_room(SampleCache *c, size_t bytes, uint64_t *block)
     } while (!atomic_compare_exchange_weak(&c->header->used, &used, used + need));
     *block = used / CACHE_BLOCK_ALIGN;
     return true;
+}
+
+/* What the disk did not take; if another has room behind it already, it is lost. */
+static void give_back(SampleCache *c, size_t bytes, uint64_t block)
+{
+    uint64_t end = block * CACHE_BLOCK_ALIGN + room_of(bytes);
+    atomic_compare_exchange_strong(&c->header->used, &end, block * CACHE_BLOCK_ALIGN);
 }
 
 static void copy_in(SampleCache *c, uint64_t block, const Sample *sample)
@@ -207,10 +219,13 @@ static void copy_in(SampleCache *c, uint64_t block, const Sample *sample)
 static void store(SampleCache *c, int64_t entry, _Atomic uint64_t *word, Sample *out)
 {
     uint64_t block = 0;
-    const size_t seek_bytes = out->seek ? out->seek_bytes : 0;
-    bool in = out->encoded && take_room(c, out->bytes + seek_bytes, &block);
-    if (in && c->path) in = cache_disk_put(c, entry, block, out);
-    else if (in) copy_in(c, block, out);
+    const size_t bytes = out->bytes + (out->seek ? out->seek_bytes : 0);
+    bool in = out->encoded && take_room(c, bytes, &block);
+    if (in && !c->path) copy_in(c, block, out);
+    if (in && c->path && !cache_disk_put(c, entry, block, out)) {
+        give_back(c, bytes, block);
+        in = false;
+    }
     if (!in) {
         if (out->encoded) atomic_store(&c->header->full, true);
         atomic_store(word, make_word(ENTRY_NEVER, 0));
@@ -249,7 +264,9 @@ Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t i
         if (*hit) return OK;
         const bool free_for_us =
             kind_of(now) != ENTRY_NEVER && (kind_of(now) != ENTRY_LOADING || is_abandoned(now));
+        const bool damaged = kind_of(now) == ENTRY_READY;
         ours = free_for_us && atomic_compare_exchange_strong(word, &now, loading_now());
+        if (ours && damaged) atomic_fetch_sub(&c->header->stored, 1);
         /* where another was quicker the entry is looked at again: it is being loaded now */
         settled = ours || !free_for_us;
     }

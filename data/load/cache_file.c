@@ -1,4 +1,5 @@
 /* cache_file.c - makes and opens the file of a cache on a disk: see cache.h. */
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -18,7 +19,8 @@ static bool write_header(int fd, const CacheFile *f)
         .magic = CACHE_MAGIC, .token = f->identity, .samples = f->samples, .capacity = f->bytes
     };
     errno = posix_fallocate(fd, 0, (off_t)cache_blocks_at(f->samples));
-    return errno == 0 && pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header;
+    return errno == 0 && pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header &&
+           fdatasync(fd) == 0;
 }
 
 /* Whole or not at all; where another job has made it meanwhile, that one stays. */
@@ -26,7 +28,9 @@ static Status make_file(const CacheFile *f)
 {
     StrBuf temporary = { 0 };
     int fd = -1;
-    str_printf(&temporary, "%s.tmp-%ld", f->path, (long)getpid());
+    /* jobs in containers of their own may have the same process id */
+    str_printf(&temporary, "%s.tmp-%ld-%llx", f->path, (long)getpid(),
+               (unsigned long long)(1e9 * clock_unix_s()));
     if (temporary.failed) return ERR_MEMORY;
     Status status = fs_open_temporary(&fd, temporary.text, f->path);
     if (status == OK) {
@@ -45,7 +49,7 @@ static Status check_file(const struct stat *info, const CacheFile *f)
     if (!S_ISREG(info->st_mode) || info->st_uid != geteuid())
         return fail(ERR_ENV, KEY ": %s is no file of this user", f->path);
     if ((size_t)info->st_size < cache_blocks_at(f->samples))
-        return fail(ERR_DATA, KEY ": %s is no cache of these files; remove it", f->path);
+        return fail(ERR_DATA, KEY ": %s is no cache of these files", f->path);
     return OK;
 }
 
@@ -59,7 +63,7 @@ static Status use_file(SampleCache *c, const CacheFile *f)
     TRY(cache_map(c, c->fd, cache_blocks_at(f->samples)));
     const CacheHeader *h = c->header;
     if (h->magic != CACHE_MAGIC || h->token != f->identity || h->samples != f->samples)
-        return fail(ERR_DATA, KEY ": %s is no cache of these files; remove it", f->path);
+        return fail(ERR_DATA, KEY ": %s is no cache of these files", f->path);
     return OK;
 }
 

@@ -43,8 +43,9 @@ train_bound() # RUN BINDING ENVIRONMENT...
 expect "another machine" 78 train_bound other none HWLOC_SYNTHETIC="$sockets"
 expect_text "another machine" 1 "device.bind: HWLOC_XMLFILE, HWLOC_SYNTHETIC or HWLOC_FSROOT \
 describes another machine: unset it, or set device.bind to none"
-if (($(nproc) != 2)); then
-    echo "not tested: binding: wants CPUs 0 and 1 alone"
+if [[ $(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status) != 0-1 ||
+    $(lscpu -p=CORE,SOCKET 2> /dev/null | grep -v '^#' | sort -u | wc -l) != 2 ]]; then
+    echo "not tested: binding: wants CPUs 0 and 1 alone, each a core"
     exit "$failed"
 fi
 expect "as it is" 0 train_bound plain none A=

@@ -51,6 +51,10 @@ for n in "${ranks[@]}"; do
     expect_text "damaged on $n" some "a sample is damaged there"
     ((opens > compared && opens < compared + files)) || broken "damaged on $n: $opens files opened"
     same "damaged on $n" "page$n" "damaged$n"
+    : > "$(echo "$SCRATCH/disk$n"/*.cache)"
+    counted "torn$n" "$n" "${disk[@]}"
+    expect_text "torn on $n" 1 "is no cache of these files; it is made anew"
+    ((opens == files + compared)) || broken "torn on $n: $opens files opened"
     train "both$n" "$n" train.epochs=3 "train.batch_per_rank=$share" data.cache=ram \
         data.cache_mb=1 "data.val=$SCRATCH/data/val"
     same "training and validation set on $n" "page$n" "both$n"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # launch_node.sh - convoy launch -n: ranks of this host alone, without a word for mpirun.
+# alone: it measures how fast a start follows
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/hosts.sh
 have_mpi || { echo "built without MPI" && exit 77; }
@@ -125,6 +126,7 @@ wrong "neither" "-n or --hosts-script is missing" --
 wrong "an odd batch" "train.global_batch: 12 is not divisible by 5 ranks (-n)" -n 5 -- \
     "${endless[@]}"
 # mpirun takes an option once: the user's.
-node own -n 2 --mpirun-args "--bind-to core --map-by slot" -- train.max_steps=2
+node own -n 2 --mpirun-args "--mca odls_base_sigkill_timeout 1 --mca plm ^slurm \
+--bind-to core:overload-allowed --map-by slot" -- train.max_steps=2
 [[ $(nproc) -lt 2 ]] || expect "own binding" 0 timeout 60 "${launching[@]}"
 exit "$failed"

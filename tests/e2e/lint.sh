@@ -3,7 +3,8 @@
 # and of the faults then planted, one of each kind, it names every one.
 source tests/e2e/lib/common.sh
 
-command -v "${CC:-gcc}" > /dev/null && command -v nm > /dev/null || { echo "no compiler"; exit 77; }
+read -ra cc <<< "${CC:-gcc}"
+command -v "${cc[0]}" > /dev/null && command -v nm > /dev/null || { echo "no compiler"; exit 77; }
 house=$SCRATCH/house
 mkdir -p "$house"/{base,data/index,data/decode,kernels,models,trainer,tests/unit}
 mkdir -p "$house"/{configs,docs,scripts,.ci}
@@ -27,7 +28,7 @@ lint()
     local source built=()
     while read -r source; do
         mkdir -p "build/obj/$(dirname "$source")"
-        "${CC:-gcc}" -O0 -I. -c "$source" -o "build/obj/${source%.c}.o" ||
+        "${cc[@]}" -O0 -I. -c "$source" -o "build/obj/${source%.c}.o" ||
             broken "$source does not compile"
         built+=("${source%.c}.o")
     done < <(find base data trainer -name '*.c')

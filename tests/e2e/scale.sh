@@ -97,6 +97,7 @@ expect "other ranks" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/alone"
     --predict configs/fabrics/p3.16xlarge.json --rate 100 --ranks 160,12
 [[ $(awk '$0 ~ /convoy: / { next } NF == 6 && $1 > 0 { print $1 }' "$out" | tr '\n' ' ') == \
     "160 12 " ]] || broken_run "other ranks than 160 and 12"
+expect_error "ranks of runs" 64 "only with --predict" 1 scale "${args[@]}" --ranks 3
 expect_error "no ranks" 64 "--ranks 12,,3" 1 scale "${args[@]}" \
     --predict configs/fabrics/p3.16xlarge.json --rate 100 --ranks 12,,3
 grep -qF 'Nothing was measured' "$SCRATCH/alone/report.html" ||

@@ -369,7 +369,13 @@ TEST(a_disk_that_takes_no_more_ends_nothing)
         read_all(c, &s);
         read_all(c, &s);
         cache_stats(c, &stats);
-        _exit(stats.full && stats.samples > 5 && stats.samples < 20 ? 0 : 2);
+        const int64_t samples = stats.samples;
+        for (int again = 0; again < 200; again++) { /* what was not taken takes no room */
+            cache_set_capacity(c, ROOM);
+            read_all(c, &s);
+        }
+        cache_stats(c, &stats);
+        _exit(stats.full && samples > 5 && stats.samples < 20 && stats.samples >= samples ? 0 : 2);
     }
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
@@ -393,7 +399,7 @@ TEST(foreign_files_are_refused_by_name)
     REQUIRE_OK(open_disk(&c, ROOM));
     cache_destroy(c);
     CHECK_STATUS(cache_open_file(&c, &other), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "samples.cache is no cache of these files; remove it");
+    CHECK_CONTAINS(status_message(), "samples.cache is no cache of these files");
     other.identity = IDENTITY;
     other.samples = 100 * SAMPLES;
     CHECK_STATUS(cache_open_file(&c, &other), ERR_DATA);

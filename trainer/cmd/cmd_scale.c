@@ -92,6 +92,8 @@ static Status work(const Series *s, const Args *args)
     TRY(process_own_path(program, sizeof program));
     if (args_value(args, "--print")) return series_run_print(s, &o, (PrintKind)kind, per_node);
     if (args_value(args, "--predict")) return predict(s, args);
+    if (args_value(args, "--ranks") || args_value(args, "--rate"))
+        return fail(ERR_USAGE, "--ranks and --rate: only with --predict (of runs: scale.ranks)");
     if (args_value(args, "--collect")) TRY(collect(s));
     else TRY(series_run(s, &o));
     TRY(series_print(s));

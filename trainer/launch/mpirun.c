@@ -11,16 +11,20 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Keepalives let mpirun notice a host that fell silent in under a minute instead of eight. No tree:
- * hosts need not reach each other by the agent. Once a rank has ended, Open MPI 4 would leave the
- * others two seconds in which they wait for it. */
-static const char fixed[] =
-    "--mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_keepalive_time 10 --mca oob_tcp_keepalive_intvl 5 "
-    "--mca oob_tcp_keepalive_probes 3 --mca odls_base_sigkill_timeout 0 ";
-
-/* This host is all there is, also in a job of a scheduler, whose hosts mpirun would take. */
-static const char here[] = "--mca ras ^slurm,tm,pbs,lsf,gridengine,alps,flux "
-                           "--mca plm ^slurm,tm,pbs,lsf,alps,pals ";
+/* Parameters of Open MPI's. Keepalives let mpirun notice a host that fell silent in under a minute
+ * instead of eight. No tree: hosts need not reach each other by the agent. Once a rank has ended,
+ * Open MPI 4 would leave the others two seconds in which they wait for it. On one host: it is all
+ * there is, also in a job of a scheduler, whose hosts mpirun would take. */
+static const struct {
+    const char *name, *value;
+    bool one_host;
+} parameters[] = { { "plm_rsh_no_tree_spawn", "1", false },
+                   { "oob_tcp_keepalive_time", "10", false },
+                   { "oob_tcp_keepalive_intvl", "5", false },
+                   { "oob_tcp_keepalive_probes", "3", false },
+                   { "odls_base_sigkill_timeout", "0", false },
+                   { "ras", "^slurm,tm,pbs,lsf,gridengine,alps,flux", true },
+                   { "plm", "^slurm,tm,pbs,lsf,alps,pals", true } };
 
 /* What the user's own words take the place of: mpirun refuses an option that comes twice. Ranks
  * choose their CPUs themselves. */
@@ -41,11 +45,13 @@ static bool has_word(const char *text, const char *word)
 /* The words between those of the start itself and the program. */
 static void add_args(StrBuf *out, const LaunchOptions *o)
 {
-    str_add(out, fixed);
+    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++)
+        if ((o->ranks > 0 || !parameters[i].one_host) &&
+            !has_word(o->mpirun_args, parameters[i].name))
+            str_printf(out, "--mca %s %s ", parameters[i].name, parameters[i].value);
     for (size_t i = 0; i < sizeof replaceable / sizeof replaceable[0]; i++)
         if (!has_word(o->mpirun_args, replaceable[i].option))
             str_printf(out, "%s %s ", replaceable[i].option, replaceable[i].value);
-    if (o->ranks > 0) str_add(out, here);
     if (o->ranks > 0 && geteuid() == 0) str_add(out, "--allow-run-as-root ");
     if (o->prefix) str_add(out, "--tag-output ");
     str_add(out, o->mpirun_args);

@@ -425,7 +425,8 @@ static bool describe_strip(const Drawing *d, int strip, StrBuf *out)
         const PlotSeries *of = &d->plot->series[s];
         const PlotPoint *q = last_in(d, of, strip);
         if (!q) continue;
-        if (out->length == 0) str_printf(out, "%s %.5g", d->plot->x_label, q->x);
+        if (out->length == 0)
+            str_printf(out, d->plot->whole_x ? "%s %.0f" : "%s %.5g", d->plot->x_label, q->x);
         str_printf(out, "\n%s%s%.5g", of->label ? of->label : "", of->label ? ": " : "", q->y);
         if (has_range(q) && q->low < q->high) str_printf(out, " (%.4g to %.4g)", q->low, q->high);
     }

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 #define GIB ((double)(1 << 30))
@@ -119,8 +120,13 @@ static Status choose_disk_bytes(CacheFile *file, const Config *c, size_t used)
 static Status open_first(SampleCache **out, const Config *c, CacheFile *file)
 {
     CacheStats stats = { 0 };
-    if (fs_exists(file->path)) {
-        TRY(cache_open_file(out, file));
+    Status status = fs_exists(file->path) ? cache_open_file(out, file) : OK;
+    if (status == ERR_DATA) { /* torn: its name is made of what it is for */
+        log_warning("%s; it is made anew", status_message());
+        if (unlink(file->path) == 0) status = OK;
+    }
+    TRY(status);
+    if (*out) {
         cache_stats(*out, &stats);
         file->bytes = stats.capacity;
     }

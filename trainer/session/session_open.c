@@ -389,6 +389,7 @@ Status session_open_data(Session *s, const Config *c, Comm *comm)
     /* As training would have them; where what it wants is not here, nothing computes anyway. */
     bool device =
         device_choose(&s->device, c, comm->local_rank, backend_cpu_bf16()) == OK && s->device.cuda;
+    TRY(bind_ranks(comm, c, s->device.index));
     s->threads = thread_plan_choose(comm, c, device);
     return OK;
 }

@@ -80,9 +80,10 @@ ThreadPlan thread_plan_choose(Comm *comm, const Config *c, bool device)
     if (key) {
         int most = p.compute > p.decode ? p.compute : p.decode;
         log_warning("%s: %d threads on %d allowed CPUs; with mpirun use --bind-to none or --map-by "
-                    "slot:PE=%d",
+                    "slot:PE=%d, or device.bind=none where that dealt them out",
                     key, most, p.allowed, most);
-    } else if (c->device.threads == 0 && p.allowed == 1 && online >= 2L * comm->local_world) {
+    } else if (c->device.threads == 0 && thread_allowed_cpus() == 1 &&
+               online >= 2L * comm->local_world) {
         log_warning("each rank is bound to 1 of %ld CPUs; with mpirun use --bind-to none or "
                     "--map-by slot:PE=%ld to "
                     "use them all",

@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/cmd/bench/bench.h"
-#include "trainer/session/bind.h"
 #include "trainer/session/session_open.h"
 #include <stdio.h>
 #include <string.h>
@@ -282,7 +281,6 @@ Status bench_loader(Comm *comm, const Config *c, const BenchOptions *o)
     Config local = bench_config(c);
     Session s;
     Status status = session_open_data(&s, &local, comm);
-    if (status == OK) status = bind_ranks(comm, &local, s.device.index);
     if (status == OK) status = bench_all(&s, o);
     session_close(&s);
     return status;
