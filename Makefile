@@ -290,6 +290,9 @@ $(B)/fake_nvml/libnvidia-ml.so.1: tests/fake_nvml/fake_nvml.c $(B)/flags
 
 # ---- what one does with them ----
 
+# Tests run side by side: threads that wait for others must not keep these from the processors.
+export OMP_WAIT_POLICY ?= passive
+
 test: ## set up, build, lint, run every test; ends with "N passed, N failed, N skipped"
 	@scripts/setup.sh
 	@scripts/test.sh build lint unit check e2e
