@@ -23,11 +23,10 @@ static uint32_t checksum(const CacheBlock *b, const void *data, size_t bytes)
     return crc32c_update(crc32c_update(0, words, sizeof words), data, bytes);
 }
 
-static void tell(SampleCache *c, const char *what)
+static void tell(SampleCache *c, const char *what, const char *so)
 {
     if (!atomic_exchange(&c->told, true))
-        log_warning_here("data.cache_dir: %s: %s; files are read where they come from", c->path,
-                         what);
+        log_warning_here("data.cache_dir: %s: %s; %s", c->path, what, so);
 }
 
 bool cache_disk_put(SampleCache *c, int64_t entry, uint64_t block, const Sample *sample)
@@ -40,7 +39,7 @@ bool cache_disk_put(SampleCache *c, int64_t entry, uint64_t block, const Sample 
     b.crc = checksum(&b, sample->data, bytes);
     errno = ENOSPC; /* where only a part was written */
     if (pwritev(c->fd, parts, 2, place_of(c, block)) == (ssize_t)(sizeof b + bytes)) return true;
-    tell(c, strerror(errno));
+    tell(c, strerror(errno), "other files are read where they come from");
     return false;
 }
 
@@ -63,7 +62,7 @@ bool cache_disk_get(SampleCache *c, int64_t entry, uint64_t block, ByteBuf *buf,
         byte_buf_reserve(buf, b.bytes + b.seek_bytes) != OK ||
         !read_at(c->fd, buf->data, b.bytes + b.seek_bytes, at + (off_t)sizeof b) ||
         checksum(&b, buf->data, b.bytes + b.seek_bytes) != b.crc) {
-        tell(c, "a sample is damaged there");
+        tell(c, "a sample is damaged there", "such are read where they come from, and kept anew");
         return false;
     }
     *out = (Sample){ .encoded = true, .data = buf->data, .bytes = b.bytes };

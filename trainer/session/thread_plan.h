@@ -15,8 +15,8 @@ typedef struct ThreadPlan {
 /* Collective. Auto: compute = allowed / sharers. Decode on the CPU, which computes with all of
  * them, a quarter of that; where a device computes, all but two, for the thread that gives it work
  * and the one that speaks with other ranks. At least 1 each. A cgroup's quota is of all ranks of
- * the host together. Warns on rank 0 where the mask is
- * smaller than what was asked for, or where mpirun has bound ranks so tightly that CPUs stay idle
- * (Open MPI binds one or two ranks to a core each). */
+ * the host together. Warns on rank 0 where the mask is smaller than what was asked for, or where
+ * mpirun has bound ranks so tightly that CPUs stay idle (Open MPI binds one or two ranks to a core
+ * each). */
 ThreadPlan thread_plan_choose(Comm *comm, const Config *c, bool device);
 #endif
