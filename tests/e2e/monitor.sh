@@ -10,7 +10,7 @@ export LD_LIBRARY_PATH=$PWD/$tools/fake_nvml:${LD_LIBRARY_PATH:-}
 base=(train.batch_per_rank=5 train.epochs=9 "data.val=$SCRATCH/data/val" train.eval_every=1
     monitor.tensorboard=true
     "monitor.prometheus=$SCRATCH/%h.prom" "monitor.emf=$SCRATCH/emf.jsonl" monitor.gpu=on
-    monitor.every_s=1)
+    monitor.every_s=1 device.peak_tflops=0.25)
 host=$(uname -n)
 
 # metric NAME - the value of a metric without labels beyond the run's.
@@ -22,6 +22,9 @@ train main "$ranks" "${base[@]}" train.max_steps=4
     broken "Prometheus: images_total is $(metric images_total)"
 [[ $(metric checkpoint_step) == 4 ]] ||
     broken "Prometheus: checkpoint_step is $(metric checkpoint_step)"
+[[ $(metric mfu_ratio) =~ ^0?[.0-9e-]+$ ]] || broken "Prometheus: mfu_ratio is $(metric mfu_ratio)"
+[[ $(metric gpu_memory_utilization_ratio) == 0.41* ]] ||
+    broken "Prometheus: memory utilization is $(metric gpu_memory_utilization_ratio)"
 [[ $(metric gpu_utilization_ratio) == 0.97* ]] ||
     broken "Prometheus: utilization is $(metric gpu_utilization_ratio)"
 [[ $(grep -c '^convoy_gpu_power_watts{' "$SCRATCH/$host.prom") == 2 ]] ||
@@ -34,11 +37,16 @@ if command -v promtool > /dev/null; then # Debian's package prometheus has it
 else
     echo "not tested: promtool on the Prometheus file: it is not installed (package prometheus)"
 fi
-grep -q '"gpu_util":97' "$SCRATCH/emf.jsonl" || broken "EMF: no utilization"
+# The names that the CloudWatch agent gives: https://docs.aws.amazon.com/AmazonCloudWatch/latest/
+# monitoring/CloudWatch-Agent-NVIDIA-GPU.html
+for name in utilization_gpu:97 utilization_memory:41 memory_total:81920 memory_used:10240 \
+    power_draw: temperature_gpu: clocks_current_sm:; do
+    grep -q "\"nvidia_smi_${name%:*}\":${name#*:}" "$SCRATCH/emf.jsonl" || broken "EMF: no $name"
+done
 grep -q '"step":4' "$SCRATCH/emf.jsonl" || broken "EMF: not the last step"
 files=("$SCRATCH"/main/tensorboard/events.out.tfevents.*)
 [[ ${#files[@]} == 1 ]] || broken "${#files[@]} event files, expected 1"
-for tag in train/loss train/lr train/images_per_s time/data_wait_s eval/top1; do
+for tag in train/loss train/lr train/images_per_s train/mfu time/data_wait_s eval/top1; do
     grep -qa "$tag" "${files[0]}" || broken "the event file has no $tag"
 done
 [[ $(head -c 12 "${files[0]}" | od -An -tx1 | tr -d ' \n') == 1800000000000000a37f4b22 ]] ||

@@ -238,6 +238,7 @@ static MonitorStep some_step(int64_t step, bool recorded)
                           .learning_rate = 0.25,
                           .grad_norm = step == 1 ? (double)NAN : 3,
                           .images_per_s = 800,
+                          .mfu = step == 1 ? (double)NAN : 0.375,
                           .seconds = 0.125,
                           .data_wait_s = 0.5,
                           .comm_wait_s = 0.75,
@@ -260,6 +261,7 @@ TEST(event_files_tell_of_steps_evaluations_and_gpus)
         { 3, "time/data_wait_s", 0.5, 0 },
         { 3, "time/comm_wait_s", 0.75, 0 },
         { 3, "train/grad_norm", 3, 0 },
+        { 3, "train/mfu", 0.375, 0 },
         { 3, "eval/loss", 2, 0 },
         { 3, "eval/top1", 0.5, 0 },
         { 3, "eval/top5", 0.625, 0 },
@@ -322,14 +324,16 @@ TEST(means_of_looks_are_of_what_was_known)
     GpuSamples looks = { 0 };
     GpuGauges g = { 0 };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const double want[] = { rows[i].mean, rows[i].least, rows[i].most, rows[i].power };
+        const double want[] = { rows[i].mean, rows[i].least, rows[i].most, rows[i].power,
+                                rows[i].mean / 2 };
         gauges_add_sample(&g, &looks,
                           &(GpuState){ .utilization = rows[i].utilization,
+                                       .memory_utilization = rows[i].utilization / 2,
                                        .power_w = rows[i].power_w,
                                        .sm_clock_mhz = i });
         const double got[] = { g.state.utilization, g.utilization_min, g.utilization_max,
-                               g.state.power_w };
-        for (int k = 0; k < 4; k++) {
+                               g.state.power_w, g.state.memory_utilization };
+        for (int k = 0; k < 5; k++) {
             if (isnan(want[k])) CHECK(isnan(got[k]));
             else CHECK_NEAR(got[k], want[k], 1e-12);
         }
@@ -354,7 +358,8 @@ static void fill(Gauges *g)
     for (int i = 0; i < 2; i++) {
         g->gpu[i] = (GpuGauges){ .index = i, .facts = { .uuid = "GPU-1" } };
         g->gpu[i].state = (GpuState){ .utilization = i ? (double)NAN : 0.97,
-                                      .memory_used_bytes = 3e9,
+                                      .memory_utilization = i ? (double)NAN : 0.41,
+                                      .memory_used_bytes = 3000.0 * (1 << 20),
                                       .power_w = 300,
                                       .temperature_c = (double)NAN,
                                       .sm_clock_mhz = 1755 };
@@ -484,7 +489,9 @@ TEST(emf_lines_define_what_they_hold)
     static const struct {
         const char *metric;
         double value;
-    } want[3] = { { "eval_top1", 75 }, { "gpu_util", 97 }, { "gpu_memory_used", 3000 } };
+    } want[3] = { { "eval_top1", 75 },
+                  { "nvidia_smi_utilization_gpu", 97 },
+                  { "nvidia_smi_memory_used", 3000 } };
     Gauges *g = mem_calloc(1, sizeof *g);
     StrBuf text = { 0 };
     Arena *arena = NULL;

@@ -261,7 +261,7 @@ TEST(records_that_few_runs_have)
                                  .utilization_max = 0.75 },
                                { .index = 3,
                                  .facts = { .uuid = "u" },
-                                 .state = { nan, nan, 200, nan, nan, .throttle_reasons = 64 },
+                                 .state = { nan, nan, nan, 200, nan, nan, .throttle_reasons = 64 },
                                  .utilization_min = nan,
                                  .utilization_max = nan } };
     const InputReport input = {

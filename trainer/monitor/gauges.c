@@ -2,7 +2,8 @@
  *
  * Prometheus' conventions: one base unit (seconds, bytes, watts, celsius, hertz, ratios from 0 to
  * 1) as the end of the name, _total for what only grows while the process lives, no timestamps.
- * CloudWatch has units of its own. */
+ * CloudWatch has units of its own; its metrics of a GPU have the names, units and factors of the
+ * CloudWatch agent's (nvidia_gpu), so that dashboards made for those fit. */
 #include "trainer/monitor/gauges.h"
 
 #include "base/json.h"
@@ -12,6 +13,7 @@
 
 #define PREFIX        "convoy_"
 #define EMF_NAMESPACE "Convoy"
+#define MIB           (1.0 / (1 << 20))
 
 typedef struct Metric {
     const char *name; /* of Prometheus, without the prefix */
@@ -40,6 +42,9 @@ static const Metric run_metrics[] = {
     {"images_per_second", "gauge",
      "Images that all ranks trained on in a second, since the record before.",
      RUN(images_per_s), 1, "images_per_s", "Count/Second", 1},
+    {"mfu_ratio", "gauge",
+     "Share of the devices' peak FLOP/s that the network's products took, since then.",
+     RUN(mfu), 1, "mfu", "Percent", 100},
     {"images_total", "counter", "Images that all ranks trained on since this process started.",
      RUN(images), 1, NULL, NULL, 0},
     {"step_seconds_total", "counter", "Seconds in steps since this process started.",
@@ -71,21 +76,24 @@ static const Metric run_metrics[] = {
 };
 static const Metric gpu_metrics[] = {
     {"gpu_utilization_ratio", "gauge", "Share of the time in which some kernel was resident, mean.",
-     GPU(state.utilization), 1, "gpu_util", "Percent", 100},
+     GPU(state.utilization), 1, "nvidia_smi_utilization_gpu", "None", 100},
     {"gpu_utilization_min_ratio", "gauge", "The same, least of one look.",
      GPU(utilization_min), 1, NULL, NULL, 0},
     {"gpu_utilization_max_ratio", "gauge", "The same, most of one look.",
      GPU(utilization_max), 1, NULL, NULL, 0},
+    {"gpu_memory_utilization_ratio", "gauge",
+     "Share of the time in which the GPU's memory was read or written, mean.",
+     GPU(state.memory_utilization), 1, "nvidia_smi_utilization_memory", "None", 100},
     {"gpu_memory_used_bytes", "gauge", "Memory in use, by any process.",
-     GPU(state.memory_used_bytes), 1, "gpu_memory_used", "Megabytes", 1e-6},
+     GPU(state.memory_used_bytes), 1, "nvidia_smi_memory_used", "None", MIB},
     {"gpu_memory_bytes", "gauge", "Memory that the GPU has.",
-     GPU(facts.memory_bytes), 1, NULL, NULL, 0},
+     GPU(facts.memory_bytes), 1, "nvidia_smi_memory_total", "None", MIB},
     {"gpu_power_watts", "gauge", "Power draw, mean.",
-     GPU(state.power_w), 1, "gpu_power_w", "None", 1},
+     GPU(state.power_w), 1, "nvidia_smi_power_draw", "None", 1},
     {"gpu_temperature_celsius", "gauge", "Temperature of the GPU.",
-     GPU(state.temperature_c), 1, "gpu_temperature_c", "None", 1},
+     GPU(state.temperature_c), 1, "nvidia_smi_temperature_gpu", "None", 1},
     {"gpu_sm_clock_hertz", "gauge", "Clock of the multiprocessors.",
-     GPU(state.sm_clock_mhz), 1e6, "gpu_sm_clock_mhz", "None", 1},
+     GPU(state.sm_clock_mhz), 1e6, "nvidia_smi_clocks_current_sm", "None", 1},
 };
 /* clang-format on */
 enum {
@@ -122,6 +130,8 @@ void gauges_add_sample(GpuGauges *out, GpuSamples *looks, const GpuState *seen)
     out->state = *seen;
     out->state.utilization =
         mean_of_known(&looks->utilization_sum, &looks->utilizations, seen->utilization);
+    out->state.memory_utilization = mean_of_known(
+        &looks->memory_utilization_sum, &looks->memory_utilizations, seen->memory_utilization);
     out->state.power_w = mean_of_known(&looks->power_w_sum, &looks->powers, seen->power_w);
     /* fmin and fmax pass over what is not known */
     looks->utilization_min =

@@ -13,14 +13,14 @@ enum { GAUGES_GPUS_MAX = 64 };
 typedef struct GpuGauges {
     int index;
     GpuFacts facts;
-    /* the last look; utilization and power are means of the looks */
+    /* the last look; utilizations and power are means of the looks */
     GpuState state;
     double utilization_min, utilization_max; /* of the looks since the text before */
 } GpuGauges;
 
 typedef struct GpuSamples { /* at one GPU; zeros: none yet */
-    double utilization_sum, power_w_sum;
-    int utilizations, powers; /* looks at which they were known */
+    double utilization_sum, memory_utilization_sum, power_w_sum;
+    int utilizations, memory_utilizations, powers; /* looks at which they were known */
     double utilization_min, utilization_max;
 } GpuSamples;
 
@@ -29,7 +29,7 @@ typedef struct Gauges {
     bool trains; /* this process tells of the run, not only of its host's GPUs */
     double start_unix_s, update_unix_s;
     double step, total_steps, epoch, world;
-    double loss, learning_rate, grad_norm, images_per_s;
+    double loss, learning_rate, grad_norm, images_per_s, mfu;
     /* sums over this process's steps */
     double images, step_seconds, data_wait_seconds, comm_wait_seconds;
     double eval_loss, eval_top1, eval_top5, eval_ema_top1, eval_step, checkpoint_step,

@@ -297,17 +297,19 @@ void monitor_step(Monitor *m, const MonitorStep *s)
         g->learning_rate = s->learning_rate;
         g->grad_norm = s->grad_norm;
         g->images_per_s = s->images_per_s;
+        g->mfu = s->mfu;
     }
     pthread_mutex_unlock(&m->lock);
-    const EventScalar scalars[] = { { "train/loss", s->loss },
-                                    { "train/lr", s->learning_rate },
-                                    { "train/images_per_s", s->images_per_s },
-                                    { "time/step_s", s->seconds },
-                                    { "time/data_wait_s", s->data_wait_s },
-                                    { "time/comm_wait_s", s->comm_wait_s },
-                                    { "train/grad_norm", s->grad_norm } };
-    const int count = (int)(sizeof scalars / sizeof scalars[0]);
-    if (s->recorded) add_event(m, s->step, scalars, isnan(s->grad_norm) ? count - 1 : count);
+    EventScalar scalars[8] = { { "train/loss", s->loss },
+                               { "train/lr", s->learning_rate },
+                               { "train/images_per_s", s->images_per_s },
+                               { "time/step_s", s->seconds },
+                               { "time/data_wait_s", s->data_wait_s },
+                               { "time/comm_wait_s", s->comm_wait_s } };
+    int count = 6;
+    if (!isnan(s->grad_norm)) scalars[count++] = (EventScalar){ "train/grad_norm", s->grad_norm };
+    if (!isnan(s->mfu)) scalars[count++] = (EventScalar){ "train/mfu", s->mfu };
+    if (s->recorded) add_event(m, s->step, scalars, count);
 }
 
 void monitor_eval(Monitor *m, int64_t step, double loss, double top1, double top5)

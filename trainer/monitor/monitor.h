@@ -22,7 +22,8 @@ void monitor_destroy(Monitor *m); /* NULL ok */
 
 typedef struct MonitorStep { /* of one step; NaN: not known */
     int64_t step, epoch, images;
-    double loss, learning_rate, grad_norm, images_per_s, seconds, data_wait_s, comm_wait_s;
+    double loss, learning_rate, grad_norm, images_per_s, mfu;
+    double seconds, data_wait_s, comm_wait_s;
     bool recorded; /* by log.every: goes to the event file */
 } MonitorStep;
 void monitor_run(Monitor *m, int64_t total_steps);

@@ -182,8 +182,9 @@ void nvml_state(const Nvml *n, int gpu, GpuState *out)
     NvmlUtilization used = { 0 };
     NvmlMemory memory = { 0 };
     unsigned long long reasons = 0, errors = 0;
-    out->utilization =
-        n->f.utilization && n->f.utilization(d, &used) == 0 ? 0.01 * used.gpu : (double)NAN;
+    const bool tells = n->f.utilization && n->f.utilization(d, &used) == 0;
+    out->utilization = tells ? 0.01 * used.gpu : (double)NAN;
+    out->memory_utilization = tells ? 0.01 * used.memory : (double)NAN;
     out->memory_used_bytes =
         n->f.memory && n->f.memory(d, &memory) == 0 ? (double)memory.used : (double)NAN;
     out->power_w = number(n->f.power, d, 1e-3);

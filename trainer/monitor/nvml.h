@@ -19,6 +19,7 @@ typedef struct GpuFacts { /* what does not change while the machine runs */
 typedef struct GpuState {
     /* 0 to 1: share of the last moments in which some kernel was resident, no more than that */
     double utilization;
+    double memory_utilization; /* the same of reads and writes of its memory */
     double memory_used_bytes, power_w, temperature_c, sm_clock_mhz;
     double pcie_generation, pcie_width;
     double ecc_errors;         /* uncorrected ones since the driver was loaded */

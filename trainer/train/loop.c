@@ -81,11 +81,19 @@ static void measure_penalty(Loop *l, int64_t step)
     keep_pending(l, penalty_of_parameters(l->s->executor, l->s->config, &l->penalty));
 }
 
+/* The share of the devices' peak that the products of the step took; 0: not known. */
+static double mfu_of(const Loop *l, int64_t step, double images_per_s)
+{
+    const int passes = sharpness_in_step(l->s->config, step) ? 2 : 1;
+    return l->stage.image_share * passes * images_per_s;
+}
+
 static void tell_monitor(Loop *l, const StepRecord *record, const StepResult *r)
 {
     GpuGauges gpus[GAUGES_GPUS_MAX];
     int count = 0;
     if (!l->monitor) return;
+    const double mfu = mfu_of(l, record->step - 1, record->recent_images_per_s);
     monitor_step(
         l->monitor,
         &(MonitorStep){ .step = record->step,
@@ -95,6 +103,7 @@ static void tell_monitor(Loop *l, const StepRecord *record, const StepResult *r)
                         .learning_rate = record->lr,
                         .grad_norm = r->optimizer.measured ? r->optimizer.grad_norm : (double)NAN,
                         .images_per_s = record->recent_images_per_s,
+                        .mfu = mfu > 0 ? mfu : (double)NAN,
                         .seconds = r->seconds,
                         .data_wait_s = r->data_wait_s,
                         .comm_wait_s = r->comm_wait_s,
@@ -121,13 +130,6 @@ static void print_row(Loop *l, int64_t step, const StepResult *r)
                                       .lr = r->lr });
     l->row.seconds = 0;
     l->row.images = 0;
-}
-
-/* The share of the devices' peak that the products of the step took; 0: not known. */
-static double mfu_of(const Loop *l, int64_t step, double images_per_s)
-{
-    const int passes = sharpness_in_step(l->s->config, step) ? 2 : 1;
-    return l->stage.image_share * passes * images_per_s;
 }
 
 static void record_step(Loop *l, int64_t step, const StepResult *r)
