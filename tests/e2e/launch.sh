@@ -118,9 +118,14 @@ wait_for_starts needed "2 2"
 kill -TERM "$pid"
 wait_to_end 60
 
-# Kills beyond the budget: 76, and the failures were counted.
+# Kills beyond the budget: 76, and the failures were counted, though mpirun ends with 0, as that of
+# Open MPI 5 does where it has lost a daemon.
 make_hosts h1 h2
-launch_in_background --min-hosts 2 --max-restarts 1 -- budget "${endless[@]}"
+mkdir "$SCRATCH/bin"
+printf '#!/bin/bash\n%q "$@"\nexit 0\n' "$(command -v mpirun)" > "$SCRATCH/bin/mpirun"
+chmod +x "$SCRATCH/bin/mpirun"
+PATH=$SCRATCH/bin:$PATH launch_in_background --min-hosts 2 --max-restarts 1 -- \
+    budget "${endless[@]}"
 for starts in 2 "2 2"; do
     wait_for_starts budget "$starts"
     wait_for_progress budget 12
@@ -133,7 +138,7 @@ for starts in 2 "2 2"; do
     done 2> /dev/null
 done
 wait_to_end 60
-cp "$SCRATCH/budget.out" "$out"
+tr -d '\0' < "$SCRATCH/budget.out" > "$out" # Open MPI 5 ends a message of its own with NUL
 ((code == 76)) || broken_run "budget: exit code $code, expected 76"
 expect_one_error "budget" "--max-restarts is 1"
 expect_nothing_runs "budget"

@@ -80,6 +80,8 @@ Status comm_create(Comm **out, double start_s, bool (*stopped)(void))
 void comm_find_launcher(Comm *c)
 {
     const char *address = getenv(LAUNCHER_ADDRESS);
+    if (!address && launcher_of_daemon(getppid(), c->launcher_address, sizeof c->launcher_address))
+        address = c->launcher_address;
     /* One that never answered (packets filtered between hosts) is no sign of anything later. */
     if (address && launcher_answers(address, LAUNCHER_S)) c->launcher = address;
 }

@@ -66,6 +66,7 @@ struct Comm {
     void *last_words_cookie;
     /* where mpirun listens, if it has answered there (launcher.h); NULL: unknown */
     _Atomic(const char *) launcher;
+    char launcher_address[512];
 };
 
 /* Says what the process dies of where it ends without returning (watchdog, comm_abort); may run on

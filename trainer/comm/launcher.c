@@ -2,6 +2,8 @@
 #include "trainer/comm/launcher.h"
 
 #include "base/clock.h"
+#include "base/fs.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,9 +27,11 @@ static int read_addresses(struct sockaddr_in out[ADDRESSES_MAX], const char *tex
     if (!start) return 0;
     start += strlen(scheme);
     snprintf(list, sizeof list, "%.*s", (int)strcspn(start, ";"), start);
-    char *colon = strrchr(list, ':');
-    if (!colon || !str_to_i64(colon + 1, &port) || port < 1 || port > 65535) return 0;
-    *colon = '\0';
+    char *colon = strchr(list, ':');
+    if (!colon) return 0;
+    *colon++ = '\0';
+    colon[strcspn(colon, ":")] = '\0'; /* Open MPI 5: widths of networks follow */
+    if (!str_to_i64(colon, &port) || port < 1 || port > 65535) return 0;
     int count = 0;
     for (char *host = strtok_r(list, ",", &rest); host && count < ADDRESSES_MAX;
          host = strtok_r(NULL, ",", &rest)) {
@@ -36,6 +40,23 @@ static int read_addresses(struct sockaddr_in out[ADDRESSES_MAX], const char *tex
         if (inet_pton(AF_INET, host, &out[count].sin_addr) == 1) count++;
     }
     return count;
+}
+
+bool launcher_of_daemon(pid_t daemon, char *out, size_t bytes)
+{
+    static const char key[] = "prte_hnp_uri";
+    char path[64];
+    uint8_t *words = NULL;
+    size_t length = 0, address = 0;
+    snprintf(path, sizeof path, "/proc/%ld/cmdline", (long)daemon);
+    if (fs_read_file(path, &words, &length) != OK) return false;
+    for (size_t w = 0; w < length && !address; w += strlen((const char *)words + w) + 1)
+        if (strcmp((const char *)words + w, key) == 0) address = w + sizeof key;
+    const char *found = address < length && address ? (const char *)words + address : "";
+    const bool fits = *found && strlen(found) < bytes;
+    if (fits) memcpy(out, found, strlen(found) + 1);
+    mem_free(words);
+    return fits;
 }
 
 /* A connection under construction, -1 where it cannot even begin. */

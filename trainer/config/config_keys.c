@@ -392,7 +392,7 @@ const ConfigKey config_keys[] = {
      "The same for a batch of evaluation"},
     {DOUBLE(watchdog, checkpoint_s, "1200", 0, 1e7), KEY_RUNTIME, "The same for a checkpoint"},
     {DOUBLE(watchdog, disconnect_s, "25", 0, 1e7), KEY_RUNTIME,
-     "A host without progress to which mpirun (Open MPI 4) does not answer for so many seconds is "
+     "A host without progress to which mpirun does not answer for so many seconds is "
      "cut off: its ranks end with exit code 76, and mpirun's daemon on it ends too; 0 means no "
      "limit",
      .old = "watchdog.cut_off_s"},

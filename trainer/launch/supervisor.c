@@ -437,10 +437,19 @@ static Status count_failure(Supervisor *s, int code, int64_t step)
     return OK;
 }
 
+/* The mpirun of Open MPI 5 ends with 0 also where a daemon of its own is gone, and the ranks with
+ * it. A run that has completed says so itself. */
+static int code_of_run(const Supervisor *s, int code)
+{
+    const int told = code == 0 ? progress_exit_code(s->o->run_dir) : code;
+    return told >= 0 ? told : status_exit_code(ERR_PEER);
+}
+
 /* What follows from an end. OK and *again: another start. */
 static Status judge(Supervisor *s, Ending ending, int code, bool *again)
 {
     int64_t step = progress_last_step(s->o->run_dir);
+    code = code_of_run(s, code);
     Status status = mpirun_status(code);
     *again = false;
     if (code == 0) {

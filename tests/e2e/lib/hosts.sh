@@ -6,13 +6,16 @@
 #
 # A host is a name and a folder. The agent, which Open MPI and convoy launch call as they would call
 # ssh, starts the command here in a session of its own, with a temporary folder of its own, so that
-# a host's processes can be killed at once. In $SCRATCH/hosts: NAME.down (does not answer),
+# a host's processes can be killed at once, and with Open MPI 5, to which hosts of one host name are
+# one, a host name of its own. In $SCRATCH/hosts: NAME.down (does not answer),
 # NAME.hang (never answers), NAME.sessions; in $SCRATCH/list what the hosts script prints.
 
 # make_hosts NAME... - the agent, and a hosts script's list of them.
 make_hosts()
 {
+    local apart=
     mkdir -p "$SCRATCH/hosts"
+    [[ $(mpirun --version) != *'Open MPI) 5'* ]] || apart="unshare --uts"
     cat > "$SCRATCH/agent" << END
 #!/bin/bash
 while [[ \$1 == -* ]]; do shift; done
@@ -23,7 +26,10 @@ shift
 export TMPDIR=$SCRATCH/hosts/\$host
 mkdir -p "\$TMPDIR"
 [[ \$* == true ]] && exit 0 # asked whether it is there
-exec setsid --wait bash -c 'echo \$\$ >> "\$TMPDIR.sessions"; exec bash -c "\$*"' agent "\$@"
+export HOST=\$host
+exec setsid --wait $apart bash -c 'echo \$\$ >> "\$TMPDIR.sessions"
+    ${apart:+hostname "\$HOST"}
+    exec bash -c "\$*"' agent "\$@"
 END
     chmod +x "$SCRATCH/agent"
     printf '%s\n' "$@" > "$SCRATCH/list"
