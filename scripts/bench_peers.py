@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Speed against PyTorch on the same machine, in turn: images/s of training ResNet-50 (224 px, batch
-32), ResNet-20 (32 px, batch 128) and EfficientNet-B0 (224 px, batch 16), and of ResNet-50 inference
-(224 px, batch 32), all cores.
+32), ResNet-20 (32 px, batch 128), EfficientNet-B0 (224 px, batch 16) and of one member of other
+families each, and of ResNet-50 inference (224 px, batch 32), all cores.
 
-Needs an environment with torch and torchvision (pip); no part of build or tests. Each alternation
+Needs an environment with torch and torchvision (pip), for DeiT also timm; no part of build or tests. Each alternation
 times convoy in every precision asked for and then every PyTorch variant (NCHW, channels_last,
 compiled, each in float32 and in bf16 autocast); medians are compared and PyTorch's best variant of
 any precision counts. --convoy may be given twice, for two builds: NAME=PATH.
@@ -28,11 +28,27 @@ from torch import nn
 sys.path.insert(0, os.path.dirname(__file__))
 from make_golden import CifarResNet  # noqa: E402
 
+
+def deit_small():
+    import timm  # not for the others
+
+    return timm.create_model("deit_small_patch16_224")
+
+
 WORKLOADS = {
     "resnet50": dict(size=224, batch=32, classes=1000, make=lambda: torchvision.models.resnet50()),
     "resnet20": dict(size=32, batch=128, classes=10, make=lambda: CifarResNet(20, 10)),
     "efficientnet_b0": dict(size=224, batch=16, classes=1000,
                             make=lambda: torchvision.models.efficientnet_b0()),
+    "convnext_tiny": dict(size=224, batch=8, classes=1000,
+                          make=lambda: torchvision.models.convnext_tiny()),
+    "deit_small_patch16_224": dict(size=224, batch=8, classes=1000, make=lambda: deit_small()),
+    "efficientnet_v2_s": dict(size=224, batch=8, classes=1000,
+                              make=lambda: torchvision.models.efficientnet_v2_s()),
+    "mobilenet_v3_large": dict(size=224, batch=32, classes=1000,
+                               make=lambda: torchvision.models.mobilenet_v3_large()),
+    "regnet_y_1_6gf": dict(size=224, batch=16, classes=1000,
+                           make=lambda: torchvision.models.regnet_y_1_6gf()),
     "resnet50_inference": dict(size=224, batch=32, classes=1000,
                                make=lambda: torchvision.models.resnet50(), model="resnet50",
                                inference=True),

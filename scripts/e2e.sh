@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # e2e.sh [SCRIPT...] - runs tests/e2e/*.sh (or those named), each in the repository root, each with
-# a time limit and a scratch folder, one more at a time than there are cores: most of them wait for
+# a time limit and a scratch folder, two more at a time than there are cores: most of them wait for
 # most of their time.
 #
 # A script passes if it ends with status 0. It finds in the environment: CONVOY (the program),
@@ -25,7 +25,7 @@ export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe \
     PRTE_MCA_hwloc_default_binding_policy=none
 export CONVOY=${CONVOY:-$PWD/convoy}
 
-limit_s=${E2E_LIMIT_S:-300} jobs=${E2E_JOBS:-$(($(nproc) + 1))}
+limit_s=${E2E_LIMIT_S:-300} jobs=${E2E_JOBS:-$(($(nproc) + 2))}
 ((jobs >= 1)) || jobs=1
 shopt -s nullglob
 scripts=("$@")
