@@ -97,7 +97,37 @@ expect "other ranks" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/alone"
     --predict configs/fabrics/p3.16xlarge.json --rate 100 --ranks 160,12
 [[ $(awk '$0 ~ /convoy: / { next } NF == 6 && $1 > 0 { print $1 }' "$out" | tr '\n' ' ') == \
     "160 12 " ]] || broken_run "other ranks than 160 and 12"
-expect_error "ranks of runs" 64 "only with --predict" 1 scale "${args[@]}" --ranks 3
+# what does not depend on images, and ranks that differ: steps take longer
+alone=("${args[@]}" --set "scale.dir=$SCRATCH/alone" --set train.batch_per_rank=16
+    --predict configs/fabrics/dgx-h100.json --ranks 64)
+last=0
+for terms in "" "--op-us 20" "--op-us 20 --fixed-ms 3" "--op-us 20 --fixed-ms 3 --spread 5"; do
+    # shellcheck disable=SC2086
+    expect "terms '$terms'" 0 run 1 scale "${alone[@]}" --rate 10000@256 $terms
+    step=$(awk '$0 ~ /convoy: / { next } NF == 6 && $1 == 64 { print $4 }' "$out")
+    awk -v step="$step" -v last="$last" 'BEGIN { exit !(step > last) }' ||
+        broken_run "terms '$terms': a step of $step ms, $last ms without the last one"
+    last=$step
+done
+expect "all terms" 0 run 1 scale "${alone[@]}" --rate 10000@256 --op-us 20 --fixed-ms 3 \
+    --spread 5 --no-overlap
+awk 'NF == 6 && $1 == 64 { n++; if ($2 != 1) exit 1 } END { exit n != 1 }' "$out" ||
+    broken_run "all terms: not one sum"
+expect_text "all terms" 1 "ranks differ by 5 %"
+expect_text "all terms" 1 "operations of 20 us, and 3 ms"
+expect_text "all terms" 1 "one sum of all gradients, behind backward"
+expect_error "no time for images" 64 "operations and the rest take as long as a whole" 1 scale \
+    "${alone[@]}" --rate 10000@256 --fixed-ms 25.6
+expect_error "a rate of no images" 64 "--rate 100@0" 1 scale "${alone[@]}" --rate 100@0
+expect_error "a long rate" 64 "not a number above 0" 1 scale "${alone[@]}" \
+    --rate "$(printf "1%.0s" {1..70})"
+expect_error "no rate" 64 "--rate x@3" 1 scale "${alone[@]}" --rate x@3
+expect_error "no spread" 64 "--spread -1" 1 scale "${alone[@]}" --rate 100 --spread=-1
+for option in "--ranks 3" "--rate 5" "--op-us 1" "--fixed-ms 1" "--spread 1" --no-overlap; do
+    # shellcheck disable=SC2086
+    expect_error "runs with $option" 64 "${option%% *}: only with --predict" 1 scale \
+        "${args[@]}" $option
+done
 expect_error "no ranks" 64 "--ranks 12,,3" 1 scale "${args[@]}" \
     --predict configs/fabrics/p3.16xlarge.json --rate 100 --ranks 12,,3
 grep -qF 'Nothing was measured' "$SCRATCH/alone/report.html" ||

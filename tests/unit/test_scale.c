@@ -8,6 +8,7 @@
 #include "trainer/scale/fabric.h"
 #include "trainer/scale/series_run.h"
 #include "trainer/scale/step_model.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -237,6 +238,19 @@ TEST(ring_time_is_that_of_the_formula)
     CHECK_NEAR(fabric_allreduce_s(&even, 1e9, 8), 12e-6 + 20e-6 + 1.75e9 / 10e9, 1e-12);
 }
 
+TEST(trees_are_taken_where_they_are_shorter)
+{
+    Fabric f = even;
+    f.intra.tree_s = 5e-6;
+    f.inter.tree_s = 20e-6;
+    /* two nodes: a ring takes 12 and 20 us, a tree 2 (5 + 20) */
+    CHECK_NEAR(fabric_allreduce_s(&f, 1e9, 8), 32e-6 + 1.75e9 / 10e9, 1e-12);
+    /* 64 nodes, six levels: 2 (5 + 120) us against 126 hops between nodes */
+    CHECK_NEAR(fabric_allreduce_s(&f, 0, 256), 250e-6, 1e-12);
+    CHECK_NEAR(fabric_allreduce_s(&even, 0, 256), 384e-6 + 1260e-6, 1e-12);
+    CHECK_NEAR(fabric_allreduce_s(&f, 0, 4), 6e-6, 1e-12);
+}
+
 TEST(sums_hide_behind_backward_as_far_as_they_can)
 {
     /* two gradients of 8 MiB, each a bucket: at half of the step and at its end */
@@ -255,6 +269,56 @@ TEST(sums_hide_behind_backward_as_far_as_they_can)
     CHECK(step_model_predict(&m, &even, sum_s, 8, 2).step_s < t.step_s);
     m.bucket_mb = 200; /* the cap of a small network: all in one of 8 MiB at most */
     CHECK_INT(step_model_predict(&m, &even, 1, 8, 4).buckets, 2);
+}
+
+TEST(terms_add_what_they_say)
+{
+    const double elements = 2 << 20, bytes = 4 * elements;
+    Gradient gradients[] = { { elements, 0.5 }, { elements, 1 } };
+    StepModel m = { .gradients = gradients, .count = 2, .bucket_mb = 8, .operations = 100 };
+    double both_s = fabric_allreduce_s(&even, 2 * bytes, 8), compute_s = 2;
+    CHECK_NEAR(step_model_compute_s(&m, 32, 64, 128), 0.5, 1e-12);
+    m.terms = (StepTerms){ .operation_s = 1e-3, .fixed_s = 0.1 };
+    /* 128 images take 2 s, of which 0.2 are of none */
+    CHECK_NEAR(step_model_compute_s(&m, 128, 64, 128), 2, 1e-12);
+    CHECK_NEAR(step_model_compute_s(&m, 32, 64, 128), 0.2 + 1.8 / 4, 1e-12);
+    m.terms.fixed_s = 1.9;
+    CHECK(isnan(step_model_compute_s(&m, 32, 64, 128)));
+    m.terms = (StepTerms){ .no_overlap = true };
+    StepTime t = step_model_predict(&m, &even, compute_s, 8, 4);
+    CHECK_NEAR(t.step_s, compute_s + both_s, 1e-12);
+    CHECK_INT(t.buckets, 1);
+    /* the largest of 8 normal deviates is 1.4236 on average, of 512 3.0376 (David, Nagaraja) */
+    m.terms.spread = 0.1;
+    t = step_model_predict(&m, &even, compute_s, 8, 4);
+    CHECK_NEAR(t.step_s, compute_s * 1.14236 + both_s, 2 * 0.1 * 0.02);
+    t = step_model_predict(&m, &even, compute_s, 512, 4);
+    CHECK_NEAR((t.step_s - t.allreduce_s) / compute_s, 1.30376, 0.002);
+    CHECK_NEAR(step_model_predict(&m, &even, compute_s, 1, 4).step_s, compute_s, 0);
+    m.terms.no_overlap = false;
+    t = step_model_predict(&m, &even, compute_s, 8, 4);
+    CHECK_NEAR(t.step_s, compute_s * 1.14236 + both_s / 2, 2 * 0.1 * 0.02);
+}
+
+/* Each of ResNet-50's 53 batch norms sums over its group, forward and backward. */
+TEST(batch_norms_over_ranks_wait_for_sums)
+{
+    static const char *const group[] = { "model.bn=sync", "model.bn_group=2" };
+    StepTime t[3];
+    for (int i = 0; i <= 2; i++) {
+        Config *c = NULL;
+        StepModel m;
+        REQUIRE_OK(config_load(&c, NULL, group, i));
+        REQUIRE_OK(step_model_create(&m, c));
+        CHECK_INT(m.norms, i ? 106 : 0);
+        m.terms.no_overlap = true;
+        t[i] = step_model_predict(&m, &even, 1, 8, 4);
+        step_model_destroy(&m);
+        config_destroy(c);
+    }
+    const double bytes = 2 * 53120 * 4;
+    CHECK_NEAR(t[1].step_s - t[0].step_s, 106 * 32e-6 + 1.75 * bytes / 10e9, 1e-9);
+    CHECK_NEAR(t[2].step_s - t[0].step_s, 106 * 2e-6 + bytes / 100e9, 1e-9);
 }
 
 TEST(gradients_of_a_network_are_all_there)
@@ -320,6 +384,91 @@ TEST(model_agrees_with_160_gpus_of_aws)
     config_destroy(c);
 }
 
+/* nccl-tests on H100 (ZiyanIshani/vpbenchmarking), of which configs/fabrics/dgx-h100.json holds the
+ * largest size alone: what was measured at the size of gradients, in us. */
+TEST(model_agrees_with_sums_of_gradients_on_h100)
+{
+    static const struct {
+        int ranks;
+        double bytes, us;
+    } rows[] = { { 8, 33554432, 200.39 },
+                 { 8, 67108864, 328.56 },
+                 { 32, 33554432, 373.03 },
+                 { 32, 67108864, 579.49 } };
+    Fabric f;
+    REQUIRE_OK(fabric_read(&f, "configs/fabrics/dgx-h100.json"));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        double share = fabric_allreduce_s(&f, rows[i].bytes, rows[i].ranks) / (1e-6 * rows[i].us);
+        CHECK(share > 0.845 && share < 0.915);
+    }
+}
+
+/* Published times of a step of Inception on a Titan X (caffe2's convnet benchmarks): what its
+ * smallest and largest batch say of those between. */
+TEST(steps_take_a_time_and_one_of_their_images)
+{
+    const double ms_16 = 72.7, ms_128 = 450.6;
+    StepModel m = { .terms.fixed_s = 1e-3 * (ms_16 - (ms_128 - ms_16) / 7) };
+    CHECK_NEAR(1e3 * step_model_compute_s(&m, 32, 128 / (1e-3 * ms_128), 128), 127.5, 1.3);
+    CHECK_NEAR(1e3 * step_model_compute_s(&m, 64, 128 / (1e-3 * ms_128), 128), 233.6, 2.3);
+}
+
+/* MLPerf's images/s of a GPU over those of a GPU of 8, each with its own batch: 69.4, 61.5 and
+ * 39.4 %. What docs/scaling.md says of the model, term by term. */
+typedef struct MlperfCase {
+    bool trees, grouped; /* grouped: the batch norms of 3,584 GPUs, over two each */
+    double rate;         /* of one GPU in steps of 400, in the network of the three rows */
+    StepTerms terms;
+    double want[3];
+} MlperfCase;
+
+static double mlperf_rate(const MlperfCase *k, double rate, int row)
+{
+    static const struct {
+        int ranks, batch;
+    } rows[] = { { 64, 50 }, { 512, 40 }, { 3584, 16 }, { 8, 400 } };
+    static const char *const group[] = { "model.bn=sync", "model.bn_group=2" };
+    Config *c = NULL;
+    StepModel m;
+    Fabric f;
+    CHECK_OK(fabric_read(&f, "configs/fabrics/dgx-h100.json"));
+    if (!k->trees) f.intra.tree_s = f.inter.tree_s = 0;
+    CHECK_OK(config_load(&c, NULL, group, k->grouped && row == 2 ? 2 : 0));
+    CHECK_OK(step_model_create(&m, c));
+    m.terms = k->terms;
+    double compute_s = step_model_compute_s(&m, rows[row].batch, rate, 400);
+    double step_s = step_model_predict(&m, &f, compute_s, rows[row].ranks, 2).step_s;
+    step_model_destroy(&m);
+    config_destroy(c);
+    return rows[row].batch / step_s;
+}
+
+TEST(model_against_mlperf_is_as_the_page_says)
+{
+    static const StepTerms none = { .spread = 0 }, at_once = { .no_overlap = true },
+                           launches = { .operation_s = 3.4e-6, .no_overlap = true },
+                           fixed = { 3.4e-6, 0.29e-3, 0, true },
+                           all = { 3.4e-6, 0.29e-3, 0.015, true };
+    const MlperfCase cases[] = {
+        { false, false, 7162, none, { 85.6, 13.7, 0.8 } },
+        { true, false, 7162, none, { 94.9, 89.9, 53.8 } },
+        { true, false, 7162, at_once, { 94.0, 90.5, 76.6 } },
+        { true, false, 7162, launches, { 84.2, 79.2, 57.9 } },
+        { true, false, 7162, fixed, { 81.8, 76.4, 54.1 } },
+        { true, false, 7162, all, { 80.8, 74.9, 52.9 } },
+        { true, true, 7162, all, { 80.8, 74.9, 45.3 } },
+        { true, true, 7162 * 28.8 / 33.0, all, { 72.2, 67.4, 42.4 } },
+        { true, true, 7162 * 26.4 / 33.0, all, { 67.1, 62.9, 40.6 } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const double base = mlperf_rate(&cases[i], 7162, 3);
+        for (int row = 0; row < 3; row++) {
+            double share = 100 * mlperf_rate(&cases[i], cases[i].rate, row) / base;
+            CHECK_NEAR(share, cases[i].want[row], 0.0501);
+        }
+    }
+}
+
 TEST(every_fabric_file_can_be_read)
 {
     char **names = NULL;
@@ -336,6 +485,8 @@ TEST(every_fabric_file_can_be_read)
     mem_free(names);
 }
 
+#define LINK "\"latency_us\":1,\"busbw_gb_per_s\":1,\"latency_source\":\"s\",\"busbw_source\":\"s\""
+
 TEST(broken_fabric_files_are_named)
 {
     static const struct {
@@ -346,7 +497,12 @@ TEST(broken_fabric_files_are_named)
         { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":3}", "intra is missing" },
         { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":{\"latency_us\":0}}", "latency_us" },
         { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":{\"latency_us\":1,\"busbw_gb_per_s\":1}}",
-          "latency_source is missing" }
+          "latency_source is missing" },
+        { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":{" LINK ",\"tree_latency_us\":1}}",
+          "tree_latency_source is missing" },
+        { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":{" LINK
+          ",\"tree_latency_us\":1,\"tree_latency_source\":\"s\"},\"inter\":{" LINK "}}",
+          "tree_latency_us is in only one of intra and inter" }
     };
     char path[600];
     snprintf(path, sizeof path, "%s/f.json", test_scratch());

@@ -16,7 +16,9 @@
 static const char help[] =
     "usage: convoy scale CONFIG|RUN [[--set] key=value]... [--mpirun-args ARGS] [--print KIND] "
     "[--per-node N] [--collect]\n"
-    "                    [--predict FILES] [--rate IMAGES_PER_S] [--ranks LIST]\n"
+    "                    [--predict FILES] [--rate IMAGES_PER_S] [--ranks LIST] [--op-us US] "
+    "[--fixed-ms MS]\n"
+    "                    [--spread PERCENT] [--no-overlap]\n"
     "\n"
     "Trains CONFIG on several numbers of ranks (scale.ranks), several times each (scale.repeats), "
     "through mpirun,\n"
@@ -44,8 +46,16 @@ static const char help[] =
     "separated by\n"
     "                      commas), drawn by convoy report as a prediction\n"
     "  --rate IMAGES_PER_S  with --predict: of one rank that computes by itself (default: as "
-    "measured)\n"
+    "measured); 7162@400:\n"
+    "                      in steps of 400 images (default: train.batch_per_rank)\n"
     "  --ranks LIST        with --predict: numbers of ranks, such as 12,24,160 (1,2,4 to 256)\n"
+    "  --op-us US          with --predict: that each operation of the step takes besides its "
+    "images: launch, gap, ramp\n"
+    "  --fixed-ms MS       with --predict: that a step takes besides them, such as the "
+    "optimizer's time\n"
+    "  --spread PERCENT    with --predict: standard deviation of the ranks' times; a step waits "
+    "for the slowest\n"
+    "  --no-overlap        with --predict: all gradients are summed at once, behind backward\n"
     "  --set key=value     overrides a key of CONFIG; --set may be left out (convoy inspect config "
     "lists them)\n";
 
@@ -67,15 +77,39 @@ static Status collect(const Series *s)
     return finished > 0 ? OK : fail(ERR_DATA, "%s: no finished point", s->dir);
 }
 
+/* The option's value in units; 0 where it was not given. */
+static Status term(const Args *args, const char *option, double unit, double *out)
+{
+    const char *text = args_value(args, option);
+    if (!text) return OK;
+    if (!str_to_double(text, out) || !(*out >= 0) || *out > 1e6)
+        return fail(ERR_USAGE, "%s %s: not a number from 0 to a million", option, text);
+    *out *= unit;
+    return OK;
+}
+
+/* Options of predictions are none of runs. */
+static Status refuse_terms(const Args *args)
+{
+    static const char *const options[] = { "--ranks",    "--rate",   "--op-us",
+                                           "--fixed-ms", "--spread", "--no-overlap" };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (args_value(args, options[i]))
+            return fail(ERR_USAGE, "%s: only with --predict (ranks of runs: scale.ranks)",
+                        options[i]);
+    return OK;
+}
+
 static Status predict(const Series *s, const Args *args)
 {
-    const char *text = args_value(args, "--rate");
-    double rate = 0;
-    RankList ranks;
-    if (text && !(str_to_double(text, &rate) && rate > 0))
-        return fail(ERR_USAGE, "--rate %s: not a number above 0", text);
-    TRY(predict_ranks(&ranks, args_value(args, "--ranks")));
-    TRY(predict_print(s, args_value(args, "--predict"), rate, &ranks));
+    PredictOptions o = { .fabrics = args_value(args, "--predict"),
+                         .terms.no_overlap = args_value(args, "--no-overlap") != NULL };
+    TRY(predict_rate(&o, args_value(args, "--rate")));
+    TRY(predict_ranks(&o.ranks, args_value(args, "--ranks")));
+    TRY(term(args, "--op-us", 1e-6, &o.terms.operation_s));
+    TRY(term(args, "--fixed-ms", 1e-3, &o.terms.fixed_s));
+    TRY(term(args, "--spread", 1e-2, &o.terms.spread));
+    TRY(predict_print(s, &o));
     return draw(s);
 }
 
@@ -92,8 +126,7 @@ static Status work(const Series *s, const Args *args)
     TRY(process_own_path(program, sizeof program));
     if (args_value(args, "--print")) return series_run_print(s, &o, (PrintKind)kind, per_node);
     if (args_value(args, "--predict")) return predict(s, args);
-    if (args_value(args, "--ranks") || args_value(args, "--rate"))
-        return fail(ERR_USAGE, "--ranks and --rate: only with --predict (of runs: scale.ranks)");
+    TRY(refuse_terms(args));
     if (args_value(args, "--collect")) TRY(collect(s));
     else TRY(series_run(s, &o));
     TRY(series_print(s));

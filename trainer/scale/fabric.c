@@ -30,6 +30,18 @@ static Status need_text(const JsonValue *object, const char *path, const char *k
     return OK;
 }
 
+/* Trees are an option of a file. */
+static Status read_tree_latency(FabricLink *out, const JsonValue *link, const char *path)
+{
+    const char *source = NULL;
+    double latency_us = 0;
+    if (!json_get(link, "tree_latency_us")) return OK;
+    TRY(read_number(link, path, "tree_latency_us", &latency_us));
+    TRY(need_text(link, path, "tree_latency_source", &source));
+    out->tree_s = 1e-6 * latency_us;
+    return OK;
+}
+
 static Status read_link(FabricLink *out, const JsonValue *root, const char *path, const char *key)
 {
     const JsonValue *link = json_get(root, key);
@@ -41,10 +53,10 @@ static Status read_link(FabricLink *out, const JsonValue *root, const char *path
     TRY(need_text(link, path, "latency_source", &source));
     TRY(need_text(link, path, "busbw_source", &source));
     *out = (FabricLink){ .latency_s = 1e-6 * latency_us, .bytes_per_s = 1e9 * busbw };
-    return OK;
+    return read_tree_latency(out, link, path);
 }
 
-static Status read_tree(Fabric *out, const JsonValue *root, const char *path)
+static Status read_file(Fabric *out, const JsonValue *root, const char *path)
 {
     const char *name = "";
     double per_node = 0;
@@ -54,6 +66,8 @@ static Status read_tree(Fabric *out, const JsonValue *root, const char *path)
     TRY(read_link(&out->inter, root, path, "inter"));
     if (per_node != floor(per_node) || per_node > 65536)
         return fail(ERR_DATA, "%s: ranks_per_node is not a whole number up to 65536", path);
+    if ((out->intra.tree_s > 0) != (out->inter.tree_s > 0))
+        return fail(ERR_DATA, "%s: tree_latency_us is in only one of intra and inter", path);
     snprintf(out->name, sizeof out->name, "%s", name);
     out->ranks_per_node = (int64_t)per_node;
     return OK;
@@ -71,7 +85,7 @@ Status fabric_read(Fabric *out, const char *path)
         status = json_parse(arena, (const char *)bytes, size, &root);
         if (status != OK) status = fail_note(status, "%s", path);
     }
-    if (status == OK) status = read_tree(out, root, path);
+    if (status == OK) status = read_file(out, root, path);
     arena_destroy(arena);
     mem_free(bytes);
     return status;
@@ -102,5 +116,9 @@ double fabric_allreduce_s(const Fabric *f, double bytes, int64_t ranks)
     double rate =
         nodes > 1 ? fmin(f->intra.bytes_per_s, f->inter.bytes_per_s) : f->intra.bytes_per_s;
     double moved = 2.0 * (double)(ranks - 1) / (double)ranks * bytes;
-    return (hops - between) * f->intra.latency_s + between * f->inter.latency_s + moved / rate;
+    double latency_s = (hops - between) * f->intra.latency_s + between * f->inter.latency_s;
+    if (f->intra.tree_s > 0)
+        latency_s =
+            fmin(latency_s, 2 * (f->intra.tree_s + floor(log2((double)nodes)) * f->inter.tree_s));
+    return latency_s + moved / rate;
 }

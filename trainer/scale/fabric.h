@@ -9,6 +9,7 @@
 typedef struct FabricLink {
     double latency_s;   /* of one hop of the ring */
     double bytes_per_s; /* bus bandwidth, as nccl-tests defines it: of all rings together */
+    double tree_s;      /* of a level of a tree, inside a node of all its ranks; 0: no trees */
 } FabricLink;
 
 typedef struct Fabric {
@@ -24,7 +25,9 @@ Status fabric_read(Fabric *out, const char *path);
  * where it is no list. */
 Status fabric_read_each(const char *files, const char *option,
                         void (*use)(void *cookie, const Fabric *f), void *cookie);
-/* Seconds of a ring all-reduce of so many bytes: 2 (n-1)/n of them at the bandwidth of the slowest
- * link, and 2 (n-1) hops, of which 2 (nodes-1) are between nodes. 0 for one rank. */
+/* Seconds of an all-reduce of so many bytes: 2 (n-1)/n of them at the bandwidth of the slowest
+ * link, and 2 (n-1) hops of a ring, of which 2 (nodes-1) are between nodes. Where the fabric has
+ * trees, once up and down one of them, with log2(nodes) levels between nodes, if that is less: so
+ * NCCL's own model counts NVLSTree, and chooses. 0 for one rank. */
 double fabric_allreduce_s(const Fabric *f, double bytes, int64_t ranks);
 #endif

@@ -7,7 +7,6 @@
 #include "base/str.h"
 #include "kernels/backend_cuda.h"
 #include "trainer/report/scaling.h"
-#include "trainer/scale/step_model.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,9 +15,10 @@
 
 typedef struct Base { /* one rank by itself */
     double images_per_s;
-    double images; /* of an epoch; 0: not known */
-    double batch;  /* of a rank */
-    bool cpu;      /* it computed there */
+    double images;      /* of an epoch; 0: not known */
+    double batch;       /* of a rank */
+    double rate_images; /* of a step at that rate */
+    bool cpu;           /* it computed there */
 } Base;
 
 /* Time waited for data or for peers is no computation. */
@@ -39,7 +39,7 @@ static Status measure_base(Base *out, const Series *s)
             const ScalingRow *r = &one.rows[0];
             sum += r->images_per_s / (1 - r->data_share - r->comm_share);
             out->images = (double)one.images;
-            out->batch = (double)r->global_batch;
+            out->batch = out->rate_images = (double)r->global_batch;
             out->cpu = strcmp(run.start.device, "cpu") == 0;
             count++;
         }
@@ -83,11 +83,28 @@ typedef struct Prediction {
     const Series *s;
     StepModel model;
     Base base;
-    const RankList *ranks;
+    const PredictOptions *options;
 } Prediction;
 
-/* Weak: each rank computes as it does alone. Strong: it has its share of the batch, at the same
- * rate. */
+static void say_terms(const StepModel *m)
+{
+    const StepTerms *t = &m->terms;
+    const double fixed_s = m->operations * t->operation_s + t->fixed_s;
+    if (fixed_s > 0)
+        log_info("%.3f ms of a step whatever its images: %d operations of %.4g us, and %.4g ms",
+                 1e3 * fixed_s, m->operations, 1e6 * t->operation_s, 1e3 * t->fixed_s);
+    if (t->spread > 0) log_info("ranks differ by %.4g %%", 100 * t->spread);
+    if (t->no_overlap) log_info("one sum of all gradients, behind backward");
+}
+
+/* Images of a rank. Weak: as it has alone. Strong: its share of the batch. */
+static double rank_images(const Prediction *p, int64_t ranks)
+{
+    const Config *c = p->s->config;
+    return c->scale.mode == SCALE_STRONG ? (double)c->train.global_batch / (double)ranks
+                                         : p->base.batch;
+}
+
 static void predict_fabric(void *cookie, const Fabric *f)
 {
     Prediction *p = cookie;
@@ -95,15 +112,19 @@ static void predict_fabric(void *cookie, const Fabric *f)
     const Config *c = p->s->config;
     log_info("prediction, no measurement: %s on %s, %.4g images/s on one rank", c->model.name,
              f->name, base->images_per_s);
+    say_terms(&p->model);
     log_info("%6s %8s %10s %10s %12s %8s", "ranks", "buckets", "sums ms", "step ms", "images/s",
              "effic. %");
-    for (int i = 0; i < p->ranks->count; i++) {
-        const int64_t ranks = p->ranks->at[i];
-        double batch = c->scale.mode == SCALE_STRONG ? (double)c->train.global_batch / (double)ranks
-                                                     : base->batch;
-        StepTime t = step_model_predict(&p->model, f, batch / base->images_per_s, ranks,
+    for (int i = 0; i < p->options->ranks.count; i++) {
+        const int64_t ranks = p->options->ranks.at[i];
+        const double batch = rank_images(p, ranks);
+        const double compute_s =
+            step_model_compute_s(&p->model, batch, base->images_per_s, base->rate_images);
+        StepTime t = step_model_predict(&p->model, f, compute_s, ranks,
                                         predict_element_bytes(c, base->cpu, ranks));
         double images_per_s = batch * (double)ranks / t.step_s;
+        /* over the base's batch, which need not be the rank's */
+        t.efficiency = images_per_s / ((double)ranks * base->images_per_s);
         double epoch_s = base->images > 0 ? base->images / images_per_s : (double)NAN;
         log_info("%6lld %8d %10.3f %10.3f %12.1f %8.1f", (long long)ranks, t.buckets,
                  1e3 * t.allreduce_s, 1e3 * t.step_s, images_per_s, 100 * t.efficiency);
@@ -140,19 +161,47 @@ Status predict_ranks(RankList *out, const char *text)
     return OK;
 }
 
-Status predict_print(const Series *s, const char *fabrics, double images_per_s,
-                     const RankList *ranks)
+Status predict_rate(PredictOptions *out, const char *text)
 {
-    Prediction p = { .s = s, .ranks = ranks };
+    char rate[64];
+    const char *at = text ? strchr(text, '@') : NULL;
+    if (!text) return OK;
+    const size_t n = strcspn(text, "@");
+    snprintf(rate, sizeof rate, "%.*s", n < sizeof rate ? (int)n : 0, text);
+    if (!str_to_double(rate, &out->images_per_s) || !(out->images_per_s > 0))
+        return fail(ERR_USAGE, "--rate %s: not a number above 0", text);
+    if (at && (!str_to_double(at + 1, &out->rate_images) || !(out->rate_images > 0)))
+        return fail(ERR_USAGE, "--rate %s: behind @ not a number of images above 0", text);
+    return OK;
+}
+
+static Status predict_each(Prediction *p)
+{
+    const double fixed_s =
+        step_model_compute_s(&p->model, 0, p->base.images_per_s, p->base.rate_images);
+    if (isnan(fixed_s))
+        return fail(ERR_USAGE,
+                    "--op-us and --fixed-ms: %d operations and the rest take as long as a whole "
+                    "step of %g images at %g images/s, or longer",
+                    p->model.operations, p->base.rate_images, p->base.images_per_s);
+    return fabric_read_each(p->options->fabrics, "--predict", predict_fabric, p);
+}
+
+Status predict_print(const Series *s, const PredictOptions *o)
+{
+    Prediction p = { .s = s, .options = o };
+    const double batch = (double)s->config->train.batch_per_rank;
     TRY(measure_base(&p.base, s));
-    if (images_per_s > 0)
-        p.base = (Base){ .images_per_s = images_per_s,
-                         .batch = (double)s->config->train.batch_per_rank };
+    if (o->images_per_s > 0)
+        p.base = (Base){ .images_per_s = o->images_per_s,
+                         .batch = batch,
+                         .rate_images = o->rate_images > 0 ? o->rate_images : batch };
     if (!(p.base.images_per_s > 0))
         return fail(ERR_DATA, "%s: no finished point with one rank, and no --rate, to predict from",
                     s->dir);
     TRY(step_model_create(&p.model, s->config));
-    Status status = fabric_read_each(fabrics, "--predict", predict_fabric, &p);
+    p.model.terms = o->terms;
+    Status status = predict_each(&p);
     if (status == OK) status = write_predictions(s, &p.text);
     step_model_destroy(&p.model);
     str_free(&p.text);
