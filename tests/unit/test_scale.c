@@ -469,6 +469,48 @@ TEST(model_against_mlperf_is_as_the_page_says)
     }
 }
 
+/* Efficiencies of docs/scaling.md, in percent. */
+TEST(model_of_what_else_was_published_is_as_the_page_says)
+{
+    static const struct {
+        const char *network, *fabric;
+        int batch, ranks, element_bytes;
+        double rate, spread, want;
+    } rows[] = {
+        { "resnet50", "big-basin", 32, 8, 4, 139, 0, 99.8 },
+        { "resnet50", "big-basin", 32, 256, 4, 139, 0, 95.0 },
+        { "resnet50", "big-basin", 32, 8, 4, 139, 0.015, 97.7 },
+        { "resnet50", "big-basin", 32, 256, 4, 139, 0.015, 91.3 },
+        { "resnet50", "big-basin", 64, 8, 4, 219, 0, 99.9 },
+        { "resnet101", "horovod-roce", 64, 512, 4, 115, 0, 95.9 },
+        { "resnet50", "dgx-h100", 2560, 8, 2, 3079, 0, 100.0 },
+        { "resnet50", "dgx-h100", 256, 8, 2, 2791, 0, 99.9 },
+        { "resnet50", "p4d.24xlarge-efa", 256, 8, 2, 1582, 0, 99.9 },
+        { "resnet50", "p4d.24xlarge-efa", 256, 8, 2, 3410, 0, 99.8 },
+        { "resnet50", "p4d.24xlarge-efa", 256, 256, 4, 2470, 0, 94.4 },
+        { "resnet50", "p4d.24xlarge-efa1", 256, 256, 4, 2470, 0, 91.2 },
+        { "resnet50", "p4d.24xlarge-tcp", 256, 256, 4, 2470, 0, 67.5 },
+        { "resnet50", "p3dn.24xlarge-efa", 256, 8, 2, 1376, 0, 99.9 },
+        { "efficientnet_b4", "p4d.24xlarge-efa", 128, 64, 4, 331, 0, 99.6 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const double compute_s = rows[i].batch / rows[i].rate;
+        char path[128];
+        Config *c = NULL;
+        StepModel m;
+        Fabric f;
+        snprintf(path, sizeof path, "configs/fabrics/%s.json", rows[i].fabric);
+        REQUIRE_OK(fabric_read(&f, path));
+        REQUIRE_OK(config_load(&c, NULL, NULL, 0));
+        REQUIRE_OK(step_model_create_like(&m, c, rows[i].network));
+        m.terms.spread = rows[i].spread;
+        StepTime t = step_model_predict(&m, &f, compute_s, rows[i].ranks, rows[i].element_bytes);
+        CHECK_NEAR(100 * t.efficiency, rows[i].want, 0.0501);
+        step_model_destroy(&m);
+        config_destroy(c);
+    }
+}
+
 TEST(every_fabric_file_can_be_read)
 {
     char **names = NULL;
