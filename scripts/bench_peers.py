@@ -3,10 +3,11 @@
 32), ResNet-20 (32 px, batch 128), EfficientNet-B0 (224 px, batch 16) and of one member of other
 families each, and of ResNet-50 inference (224 px, batch 32), all cores.
 
-Needs an environment with torch and torchvision (pip), for DeiT also timm; no part of build or tests. Each alternation
-times convoy in every precision asked for and then every PyTorch variant (NCHW, channels_last,
-compiled, each in float32 and in bf16 autocast); medians are compared and PyTorch's best variant of
-any precision counts. --convoy may be given twice, for two builds: NAME=PATH.
+Needs an environment with torch and torchvision (pip), for DeiT also timm; no part of build or
+tests. Each alternation times convoy in every precision asked for and then every PyTorch variant
+(NCHW, channels_last, compiled, each in float32 and in bf16 autocast); medians are compared and
+PyTorch's best variant of any precision counts. --convoy may be given twice, for two builds:
+NAME=PATH.
 
     python3 scripts/bench_peers.py [--alternations 5] [--steps 10] [--only resnet20] [--json FILE]
         [--precisions fp32,bf16] [--torch-precisions fp32,bf16] [--convoy [NAME=]PATH ...]

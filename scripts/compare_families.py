@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Do networks of other families learn here what they learn in PyTorch? The smallest members of four,
-from nothing, on a part of CIFAR-10's JPEGs: padded random crops and flips, AdamW, one epoch of
-warmup, a cosine by the step, dropout and stochastic depth as published: convoy, and PyTorch with
+"""Do networks of other families learn here what they learn in PyTorch? The smallest members of
+four, from nothing, on a part of CIFAR-10's JPEGs: padded random crops and flips, AdamW, one epoch
+of warmup, a cosine by the step, dropout and stochastic depth as published: convoy, and PyTorch with
 torchvision's (timm's) networks and torchvision's transforms, each from seeds of its own, one thread
 a run, two runs side by side. Prints top-1 of the last weights over all test images.
 
