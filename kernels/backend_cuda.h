@@ -12,8 +12,9 @@ typedef struct CudaOptions {
     int device;         /* index among the visible ones */
     FuseMode fuse;      /* all fusions are of f16 */
     unsigned fuse_only; /* FuseChoice.only */
-    /* norms in training; convolutions with one filter for each channel */
-    KernelMode batchnorm, depthwise;
+    /* norms in training; convolutions with one filter for each channel; attention, of which
+     * KERNELS_AUTO is cuDNN's wherever nothing can be measured */
+    KernelMode batchnorm, depthwise, attention;
     Precision precision;
     /* bytes per op; 0: 256 MB where the computation is 16-bit, 2048 MB in fp32 and tf32 */
     size_t workspace_limit;

@@ -25,7 +25,11 @@ if stage build make --no-print-directory -j"$(nproc)" EMU=1 SAN="$san" build; th
     done
     for precision in fp32 bf16 fp16; do
         stage "cuDNN's batch norms in $precision" "$build/check" --backend="cuda:$precision" \
-            --op=batchnorm --cudnn-norms
+            --op=batchnorm --cudnn
+    done
+    for precision in bf16 fp16; do
+        stage "cuDNN's attention in $precision" "$build/check" --backend="cuda:$precision" \
+            --op=attention --cudnn
     done
     [[ -n $san ]] || stage runs scripts/e2e.sh tests/e2e/cuda_*.sh
 fi

@@ -288,7 +288,8 @@ part_correct() {
         check "$script" 100 env E2E_LIMIT_S=$((95 * patience)) scripts/e2e.sh "tests/e2e/$script.sh"
     done
     # It compiles an engine for each shape, a second or so.
-    check norms_bf16 75 op_check bf16 --op=batchnorm --cudnn-norms
+    check norms_bf16 75 op_check bf16 --op=batchnorm --cudnn
+    check attention_bf16 75 op_check bf16 --op=attention --cudnn
     check nccl_alone 30 "$bin/make_commcheck" device
     check staged_2_ranks 30 mpirun -n 2 "$bin/make_commcheck" device
     check nccl_2_ranks 60 mpirun -n 2 sh -c \

@@ -1,7 +1,19 @@
-/* attention.c - multi-head attention and its gradient on the device: which tensors, of which type.
- * All but lse are of the compute type. */
+/* attention.c - multi-head attention and its gradient on the device: which tensors, of which type;
+ * by our own kernels or by cuDNN. All but lse are of the compute type.
+ *
+ * Ours can do all that there is to do, but use no tensor cores, and nothing has to be compiled for
+ * them; cuDNN's engines are for 16 bits and drop nothing. What decides is CudaOptions.attention:
+ *   KERNELS_OWN    ours
+ *   KERNELS_CUDNN  cuDNN, wherever it has an engine
+ *   KERNELS_AUTO   the same, but where both can be run and the answer kept, cuDNN only if it
+ *                  computes the same as ours and is faster (decision.h)
+ * Each shape of each pass is decided once. What forward leaves means the same by either hand, so
+ * backward may be the other's. */
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/cudnn/attention_plan.h"
+#include "kernels/cuda/cudnn/cudnn_context.h"
+#include "kernels/cuda/decision.h"
 #include "kernels/ops/attention.h"
 #include <inttypes.h>
 
@@ -17,9 +29,67 @@ static Status decide(OpInstance *op, OpTensor *qkv, OpTensor *y, OpTensor *lse, 
     cuda_decide_activation(b, y);
     if (lse->desc.rank) cuda_decide_plain(lse);
     if (scalars->desc.rank) cuda_decide_plain(scalars);
-    op->implementation = "attention_tiles";
     return OK;
 }
+
+/* ---- by whom ---- */
+
+static bool takes_cudnn(const OpInstance *op, const TensorDesc *qkv, bool statistics)
+{
+    const CudaBackend *b = cuda_backend(op);
+    const AttentionAttr *a = op->attr;
+    const bool times = b->options.attention == KERNELS_AUTO && cudnn_context_times(b->cudnn);
+    char text[96];
+    StrBuf key = { 0 };
+    if (b->on_trial != TRIAL_NONE) return b->on_trial == TRIAL_CUDNN;
+    if (b->options.attention == KERNELS_OWN || b->compute == DTYPE_F32 || a->drop.rate > 0)
+        return false;
+    tensor_format(qkv, text, sizeof text);
+    str_printf(&key, "%s by cudnn: %d heads %s %s%s limit %zu", op_name(op->kind), a->heads,
+               dtype_name(b->compute), text, statistics ? " lse" : "", b->workspace_limit);
+    return cuda_decision_of_op(op, op_name(op->kind), times ? KERNELS_AUTO : KERNELS_CUDNN, true,
+                               &key);
+}
+
+/* op->state: cuDNN's plan, or NULL. */
+static Status choose(OpInstance *op, AttentionGraph pass, const TensorDesc *qkv)
+{
+    CudaBackend *b = cuda_backend(op);
+    const AttentionSizes z = attention_sizes(op->attr, qkv);
+    const bool statistics = pass == ATTENTION_FORWARD && op->out[ATTENTION_OUT_LSE].desc.rank != 0;
+    const AttentionShape shape = {
+        z.n, z.heads, z.length, z.width, z.scale, b->compute, statistics
+    };
+    AttentionPlan *plan = NULL;
+    op->implementation = "attention_tiles";
+    if (!takes_cudnn(op, qkv, statistics)) return OK;
+    TRY(attention_plan_create(&plan, b, pass, &shape));
+    op->state = plan;
+    op->implementation = attention_plan_name(plan);
+    op->workspace_bytes = attention_plan_workspace(plan);
+    return OK;
+}
+
+static void release(OpInstance *op)
+{
+    attention_plan_destroy(op->state);
+    op->state = NULL;
+}
+
+/* A head's first query, key or value (part 0, 1, 2). */
+static void *part_of(const OpInstance *op, const OpTensor *qkv, int part)
+{
+    const CudaBackend *b = cuda_backend(op);
+    const AttentionSizes z = attention_sizes(op->attr, &qkv->desc);
+    return (char *)qkv->data + (size_t)attention_channel(&z, part, 0) * dtype_bytes(b->compute);
+}
+
+int attention_parts(const OpInstance *op)
+{
+    return op->state ? attention_plan_parts(op->state) : 0;
+}
+
+/* ---- the two passes ---- */
 
 static AttentionPass make_pass(const OpInstance *op, const OpTensor *qkv, const OpTensor *y,
                                const OpTensor *lse, const OpTensor *scalars)
@@ -43,13 +113,28 @@ static AttentionPass make_pass(const OpInstance *op, const OpTensor *qkv, const 
 
 static Status prepare(OpInstance *op)
 {
-    return decide(op, &op->in[ATTENTION_IN_QKV], &op->out[ATTENTION_OUT_Y],
-                  &op->out[ATTENTION_OUT_LSE], &op->in[ATTENTION_IN_SCALARS]);
+    TRY(decide(op, &op->in[ATTENTION_IN_QKV], &op->out[ATTENTION_OUT_Y],
+               &op->out[ATTENTION_OUT_LSE], &op->in[ATTENTION_IN_SCALARS]));
+    return choose(op, ATTENTION_FORWARD, &op->in[ATTENTION_IN_QKV].desc);
+}
+
+static Status bind(OpInstance *op)
+{
+    const OpTensor *qkv = &op->in[ATTENTION_IN_QKV];
+    void *const operands[ATTENTION_OPERAND_COUNT] = {
+        [ATTENTION_OP_Q] = part_of(op, qkv, 0),
+        [ATTENTION_OP_K] = part_of(op, qkv, 1),
+        [ATTENTION_OP_V] = part_of(op, qkv, 2),
+        [ATTENTION_OP_Y] = op->out[ATTENTION_OUT_Y].data,
+        [ATTENTION_OP_LSE] = op->out[ATTENTION_OUT_LSE].data,
+    };
+    return op->state ? attention_plan_bind(op->state, operands, op->workspace) : OK;
 }
 
 static Status run(OpInstance *op, Stream *stream)
 {
     const OpTensor *y = &op->out[ATTENTION_OUT_Y];
+    if (op->state) return attention_plan_run(op->state, stream->stream);
     AttentionPass p = make_pass(op, &op->in[ATTENTION_IN_QKV], y, &op->out[ATTENTION_OUT_LSE],
                                 &op->in[ATTENTION_IN_SCALARS]);
     p.y = y->data;
@@ -65,11 +150,29 @@ static Status prepare_bwd(OpInstance *op)
     cuda_decide_activation(b, &op->in[ATTENTION_BWD_IN_DY]);
     cuda_decide_activation(b, &op->out[ATTENTION_BWD_OUT_DQKV]);
     op->workspace_bytes = lse->bytes;
-    return OK;
+    return choose(op, ATTENTION_BWD, &op->in[ATTENTION_BWD_IN_QKV].desc);
+}
+
+static Status bind_bwd(OpInstance *op)
+{
+    const OpTensor *qkv = &op->in[ATTENTION_BWD_IN_QKV], *dqkv = &op->out[ATTENTION_BWD_OUT_DQKV];
+    void *const operands[ATTENTION_OPERAND_COUNT] = {
+        [ATTENTION_OP_Q] = part_of(op, qkv, 0),
+        [ATTENTION_OP_K] = part_of(op, qkv, 1),
+        [ATTENTION_OP_V] = part_of(op, qkv, 2),
+        [ATTENTION_OP_Y] = op->in[ATTENTION_BWD_IN_Y].data,
+        [ATTENTION_OP_DY] = op->in[ATTENTION_BWD_IN_DY].data,
+        [ATTENTION_OP_DQ] = part_of(op, dqkv, 0),
+        [ATTENTION_OP_DK] = part_of(op, dqkv, 1),
+        [ATTENTION_OP_DV] = part_of(op, dqkv, 2),
+        [ATTENTION_OP_LSE] = op->in[ATTENTION_BWD_IN_LSE].data,
+    };
+    return op->state ? attention_plan_bind(op->state, operands, op->workspace) : OK;
 }
 
 static Status run_bwd(OpInstance *op, Stream *stream)
 {
+    if (op->state) return attention_plan_run(op->state, stream->stream);
     AttentionPass p = make_pass(op, &op->in[ATTENTION_BWD_IN_QKV], &op->in[ATTENTION_BWD_IN_Y],
                                 &op->in[ATTENTION_BWD_IN_LSE], &op->in[ATTENTION_BWD_IN_SCALARS]);
     p.dy = op->in[ATTENTION_BWD_IN_DY].data;
@@ -79,5 +182,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
     return CUDA_STATUS(cuda_launch_attention(&p, stream->stream));
 }
 
-const OpImpl cuda_attention = { prepare, cuda_bind_nothing, run, NULL };
-const OpImpl cuda_attention_bwd = { prepare_bwd, cuda_bind_nothing, run_bwd, NULL };
+const OpImpl cuda_attention = { prepare, bind, run, release };
+const OpImpl cuda_attention_bwd = { prepare_bwd, bind_bwd, run_bwd, release };

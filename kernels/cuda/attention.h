@@ -19,6 +19,10 @@ typedef struct AttentionPass {
     void *dqkv;
     float *inner; /* backward: [N,heads,L], scratch */
 } AttentionPass;
+struct OpInstance;
+/* Of a prepared op: in how many parts cuDNN takes its images, one after the other in the same
+ * workspace; 0: kernels of our own run it. */
+int attention_parts(const struct OpInstance *op);
 /* Backward where there is a dqkv. */
 C_LINKAGE cudaError_t cuda_launch_attention(const AttentionPass *p, cudaStream_t stream);
 #endif

@@ -1,5 +1,6 @@
 /* traffic.c - see traffic.h. The table of what each op moves. */
 #include "kernels/cuda/traffic.h"
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/batchnorm.h"
 #include "kernels/cuda/conv2d.h"
 
@@ -99,10 +100,21 @@ static void layernorm_bwd(const OpInstance *op, OpTraffic *t)
     t->out[LAYERNORM_BWD_OUT_DGAMMA].reads = t->out[LAYERNORM_BWD_OUT_DBETA].reads = op->accumulate;
 }
 
-/* By blocks of queries, then by blocks of keys, which find the inner products of dy and y. */
+static void attention(const OpInstance *op, OpTraffic *t)
+{
+    t->product = attention_parts(op) > 0;
+}
+
+/* Of ours by blocks of queries, then by blocks of keys, which find the inner products of dy and
+ * y. */
 static void attention_bwd(const OpInstance *op, OpTraffic *t)
 {
     through_workspace(op, t);
+    attention(op, t);
+    if (t->product) {
+        t->other_bytes *= attention_parts(op);
+        return;
+    }
     t->in[ATTENTION_BWD_IN_DY].reads = t->in[ATTENTION_BWD_IN_QKV].reads =
         t->in[ATTENTION_BWD_IN_LSE].reads = 2;
 }
@@ -143,6 +155,7 @@ static Traffic *const table[OP_COUNT] = { [OP_CONV2D] = conv2d,
                                           [OP_SOFTMAX_XENT] = through_workspace,
                                           [OP_DROP] = through_workspace,
                                           [OP_LAYERNORM_BWD] = layernorm_bwd,
+                                          [OP_ATTENTION] = attention,
                                           [OP_ATTENTION_BWD] = attention_bwd,
                                           [OP_TOKENS_BWD] = tokens_bwd };
 

@@ -98,11 +98,14 @@ static double allowed_f32(const Checked *k, int64_t i)
     return 0;
 }
 
-/* The rounding of dz, from which the rest was computed, where it is kept. */
-static double norm_rounding(const Checked *k, int64_t i)
+/* What was rounded that the rest was computed from: dz where it is kept; factors of attention's
+ * second product, of which the largest result tells. */
+static double inner_rounding(const Checked *k, int64_t i)
 {
     const OpKind kind = k->c->problem->kind;
-    if (kind == OP_BATCHNORM_BWD && k->c->subject->rounds_dz && k->bound == BOUND_NORM)
+    if ((kind == OP_ATTENTION || kind == OP_ATTENTION_BWD) && k->c->subject->rounds_inside)
+        return 2 * rounding(k->c->subject->compute, k->max);
+    if (kind == OP_BATCHNORM_BWD && k->c->subject->rounds_inside && k->bound == BOUND_NORM)
         return rounding(k->c->subject->compute, k->scale[i]);
     if (kind != OP_BATCHNORM_BWD || k->row->slot != BN_BWD_OUT_DX ||
         !k->c->problem->out[BN_BWD_OUT_DRESIDUAL].rank)
@@ -116,7 +119,7 @@ static double allowed(const Checked *k, int64_t i)
     if (k->bound == BOUND_EQUAL) return f32;
     double before = k->start ? k->ref->v[i] - k->start[i] : k->ref->v[i];
     double on_the_way = k->through == k->type && !k->start ? 0 : rounding(k->through, before);
-    return f32 + rounding(k->type, k->ref->v[i]) + on_the_way + norm_rounding(k, i);
+    return f32 + rounding(k->type, k->ref->v[i]) + on_the_way + inner_rounding(k, i);
 }
 
 static bool is_nan_count(const Checked *k, int64_t i)

@@ -1,7 +1,7 @@
 /* main.c - check: does a backend compute what kernels/op.h says?
  *
  *   check [--op=TEXT] [--backend=ref|cpu[:fp32|:bf16]|cuda[:fp32|:tf32|:bf16|:fp16]] [--seed=N]
- *   [--threads=N] [--case=CASE] [--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn-norms]
+ *   [--threads=N] [--case=CASE] [--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn]
  *
  * --op=conv takes every op with that in its name, --op==conv2d that one alone.
  *
@@ -27,7 +27,7 @@
 typedef struct Options {
     const char *op, *backend, *one_case, *shapes;
     int64_t seed, threads;
-    bool verbose, list, bench, cudnn_norms, help;
+    bool verbose, list, bench, cudnn, help;
 } Options;
 
 typedef struct Board { /* shared with the children */
@@ -70,7 +70,8 @@ static Status create_ref(Backend **out, const Options *o, Precision precision)
 static Status create_cuda(Backend **out, const Options *o, Precision precision)
 {
     const CudaOptions options = { .precision = precision,
-                                  .batchnorm = o->cudnn_norms ? KERNELS_CUDNN : KERNELS_OWN };
+                                  .batchnorm = o->cudnn ? KERNELS_CUDNN : KERNELS_OWN,
+                                  .attention = o->cudnn ? KERNELS_CUDNN : KERNELS_OWN };
     return backend_cuda_create(out, &options);
 }
 
@@ -135,7 +136,7 @@ static bool is_meant(const BackendRow *row, const char *name)
 static Status create_subject(Session *s)
 {
     s->subject = s->row->subject;
-    s->subject.rounds_dz = s->options.cudnn_norms;
+    s->subject.rounds_inside = s->options.cudnn;
     return s->row->create(&s->subject.backend, &s->options, s->row->precision);
 }
 
@@ -399,7 +400,7 @@ static Status parse_options(int count, char **arguments, Options *o)
         if (take_text(a, "--shapes", &o->shapes) || take_flag(a, "--verbose", &o->verbose) ||
             take_flag(a, "--list", &o->list))
             continue;
-        if (take_flag(a, "--cudnn-norms", &o->cudnn_norms)) continue;
+        if (take_flag(a, "--cudnn", &o->cudnn)) continue;
         if (take_flag(a, "--bench", &o->bench) || take_flag(a, "--help", &o->help)) continue;
         if (take_text(a, "--seed", &number)) TRY(take_number(a, number, &o->seed));
         else if (take_text(a, "--threads", &number)) TRY(take_number(a, number, &o->threads));
@@ -416,7 +417,7 @@ int main(int count, char **arguments)
         report("check [--op=TEXT] [--backend=ref|cpu[:PRECISION]|cuda[:PRECISION]] [--seed=N] "
                "[--threads=N] "
                "[--case=CASE] "
-               "[--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn-norms]");
+               "[--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn]");
         return 0;
     }
     s.board =

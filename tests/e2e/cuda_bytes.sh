@@ -49,6 +49,18 @@ expect_text "bytes, not fused" 1 "fused (device.fuse): nothing"
 expect "bytes of two micro-batches" 0 run 1 "${budget[@]}" train.precision=bf16 train.accumulate=2
 expect_text "bytes of two micro-batches" 1 "512 images of"
 
+# Attention is a product where cuDNN runs it, and reads nothing twice.
+vit=(inspect model deit_tiny_patch16_224 --bytes --gpu configs/gpus/h200.json train.precision=bf16
+    train.batch_per_rank=8)
+expect "bytes of attention" 0 run 1 "${vit[@]}"
+expect_text "bytes of attention" 1 "attention_bwd 1 of 1 shapes; attention 1 of 1 shapes"
+cudnns=$(number attention_bwd 3) cudnns_ms=$(number attention_bwd 6)
+expect "bytes of our attention" 0 run 1 "${vit[@]}" device.attention=own
+awk -v a="$cudnns" -v b="$(number attention_bwd 3)" 'BEGIN { exit !(a < b) }' ||
+    broken_run "cuDNN's attention moves $cudnns MB an image, ours $(number attention_bwd 3)"
+awk -v a="$cudnns_ms" -v b="$(number attention_bwd 6)" 'BEGIN { exit !(4 * a < b) }' ||
+    broken_run "cuDNN's attention is expected in $cudnns_ms ms, ours in $(number attention_bwd 6)"
+
 # Images as the network was published with, or as they are asked for.
 expect "bytes of small images" 0 run 1 inspect model resnet20 --bytes --gpu configs/gpus/a100.json
 expect_text "bytes of small images" 1 "256 images of 32 x 32 pixels"

@@ -9,7 +9,7 @@ train own 1
 grep -q "device.batchnorm" "$out" && broken "our own kernels are spoken of"
 train cudnn 1 device.batchnorm=cudnn
 # resnet20: the stem's and the first stage's layers are of one shape, blocks end in another
-expect_text "cudnn" 1 "by cuDNN (device.batchnorm, device.depthwise): "
+expect_text "cudnn" 1 "by cuDNN (device.batchnorm, depthwise, attention): "
 expect_text "cudnn" 1 "batchnorm 6 of 6 shapes"
 follows "cudnn" cudnn own 1e-3
 

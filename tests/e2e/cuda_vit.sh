@@ -11,9 +11,24 @@ train cpu 1 "${net[@]}" device.backend=cpu
 train begun 1 "${net[@]}" device.backend=cpu train.max_steps=2
 train fp32 1 "${net[@]}" train.max_steps=2
 follows "fp32" fp32 begun "$(in_any_order 1e-5)"
+# Attention without dropout is cuDNN's in 16 bits, unless that is switched off.
 train bf16 1 "${net[@]}" train.precision=bf16 train.max_steps=2
+expect_text "attention by cuDNN" 1 "by cuDNN (device.batchnorm, depthwise, attention): attention"
+expect_text "each shape of it" 1 "attention_bwd 1 of 1 shapes"
 follows "bf16" bf16 begun 0.03
 far "bf16 is another computation" bf16 begun 1e-5
+train own 1 "${net[@]}" train.precision=bf16 train.max_steps=2 device.attention=own
+grep -q "device.batchnorm, depthwise, attention" "$out" && broken "our own kernels are spoken of"
+follows "attention by our kernels" own begun 0.03
+far "they round elsewhere" own bf16 1e-9
+train drops 1 "${net[@]}" train.precision=bf16 train.max_steps=1 model.attention_dropout=0.1
+grep -q "device.batchnorm, depthwise, attention" "$out" && broken "what drops is not cuDNN's"
+settings refused "${net[@]}" device.attention=cudnn model.attention_dropout=0.1
+expect "cuDNN's attention drops nothing" 64 run 1 train "${sets[@]}"
+expect_text "it names the key" 1 "device.attention is cudnn, which drops nothing"
+settings refused "${net[@]}" device.attention=cudnn train.precision=fp32
+expect "cuDNN's attention in fp32" 64 run 1 train "${sets[@]}"
+expect_text "it names both keys" 1 "device.attention is cudnn, which is for 16 bits: train.prec"
 
 # Steps 3 and 4 are recorded, one for each input slot, 5 and 6 replayed.
 train fp16 1 "${net[@]}" train.precision=fp16 checkpoint.every_steps=3

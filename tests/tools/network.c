@@ -134,8 +134,10 @@ static Status open_backend(Network *n, NetworkBackend backend)
     if (backend == NETWORK_CPU_BF16)
         return backend_cpu_create(&n->backend,
                                   &(CpuOptions){ .fuse = FUSE_NONE, .precision = PRECISION_BF16 });
+    const bool all = backend >= NETWORK_CUDA_FP16_FUSED;
     const CudaOptions o = { .precision = precisions[backend],
-                            .fuse = backend >= NETWORK_CUDA_FP16_FUSED ? FUSE_ALL : FUSE_NONE };
+                            .fuse = all ? FUSE_ALL : FUSE_NONE,
+                            .attention = all ? KERNELS_CUDNN : KERNELS_OWN };
     return backend_cuda_create(&n->backend, &o);
 }
 

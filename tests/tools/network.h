@@ -34,7 +34,7 @@ typedef enum NetworkBackend {
     NETWORK_CUDA_TF32,
     NETWORK_CUDA_BF16,
     NETWORK_CUDA_FP16,
-    NETWORK_CUDA_FP16_FUSED,
+    NETWORK_CUDA_FP16_FUSED, /* from here on cuDNN's attention too */
     NETWORK_CUDA_FP32_FUSED,
     NETWORK_CUDA_BF16_FUSED
 } NetworkBackend;

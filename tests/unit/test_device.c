@@ -195,3 +195,26 @@ TEST(gradients_are_summed_in_16_bits_where_asked_or_where_they_are_computed_so)
         CHECK_INT(session_allreduce_bytes(&s, 400), rows[i].sum == DTYPE_BF16 ? 200 : 0);
     }
 }
+
+static Status load_attention(const char *mode, const char *other)
+{
+    const char *sets[] = { mode, other };
+    Config *c = NULL;
+    const Status st = config_load(&c, NULL, sets, 2);
+    config_destroy(c);
+    return st;
+}
+
+TEST(cudnns_attention_is_for_16_bits_and_drops_nothing)
+{
+    static const char *const others[] = { "train.precision=fp32", "train.precision=tf32",
+                                          "model.attention_dropout=0.1" };
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(load_attention("device.attention=auto", others[i]));
+        CHECK_OK(load_attention("device.attention=own", others[i]));
+        CHECK_STATUS(load_attention("device.attention=cudnn", others[i]), ERR_USAGE);
+        CHECK_CONTAINS(status_message(), "device.attention is cudnn");
+    }
+    CHECK_CONTAINS(status_message(), "model.attention_dropout needs own or auto");
+    CHECK_OK(load_attention("device.attention=cudnn", "train.precision=bf16"));
+}

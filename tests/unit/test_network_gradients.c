@@ -184,3 +184,13 @@ GRADIENTS(efficientnet_b0, 2)
 GRADIENTS(convnext_tiny, 3)
 GRADIENTS(mobilenet_v3_small, 4)
 GRADIENTS(deit_tiny, 5)
+
+TEST(of_deit_tiny_with_cudnns_attention_are_the_cpus)
+{
+    static const Row rows[] = {
+        { NETWORK_CUDA_BF16_FUSED, NETWORK_CPU, "cuda bf16, cuDNN's attention", 0.35, 0.12, 0.02 },
+        { NETWORK_CUDA_FP16_FUSED, NETWORK_CPU, "cuda fp16, cuDNN's attention", 0.1, 0.04, 2e-3 },
+    };
+    if (!cuda_is_there()) return;
+    check_rows(5, rows, sizeof rows / sizeof rows[0]);
+}

@@ -27,7 +27,7 @@ static const double best_bytes = 4.3 / 4.8, best_flops = 790 / 989.4;
 /* Of that our own kernels, which wait for memory; products by a library where they do, and where
  * they compute. */
 static const double own_bytes = 0.88, product_bytes = 0.80;
-/* Of fp32's FLOP/s, in any precision: attention's tiles lie in shared memory. */
+/* Of fp32's FLOP/s, in any precision: our attention's tiles lie in shared memory. */
 static const double attention_flops = 0.3;
 #define FORWARD 0.52
 #define DATA    0.59
@@ -35,6 +35,8 @@ static const double attention_flops = 0.3;
 static const double product_flops[OP_COUNT] = { [OP_CONV2D] = FORWARD,
                                                 [OP_CONV2D_STATS] = FORWARD,
                                                 [OP_LINEAR] = FORWARD,
+                                                [OP_ATTENTION] = FORWARD,
+                                                [OP_ATTENTION_BWD] = DATA,
                                                 [OP_CONV2D_BWD_DATA] = DATA,
                                                 [OP_CONV2D_BWD_DATA_NORM] = DATA,
                                                 [OP_LINEAR_BWD_DATA] = DATA,
@@ -76,8 +78,7 @@ static void add_work(Budget *b, OpKind kind, bool product, double bytes, double 
         ASSERT(product_flops[kind] > 0);
         r.least_ms = fmax(by_bytes, by_flops);
         r.expected_ms = fmax(by_bytes / product_bytes, by_flops / product_flops[kind]);
-    }
-    if (kind == OP_ATTENTION || kind == OP_ATTENTION_BWD)
+    } else if (kind == OP_ATTENTION || kind == OP_ATTENTION_BWD)
         r.expected_ms =
             fmax(r.expected_ms,
                  ms * flops / (b->gpu->flops[PRECISION_FP32] * best_flops * attention_flops));

@@ -170,7 +170,7 @@ typedef struct Config {
         double peak_tflops /*0 = by the data sheet*/;
         bool cuda_graph, emulate;
         char *fuse; /* FuseChoice */
-        int batchnorm /*KernelMode*/, depthwise;
+        int batchnorm /*KernelMode*/, depthwise, attention;
         char *plan_cache; /* empty: beside the run folder */
         /* no key: a JSON text of a device that is not here (inspect memory); borrowed */
         const char *properties;

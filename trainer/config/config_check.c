@@ -1,4 +1,5 @@
 /* config_check.c - the checks between keys. */
+#include "kernels/backend_cuda.h"
 #include "kernels/fuse_choice.h"
 #include "kernels/op_update.h"
 #include "models/models.h"
@@ -286,6 +287,15 @@ static Status check_trace(const Config *c, const ConfigOrigin *origin)
 static Status check_device(const Config *c, const ConfigOrigin *origin)
 {
     FuseChoice fuse;
+    const bool cudnn = c->device.attention == KERNELS_CUDNN;
+    const Refusal rows[] = {
+        { cudnn && c->model.attention_dropout > 0, "device.attention",
+          "is cudnn, which drops nothing: model.attention_dropout needs own or auto" },
+        { cudnn && (c->train.precision == PRECISION_FP32 || c->train.precision == PRECISION_TF32),
+          "device.attention",
+          "is cudnn, which is for 16 bits: train.precision fp32 and tf32 need own or auto" },
+    };
+    TRY(refuse(origin, rows, sizeof rows / sizeof *rows));
     if (fuse_choice_parse(&fuse, c->device.fuse) == OK) return OK;
     return config_fail_key(origin, "device.fuse", status_message());
 }

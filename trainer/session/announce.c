@@ -85,7 +85,7 @@ static void say_kernels(const Session *s)
     StrBuf names = { 0 };
     const BackendVTable *v = s->backend->v;
     if (v->describe_kernels) v->describe_kernels(s->backend, text, sizeof text);
-    if (text[0]) log_info("by cuDNN (device.batchnorm, device.depthwise): %s", text);
+    if (text[0]) log_info("by cuDNN (device.batchnorm, depthwise, attention): %s", text);
     if (!v->device) add_implementations(s->first ? s->first : s->eval, &names);
     if (names.length > 0 && !names.failed) log_info("by oneDNN: %s", names.text);
     str_free(&names);

@@ -50,6 +50,7 @@ static CudaOptions cuda_options(const DeviceChoice *choice, const Config *c)
     return (CudaOptions){ .device = choice->index,
                           .batchnorm = (KernelMode)c->device.batchnorm,
                           .depthwise = (KernelMode)c->device.depthwise,
+                          .attention = (KernelMode)c->device.attention,
                           .precision = choice->precision,
                           .workspace_limit = (size_t)c->device.workspace_mb * MEBIBYTE,
                           .plan_cache = choice->plan_cache[0] ? choice->plan_cache : NULL,

@@ -1,6 +1,7 @@
 /* cudnn_write.c - see cudnn_write.h. What pointwise operations pass on, and their arithmetic, is
- * f32. Tensors are described as cuDNN counts them, N,C,H,W with the strides of N,H,W,C, always with
- * an alignment of 16 bytes: of less, cuDNN's heuristics offer nothing. */
+ * f32. Tensors are described as cuDNN counts them, N,C,H,W with the strides of N,H,W,C unless they
+ * have their own, always with an alignment of 16 bytes: of less, cuDNN's heuristics offer
+ * nothing. */
 #include "kernels/cuda/cudnn/cudnn_write.h"
 
 /* Ids of tensors between operations: behind those of operands, which count from 1. */
@@ -19,7 +20,8 @@ Status cudnn_write_make_tensor(const CudnnApi *api, const CudnnTensor *t,
 {
     const int64_t *dims = t->dims;
     const cudnnDataType_t type = data_type(t->type);
-    const int64_t strides[4] = { dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1] };
+    const int64_t packed[4] = { dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1] },
+                  *strides = t->strides[0] ? t->strides : packed;
     const int64_t alignment = 16;
     const CudnnAttribute attributes[] = {
         { CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type },
@@ -42,8 +44,8 @@ CudnnPart cudnn_write_keep(CudnnWriter *w, Status st, CudnnPart part)
     return part;
 }
 
-static CudnnPart make(CudnnWriter *w, cudnnBackendDescriptorType_t type,
-                      const CudnnAttribute *attributes, int count, const char *what)
+CudnnPart cudnn_write_part(CudnnWriter *w, cudnnBackendDescriptorType_t type,
+                           const CudnnAttribute *attributes, int count, const char *what)
 {
     CudnnPart part = NULL;
     if (w->status != OK) return NULL;
@@ -54,7 +56,7 @@ static CudnnPart make(CudnnWriter *w, cudnnBackendDescriptorType_t type,
 void cudnn_write_step(CudnnWriter *w, cudnnBackendDescriptorType_t type,
                       const CudnnAttribute *attributes, int count, const char *what)
 {
-    const CudnnPart part = make(w, type, attributes, count, what);
+    const CudnnPart part = cudnn_write_part(w, type, attributes, count, what);
     ASSERT(w->step_count < CUDNN_WRITER_STEPS);
     if (part) w->steps[w->step_count++] = part;
 }
@@ -84,7 +86,8 @@ static CudnnPart pointwise_mode(CudnnWriter *w, cudnnPointwiseMode_t mode)
         { CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode },
         { CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &math },
     };
-    return make(w, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, attributes, 2, "pointwise descriptor");
+    return cudnn_write_part(w, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, attributes, 2,
+                            "pointwise descriptor");
 }
 
 CudnnPart cudnn_write_pointwise(CudnnWriter *w, cudnnPointwiseMode_t mode, CudnnPart a, CudnnPart b,

@@ -12,9 +12,10 @@
 typedef struct CudnnTensor {
     int64_t id; /* unique in the graph */
     DType type;
-    int64_t dims[4]; /* N,C,H,W; packed as N,H,W,C */
-    bool between;    /* never in memory: between two operations */
-    bool by_value;   /* one number in the host's memory, read when the plan is executed */
+    int64_t dims[4];    /* N,C,H,W; packed as N,H,W,C */
+    int64_t strides[4]; /* of tensors that lie otherwise; all 0 for that packing */
+    bool between;       /* never in memory: between two operations */
+    bool by_value;      /* one number in the host's memory, read when the plan is executed */
 } CudnnTensor;
 
 Status cudnn_write_make_tensor(const CudnnApi *api, const CudnnTensor *t,
@@ -28,8 +29,8 @@ Status cudnn_write_make_tensor(const CudnnApi *api, const CudnnTensor *t,
 
 typedef cudnnBackendDescriptor_t CudnnPart;
 
-#define CUDNN_WRITER_PARTS 64
-#define CUDNN_WRITER_STEPS 16
+#define CUDNN_WRITER_PARTS 96
+#define CUDNN_WRITER_STEPS 24
 typedef struct CudnnWriter {
     const CudnnApi *api;
     int64_t between_dims[4]; /* of the tensors between two steps */
@@ -41,6 +42,8 @@ typedef struct CudnnWriter {
 
 /* Takes over a part that another function made with status st. Returns it. */
 CudnnPart cudnn_write_keep(CudnnWriter *w, Status st, CudnnPart part);
+CudnnPart cudnn_write_part(CudnnWriter *w, cudnnBackendDescriptorType_t type,
+                           const CudnnAttribute *attributes, int count, const char *what);
 void cudnn_write_step(CudnnWriter *w, cudnnBackendDescriptorType_t type,
                       const CudnnAttribute *attributes, int count, const char *what);
 CudnnPart cudnn_write_tensor(CudnnWriter *w, const CudnnTensor *t); /* ids below 100 */

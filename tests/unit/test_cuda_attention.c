@@ -1,0 +1,120 @@
+/* test_cuda_attention.c - who runs attention: which instances cuDNN may be given, what the modes
+ * make of them, what is said of it. */
+#include "kernels/cuda/cuda.h"
+#include "kernels/ops/attention.h"
+#include "tests/test.h"
+#include "tests/tools/cuda_there.h"
+#include <string.h>
+#ifdef CONVOY_EMU
+#include "tests/emu/cudnn_emu.h"
+#endif
+
+static bool open_device(Backend **b, Precision precision, KernelMode mode)
+{
+    const CudaOptions o = { .precision = precision, .attention = mode };
+    *b = NULL;
+    if (!cuda_is_there()) return false;
+    CHECK_OK(backend_cuda_create(b, &o));
+    return *b != NULL;
+}
+
+enum { HEADS = 2, WIDTH = 64 };
+
+/* Whether our kernels are to run it, forward with lse or backward. */
+static bool is_own(Backend *b, bool backward, int64_t length, float rate)
+{
+    const AttentionAttr attr = { .heads = HEADS, .drop = { .rate = rate } };
+    const TensorDesc qkv = { DTYPE_F32, 4, { 3, 3 * HEADS * WIDTH, length, 1 } },
+                     y = { DTYPE_F32, 4, { 3, HEADS * WIDTH, length, 1 } },
+                     lse = { DTYPE_F32, 3, { 3, HEADS, length } },
+                     scalars = { DTYPE_F32, 1, { SCALAR_COUNT } };
+    OpInstance op = { .kind = backward ? OP_ATTENTION_BWD : OP_ATTENTION,
+                      .backend = b,
+                      .attr = &attr };
+    op.in[backward ? ATTENTION_BWD_IN_QKV : ATTENTION_IN_QKV].desc = qkv;
+    if (rate > 0) op.in[backward ? ATTENTION_BWD_IN_SCALARS : ATTENTION_IN_SCALARS].desc = scalars;
+    if (backward) {
+        op.in[ATTENTION_BWD_IN_DY].desc = op.in[ATTENTION_BWD_IN_Y].desc = y;
+        op.in[ATTENTION_BWD_IN_LSE].desc = lse;
+        op.out[ATTENTION_BWD_OUT_DQKV].desc = qkv;
+    } else {
+        op.out[ATTENTION_OUT_Y].desc = y;
+        op.out[ATTENTION_OUT_LSE].desc = lse;
+    }
+    CHECK_OK(backend_prepare_op(&op));
+    const bool own = op.implementation && strcmp(op.implementation, "attention_tiles") == 0;
+    CHECK(own == (op.state == NULL));
+    backend_release_op(&op);
+    return own;
+}
+
+TEST(cudnn_gets_attention_in_16_bits_that_drops_nothing)
+{
+    static const Precision precisions[] = { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16,
+                                            PRECISION_FP16 };
+    static const KernelMode modes[] = { KERNELS_OWN, KERNELS_CUDNN, KERNELS_AUTO };
+    for (int p = 0; p < 4; p++)
+        for (int m = 0; m < 3; m++) {
+            Backend *b;
+            if (!open_device(&b, precisions[p], modes[m])) return;
+            for (int backward = 0; backward < 2; backward++) {
+                CHECK_INT(is_own(b, backward, 50, 0), p < 2 || modes[m] == KERNELS_OWN);
+                CHECK(is_own(b, backward, 50, 0.1f));
+            }
+            backend_destroy(b);
+        }
+}
+
+TEST(what_cudnn_runs_of_attention_is_said)
+{
+    Backend *b;
+    char says[256];
+    if (!open_device(&b, PRECISION_BF16, KERNELS_CUDNN)) return;
+    for (int again = 0; again < 2; again++) {
+        is_own(b, false, 50, 0);
+        is_own(b, true, 50, 0);
+        is_own(b, true, 50, 0.5f);
+    }
+    is_own(b, false, 51, 0);
+    b->v->describe_kernels(b, says, sizeof says);
+    CHECK_CONTAINS(says, "attention 2 of 2 shapes");
+    CHECK_CONTAINS(says, "attention_bwd 1 of 1 shapes");
+#ifdef CONVOY_EMU
+    ((CudaBackend *)b)->workspace_limit = 0;
+    CHECK(is_own(b, true, 50, 0));
+    b->v->describe_kernels(b, says, sizeof says);
+    CHECK_CONTAINS(says, "attention_bwd 1 of 2 shapes, 1 without an engine");
+#endif
+    backend_destroy(b);
+}
+
+#ifdef CONVOY_EMU
+TEST(auto_measures_attention_where_the_answer_is_kept)
+{
+    Backend *b;
+    if (!open_device(&b, PRECISION_BF16, KERNELS_AUTO)) return;
+    CudnnContext *c = ((CudaBackend *)b)->cudnn;
+    emu_cudnn_time(c);
+    const bool first = is_own(b, false, 7, 0), second = is_own(b, true, 7, 0);
+    CHECK_INT(emu_cudnn_choices(c), 2);
+    CHECK_INT(is_own(b, false, 7, 0), first);
+    CHECK_INT(is_own(b, true, 7, 0), second);
+    CHECK_INT(emu_cudnn_choices(c), 2);
+    backend_destroy(b);
+}
+
+TEST(auto_follows_what_the_cache_says_of_attention)
+{
+    static const char key[] = "attention by cudnn: 2 heads bf16 f32[3,384,7,1] lse limit 268435456";
+    for (int taken = 0; taken < 2; taken++) {
+        Backend *b;
+        if (!open_device(&b, PRECISION_BF16, KERNELS_AUTO)) return;
+        CudnnContext *c = ((CudaBackend *)b)->cudnn;
+        emu_cudnn_time(c);
+        CHECK_OK(cudnn_context_add_choice(c, key, taken != 0, 0.5));
+        CHECK_INT(is_own(b, false, 7, 0), !taken);
+        CHECK_INT(emu_cudnn_choices(c), 1); /* nothing was measured: the key is the same */
+        backend_destroy(b);
+    }
+}
+#endif
