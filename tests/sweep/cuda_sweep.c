@@ -3,7 +3,7 @@
  *
  *   cuda_sweep [--gpu=LIST] [--precision=LIST] [--model=LIST] [--batch=LIST] [--fuse=none,all]
  *   [--workspace=MB]
- *              [--norms=offered|compiled] [--all] [--verbose]
+ *              [--norms=offered|compiled] [--attention=offered|compiled] [--all] [--verbose]
  *
  * Prepares training (also with accumulating gradients) and evaluation of every network, at the
  * image size it was published with, on described devices (configs/gpus), which chooses and
@@ -23,8 +23,9 @@
  * With --norms training batch norms are cuDNN's (device.batchnorm=cudnn), and every one that may be
  * must be. All their engines are compiled when a plan is made, so they need tests/driver_shim too:
  * with --norms=offered it is enough that there is an engine; with --norms=compiled the chosen one
- * is compiled, and then loaded from what the cache would keep, seconds for each shape. --all is for
- * convolutions alone.
+ * is compiled, and then loaded from what the cache would keep, seconds for each shape. With
+ * --attention the same of attention (device.attention=cudnn), in 16 bits. --all is for convolutions
+ * alone.
  *
  * One program prepared is one test. The last line is "N passed, N failed, N skipped". Without cuDNN
  * it says so and tests nothing. */
@@ -46,9 +47,9 @@ enum { MAX_ENGINES = 128 };
 typedef struct Sweep {
     /* lists, separated by commas; models may end in a star */
     const char *gpus, *precisions, *models, *batches;
-    const char *fuse;      /* list of modes, in fp16 */
-    const char *workspace; /* limit in MB; NULL: the backend's own */
-    const char *norms;     /* NULL: our own */
+    const char *fuse;              /* list of modes, in fp16 */
+    const char *workspace;         /* limit in MB; NULL: the backend's own */
+    const char *norms, *attention; /* NULL: our own */
     bool all, verbose;
     int passed, failed;
 } Sweep;
@@ -110,7 +111,9 @@ static Status load_again(const CudnnContext *c)
 {
     for (const CudnnPlan *p = c->plans; p; p = p->next) {
         CudnnPlan copy = { .key = p->key };
-        if (!str_starts_with(p->key, "norm ") || !p->plan) continue;
+        const bool norm = str_starts_with(p->key, "norm "),
+                   attention = str_starts_with(p->key, "attention ");
+        if (!(norm || attention) || !p->plan) continue;
         TRY(cudnn_api_read_text(&c->api, p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
                                 &copy.json, "plan"));
         const Status st = cudnn_plan_load(c, &copy);
@@ -121,22 +124,23 @@ static Status load_again(const CudnnContext *c)
     return OK;
 }
 
-/* cuDNN must have engines for all shapes of which it was asked, and the plans of batch norms must
- * load. */
+/* cuDNN must have engines for all shapes of which it was asked, and the plans of batch norms and of
+ * attention must load. */
 static void check_kernels(Sweep *s, Backend *b, const char *what)
 {
     const CudnnContext *c = ((CudaBackend *)b)->cudnn;
     char says[512];
     b->v->describe_kernels(b, says, sizeof says);
-    if (!s->norms && !says[0]) return;
+    const bool asked = s->norms || s->attention;
+    if (!asked && !says[0]) return;
     const double start = clock_s();
-    const Status st = s->norms ? load_again(c) : OK;
+    const Status st = asked ? load_again(c) : OK;
     const bool taken = says[0] && !strstr(says, "without") && st == OK;
     s->passed += taken;
     s->failed += !taken;
     printf("%s%s by cuDNN: %s", taken ? "  " : "FAIL ", what, says[0] ? says : "none");
     if (st != OK) printf("; %s", status_message());
-    else if (s->norms && !c->uncompiled) printf("; loaded again in %.2f s", clock_s() - start);
+    else if (asked && !c->uncompiled) printf("; loaded again in %.2f s", clock_s() - start);
     printf("\n");
 }
 
@@ -264,6 +268,11 @@ static void sweep_models(Sweep *s, Backend *b, const char *gpu, Precision precis
     }
 }
 
+static bool is_offered(const char *how)
+{
+    return how && strcmp(how, "offered") == 0;
+}
+
 static void sweep_precision(Sweep *s, const char *gpu, const char *properties, Precision precision,
                             FuseMode fuse)
 {
@@ -276,6 +285,7 @@ static void sweep_precision(Sweep *s, const char *gpu, const char *properties, P
                             .fuse = fuse,
                             .batchnorm = s->norms ? KERNELS_CUDNN : KERNELS_OWN,
                             .depthwise = KERNELS_CUDNN,
+                            .attention = s->attention ? KERNELS_CUDNN : KERNELS_OWN,
                             .properties = properties,
                             .workspace_limit = (size_t)limit_mb << 20 };
     snprintf(what, sizeof what, "%s %s%s", gpu, precision_names[precision],
@@ -287,7 +297,7 @@ static void sweep_precision(Sweep *s, const char *gpu, const char *properties, P
     }
     CudnnContext *c = ((CudaBackend *)b)->cudnn;
     c->exhaustive = s->all;
-    c->uncompiled = s->norms && strcmp(s->norms, "offered") == 0;
+    c->uncompiled = is_offered(s->norms) || is_offered(s->attention);
     sweep_models(s, b, gpu, precision);
     print_choices(s, what, c, clock_s() - start);
     b->v->fusion.describe(b, fusions, sizeof fusions);
@@ -346,7 +356,7 @@ static bool parse(Sweep *s, int argc, char **argv)
     } lists[] = { { "--gpu=", &s->gpus },     { "--precision=", &s->precisions },
                   { "--model=", &s->models }, { "--batch=", &s->batches },
                   { "--fuse=", &s->fuse },    { "--workspace=", &s->workspace },
-                  { "--norms=", &s->norms } };
+                  { "--norms=", &s->norms },  { "--attention=", &s->attention } };
     for (int i = 1; i < argc; i++) {
         const bool all = strcmp(argv[i], "--all") == 0, verbose = strcmp(argv[i], "--verbose") == 0;
         bool known = all || verbose;
@@ -359,19 +369,23 @@ static bool parse(Sweep *s, int argc, char **argv)
         if (!known) {
             printf(
                 "usage: cuda_sweep [--gpu=LIST] [--precision=LIST] [--model=LIST] [--batch=LIST] "
-                "[--fuse=none,all] [--workspace=MB] [--norms=offered|compiled] [--all] "
-                "[--verbose]\n");
+                "[--fuse=none,all] [--workspace=MB] [--norms=offered|compiled] "
+                "[--attention=offered|compiled] [--all] [--verbose]\n");
             return false;
         }
     }
-    if (s->norms && strcmp(s->norms, "offered") != 0 && strcmp(s->norms, "compiled") != 0) {
-        printf("--norms is offered or compiled\n");
-        return false;
-    }
-    if (s->norms && s->all) {
-        printf("--all makes all engines of convolutions; of batch norms each takes seconds: leave "
-               "--norms out\n");
-        return false;
+    const char *const how[] = { s->norms, s->attention };
+    for (int i = 0; i < 2; i++) {
+        if (!how[i]) continue;
+        if (!is_offered(how[i]) && strcmp(how[i], "compiled") != 0) {
+            printf("--norms and --attention are offered or compiled\n");
+            return false;
+        }
+        if (s->all) {
+            printf("--all makes all engines of convolutions; of batch norms and attention each "
+                   "takes seconds: leave --norms and --attention out\n");
+            return false;
+        }
     }
     return true;
 }
@@ -393,7 +407,7 @@ int main(int argc, char **argv)
                 .batches = "1,64,256",
                 .fuse = "none,all" };
     if (!parse(&s, argc, argv)) return 64;
-    if ((s.all || s.norms) && !load_driver_shim()) return 1;
+    if ((s.all || s.norms || s.attention) && !load_driver_shim()) return 1;
     if (!cudnn_context_version(version, sizeof version)) {
         printf("skip sweep: %s\n0 passed, 0 failed, 1 skipped\n", version);
         return 0;
