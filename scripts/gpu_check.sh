@@ -440,7 +440,11 @@ part_train() {
     check matrix_b0 70 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 \
         "${brief[@]}" --against device.depthwise=cudnn device.depthwise=auto \
         --json "$work/matrix_b0.json"
-    show nodes_b0 peers_b0 matrix_b0
+    network vit_b_16 256 224
+    check matrix_vit 70 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 \
+        "${brief[@]}" --against device.attention=own device.attention=cudnn \
+        --json "$work/matrix_vit.json"
+    show nodes_b0 peers_b0 matrix_b0 matrix_vit
     if have_cifar; then
         for precision in bf16 fp32 fp16; do
             check "cifar_$precision" 110 train_cifar "$precision" "$CIFAR" "$scratch" \

@@ -277,7 +277,7 @@ def peers(results):
 
 def matrix(results):
     rows = []
-    for name in ("matrix_bf16", "matrix_fp16", "matrix_b0"):
+    for name in ("matrix_bf16", "matrix_fp16", "matrix_b0", "matrix_vit"):
         found = results.json(f"{name}.json")
         if not found or "" not in found["rates"]:
             continue
