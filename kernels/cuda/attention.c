@@ -5,8 +5,8 @@
  * them; cuDNN's engines are for 16 bits and drop nothing. What decides is CudaOptions.attention:
  *   KERNELS_OWN    ours
  *   KERNELS_CUDNN  cuDNN, wherever it has an engine
- *   KERNELS_AUTO   the same, but where both can be run and the answer kept, cuDNN only if it
- *                  computes the same as ours and is faster (decision.h)
+ *   KERNELS_AUTO   the same, but where both can be run and the answer kept, cuDNN only if it is
+ *                  faster (decision.h)
  * Each shape of each pass is decided once. What forward leaves means the same by either hand, so
  * backward may be the other's. */
 #include "kernels/cuda/attention.h"

@@ -26,6 +26,9 @@ grep -q "device.batchnorm, depthwise, attention" "$out" && broken "what drops is
 settings refused "${net[@]}" device.attention=cudnn model.attention_dropout=0.1
 expect "cuDNN's attention drops nothing" 64 run 1 train "${sets[@]}"
 expect_text "it names the key" 1 "device.attention is cudnn, which drops nothing"
+settings by_auto "${net[@]}" device.attention=cudnn train.precision=auto train.precision_auto=fp32
+expect "cuDNN's attention where auto is fp32" 64 run 1 train "${sets[@]}"
+expect_text "it tells in what the run is" 1 "is for 16 bits: the run is in fp32"
 settings refused "${net[@]}" device.attention=cudnn train.precision=fp32
 expect "cuDNN's attention in fp32" 64 run 1 train "${sets[@]}"
 expect_text "it names both keys" 1 "device.attention is cudnn, which is for 16 bits: train.prec"

@@ -143,4 +143,10 @@ tr -d '\0' < "$SCRATCH/budget.out" > "$out" # Open MPI 5 ends a message of its o
 expect_one_error "budget" "--max-restarts is 1"
 expect_nothing_runs "budget"
 
+# Nothing has run at all: what an earlier start said at its end counts for nothing.
+echo '{"event":"done","time":1,"code":65,"reason":"data"}' >> "$SCRATCH/budget/metrics.jsonl"
+printf '#!/bin/bash\nexit 0\n' > "$SCRATCH/bin/mpirun"
+launch_command --min-hosts 1 --max-restarts 1 -- budget "${endless[@]}"
+PATH=$SCRATCH/bin:$PATH expect "an mpirun that starts nothing" 76 timeout 60 "${launching[@]}"
+
 exit "$failed"

@@ -22,7 +22,10 @@ train main "$ranks" "${base[@]}" train.max_steps=4
     broken "Prometheus: images_total is $(metric images_total)"
 [[ $(metric checkpoint_step) == 4 ]] ||
     broken "Prometheus: checkpoint_step is $(metric checkpoint_step)"
-[[ $(metric mfu_ratio) =~ ^0?[.0-9e-]+$ ]] || broken "Prometheus: mfu_ratio is $(metric mfu_ratio)"
+awk -v mfu="$(metric mfu_ratio)" -v speed="$(metric images_per_second)" \
+    -v gflops="$(field main start image_gflops)" -v peak="$(field main start peak_tflops)" \
+    'BEGIN { r = mfu / (speed * gflops / peak / 1e3); exit !(r > 0.99 && r < 1.01) }' ||
+    broken "Prometheus: mfu_ratio is $(metric mfu_ratio) at $(metric images_per_second) images/s"
 [[ $(metric gpu_memory_utilization_ratio) == 0.41* ]] ||
     broken "Prometheus: memory utilization is $(metric gpu_memory_utilization_ratio)"
 [[ $(metric gpu_utilization_ratio) == 0.97* ]] ||

@@ -122,6 +122,9 @@ expect_error "a rate of no images" 64 "--rate 100@0" 1 scale "${alone[@]}" --rat
 expect_error "a long rate" 64 "not a number above 0" 1 scale "${alone[@]}" \
     --rate "$(printf "1%.0s" {1..70})"
 expect_error "no rate" 64 "--rate x@3" 1 scale "${alone[@]}" --rate x@3
+expect_error "hardly a rate" 64 "behind @ not a number of images" 1 scale "${alone[@]}" \
+    --rate 100@1e-300
+expect_error "too wide a spread" 64 "--spread 101" 1 scale "${alone[@]}" --rate 100 --spread 101
 expect_error "no spread" 64 "--spread -1" 1 scale "${alone[@]}" --rate 100 --spread=-1
 for option in "--ranks 3" "--rate 5" "--op-us 1" "--fixed-ms 1" "--spread 1" --no-overlap; do
     # shellcheck disable=SC2086

@@ -488,9 +488,13 @@ TEST(model_of_what_else_was_published_is_as_the_page_says)
         { "resnet50", "p4d.24xlarge-efa", 256, 8, 2, 1582, 0, 99.9 },
         { "resnet50", "p4d.24xlarge-efa", 256, 8, 2, 3410, 0, 99.8 },
         { "resnet50", "p4d.24xlarge-efa", 256, 256, 4, 2470, 0, 94.4 },
+        { "resnet50", "p4d.24xlarge-efa", 256, 32, 4, 2470, 0, 98.8 },
+        { "resnet50", "p4d.24xlarge-efa1", 256, 32, 4, 2470, 0, 95.5 },
+        { "resnet50", "p4d.24xlarge-tcp", 256, 32, 4, 2470, 0, 84.5 },
         { "resnet50", "p4d.24xlarge-efa1", 256, 256, 4, 2470, 0, 91.2 },
         { "resnet50", "p4d.24xlarge-tcp", 256, 256, 4, 2470, 0, 67.5 },
         { "resnet50", "p3dn.24xlarge-efa", 256, 8, 2, 1376, 0, 99.9 },
+        { "efficientnet_b4", "p4d.24xlarge-efa", 128, 32, 4, 331, 0, 99.8 },
         { "efficientnet_b4", "p4d.24xlarge-efa", 128, 64, 4, 331, 0, 99.6 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

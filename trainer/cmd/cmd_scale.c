@@ -78,12 +78,12 @@ static Status collect(const Series *s)
 }
 
 /* The option's value in units; 0 where it was not given. */
-static Status term(const Args *args, const char *option, double unit, double *out)
+static Status term(const Args *args, const char *option, double most, double unit, double *out)
 {
     const char *text = args_value(args, option);
     if (!text) return OK;
-    if (!str_to_double(text, out) || !(*out >= 0) || *out > 1e6)
-        return fail(ERR_USAGE, "%s %s: not a number from 0 to a million", option, text);
+    if (!str_to_double(text, out) || !(*out >= 0) || *out > most)
+        return fail(ERR_USAGE, "%s %s: not a number from 0 to %g", option, text, most);
     *out *= unit;
     return OK;
 }
@@ -106,9 +106,9 @@ static Status predict(const Series *s, const Args *args)
                          .terms.no_overlap = args_value(args, "--no-overlap") != NULL };
     TRY(predict_rate(&o, args_value(args, "--rate")));
     TRY(predict_ranks(&o.ranks, args_value(args, "--ranks")));
-    TRY(term(args, "--op-us", 1e-6, &o.terms.operation_s));
-    TRY(term(args, "--fixed-ms", 1e-3, &o.terms.fixed_s));
-    TRY(term(args, "--spread", 1e-2, &o.terms.spread));
+    TRY(term(args, "--op-us", 1e6, 1e-6, &o.terms.operation_s));
+    TRY(term(args, "--fixed-ms", 1e6, 1e-3, &o.terms.fixed_s));
+    TRY(term(args, "--spread", 100, 1e-2, &o.terms.spread));
     TRY(predict_print(s, &o));
     return draw(s);
 }

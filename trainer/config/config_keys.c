@@ -530,7 +530,7 @@ const ConfigKey config_keys[] = {
      "GPU: what runs the attention of transformers in 16 bits without model.attention_dropout; all "
      "other is for our kernels. own: these, in fp32 without tensor cores; cudnn: its fused engines "
      "wherever there is one, compiled at the first start; auto: the same, but with "
-     "device.plan_cache only those that were measured to be faster and to compute the same"},
+     "device.plan_cache only those that were measured to be faster"},
     {INT(device, workspace_mb, "0", 0, 65536), KEY_RUNTIME,
      "GPU: most MiB of scratch memory of one operation; 0 means 256 in 16-bit precisions and 2048 "
      "in fp32 and tf32, whose convolutions are fast only with more"},

@@ -38,7 +38,7 @@ typedef struct Supervisor {
     HostBook book;
     pid_t mpirun;
     int attempt, restarts, same_step;
-    int64_t failed_step;
+    int64_t failed_step, told; /* told: bytes of metrics.jsonl before the present start */
     double started_s, missing_since_s, larger_since_s, renewed_s, since_unix_s;
     const char *state;
     char last[512];
@@ -223,6 +223,7 @@ static Status start(Supervisor *s)
     for (int i = 0; i < s->used.count; i++)
         hosts_end_cooldown(&s->book, s->used.host[i].name, clock_s());
     s->missing_since_s = s->larger_since_s = 0;
+    progress_is_locked(s->o->run_dir, &s->told);
     TRY(mpirun_start(&s->mpirun, s->o, &s->used));
     s->attempt++;
     s->started_s = clock_s();
@@ -438,11 +439,14 @@ static Status count_failure(Supervisor *s, int code, int64_t step)
 }
 
 /* The mpirun of Open MPI 5 ends with 0 also where a daemon of its own is gone, and the ranks with
- * it. A run that has completed says so itself. */
+ * it. A run that has completed says so itself; one that had before adds nothing to that. */
 static int code_of_run(const Supervisor *s, int code)
 {
-    const int told = code == 0 ? progress_exit_code(s->o->run_dir) : code;
-    return told >= 0 ? told : status_exit_code(ERR_PEER);
+    int64_t bytes;
+    if (code != 0) return code;
+    progress_is_locked(s->o->run_dir, &bytes);
+    const int told = progress_exit_code(s->o->run_dir);
+    return told == 0 || (told > 0 && bytes > s->told) ? told : status_exit_code(ERR_PEER);
 }
 
 /* What follows from an end. OK and *again: another start. */

@@ -3,7 +3,7 @@
  * Prometheus' conventions: one base unit (seconds, bytes, watts, celsius, hertz, ratios from 0 to
  * 1) as the end of the name, _total for what only grows while the process lives, no timestamps.
  * CloudWatch has units of its own; its metrics of a GPU have the names, units and factors of the
- * CloudWatch agent's (nvidia_gpu), so that dashboards made for those fit. */
+ * CloudWatch agent's (nvidia_gpu), with dimensions of our own. */
 #include "trainer/monitor/gauges.h"
 
 #include "base/json.h"

@@ -168,10 +168,13 @@ Status predict_rate(PredictOptions *out, const char *text)
     if (!text) return OK;
     const size_t n = strcspn(text, "@");
     snprintf(rate, sizeof rate, "%.*s", n < sizeof rate ? (int)n : 0, text);
-    if (!str_to_double(rate, &out->images_per_s) || !(out->images_per_s > 0))
-        return fail(ERR_USAGE, "--rate %s: not a number above 0", text);
-    if (at && (!str_to_double(at + 1, &out->rate_images) || !(out->rate_images > 0)))
-        return fail(ERR_USAGE, "--rate %s: behind @ not a number of images above 0", text);
+    if (!str_to_double(rate, &out->images_per_s) || !(out->images_per_s >= 1e-6) ||
+        out->images_per_s > 1e9)
+        return fail(ERR_USAGE, "--rate %s: not a number above 0 (1e-6 to 1e9)", text);
+    if (at && (!str_to_double(at + 1, &out->rate_images) || !(out->rate_images >= 1) ||
+               out->rate_images > 1e6))
+        return fail(ERR_USAGE, "--rate %s: behind @ not a number of images from 1 to a million",
+                    text);
     return OK;
 }
 

@@ -96,6 +96,11 @@ Status device_choose(DeviceChoice *out, const Config *c, int local_rank, CpuBf16
     TRY(choose_backend(out, c, local_rank, why, sizeof why));
     choose_plan_cache(out, c);
     TRY(choose_precision(out, c, cpu, &p));
+    if (out->cuda && c->device.attention == KERNELS_CUDNN &&
+        (p.precision == PRECISION_FP32 || p.precision == PRECISION_TF32))
+        return fail(ERR_USAGE,
+                    "device.attention is cudnn, which is for 16 bits: the run is in %s (%s)",
+                    precision_names[p.precision], p.why);
     out->precision = p.precision;
     out->warning = p.warning;
     snprintf(out->reason, sizeof out->reason, "%s in %s: %s%s", out->cuda ? "cuda" : "cpu",

@@ -285,16 +285,25 @@ static size_t span(const AttentionShape *s, int operand)
            dtype_bytes(type_of(s, operand));
 }
 
+/* At the beginning of the workspace; all parts use the same. */
+static size_t inner_bytes(const AttentionPlan *p)
+{
+    if (p->operation.pass == ATTENTION_FORWARD) return 0;
+    return (span(&p->operation.shape, INNER) + 255) / 256 * 256;
+}
+
 static Status get_plan(AttentionPlan *p, CudaBackend *b, const CudnnPlan **out)
 {
     char key[224];
     const Operation *o = &p->operation;
-    format(o, b->workspace_limit, key, sizeof key);
+    const size_t inner = inner_bytes(p),
+                 limit = b->workspace_limit > inner ? b->workspace_limit - inner : 0;
+    format(o, limit, key, sizeof key);
     PlanRequest r = { .key = key,
                       .make_graph = make_graph,
                       .operation = o,
                       .avoid = NOTE(NONDETERMINISTIC) | NOTE(REDUCED_PRECISION_REDUCTION),
-                      .workspace_limit = b->workspace_limit,
+                      .workspace_limit = limit,
                       .operands = p->count };
     for (int i = 0; i < p->count; i++) {
         r.operand_types[i] = type_of(&o->shape, p->operands[i]);
@@ -321,13 +330,15 @@ static Status check_version(const CudnnContext *c, AttentionGraph pass)
 static Status get_parts(AttentionPlan *p, CudaBackend *b)
 {
     AttentionShape *s = &p->operation.shape;
+    const int64_t n = s->n, numbers = s->heads * s->length;
+    const int most = p->operation.pass == ATTENTION_BWD ? MOST_PARTS : 1;
     const CudnnPlan *plan = NULL;
-    Status st = get_plan(p, b, &plan);
     p->parts = 1;
-    while (st == ERR_ENV && p->operation.pass == ATTENTION_BWD && p->parts < MOST_PARTS &&
-           s->n % 2 == 0 && s->n / 2 * s->heads * s->length % 4 == 0) {
-        s->n /= 2;
-        p->parts *= 2;
+    Status st = get_plan(p, b, &plan);
+    for (int parts = 2; st == ERR_ENV && parts <= most; parts++) {
+        if (n % parts != 0 || n / parts * numbers % 4 != 0) continue;
+        s->n = n / parts;
+        p->parts = parts;
         st = get_plan(p, b, &plan);
     }
     for (int i = 0; i < p->parts; i++) p->uses[i] = (CudnnUse){ .context = b->cudnn, .plan = plan };
@@ -355,13 +366,6 @@ void attention_plan_destroy(AttentionPlan *p)
     if (!p) return;
     for (int i = 0; i < p->parts; i++) cudnn_use_release(&p->uses[i]);
     mem_free(p);
-}
-
-/* All parts use the same. */
-static size_t inner_bytes(const AttentionPlan *p)
-{
-    if (p->operation.pass == ATTENTION_FORWARD) return 0;
-    return (span(&p->operation.shape, INNER) + 255) / 256 * 256;
 }
 
 size_t attention_plan_workspace(const AttentionPlan *p)

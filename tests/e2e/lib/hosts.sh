@@ -15,7 +15,10 @@ make_hosts()
 {
     local apart=
     mkdir -p "$SCRATCH/hosts"
-    [[ $(mpirun --version) != *'Open MPI) 5'* ]] || apart="unshare --uts"
+    if [[ $(mpirun --version) == *'Open MPI) 5'* ]]; then
+        apart="unshare --uts"
+        $apart true 2> /dev/null || { echo "host names of their own need root" && exit 77; }
+    fi
     cat > "$SCRATCH/agent" << END
 #!/bin/bash
 while [[ \$1 == -* ]]; do shift; done
