@@ -132,9 +132,10 @@ def measure_checkpoints(args, log):
     child.wait()
     metrics = records(f"{run}/metrics.jsonl")
     ends = {e["step"]: e["time"] for e in metrics if e["event"] == "step"}
-    waits = [e["host_seconds"] for e in metrics
-             if e["event"] == "spent" and e["part"] == "checkpoint" and e["step"] in ends]
     steps = sorted(ends)[1:]
+    # behind the last step a run waits for its checkpoint to be on the disk
+    waits = [e["host_seconds"] for e in metrics if e["event"] == "spent" and
+             e["part"] == "checkpoint" and e["step"] in ends and e["step"] < steps[-1]]
     plain = [ends[s] - ends[s - 1] for s in steps if s - 1 in ends and s % every == 0]
     step_s = statistics.median(plain)
     # the checkpoint and the step that its writer runs beside
