@@ -159,16 +159,22 @@ CPU_CLONES static void multiply_row(float *restrict row, int64_t count, float fa
     for (int64_t j = 0; j < count; j++) row[j] *= factor;
 }
 
-/* scores: p, which becomes drop(p); slopes: its gradient, which becomes that of the scores. f: what
- * the drop keeps of each, or NULL. */
+/* scores: p, which becomes drop(p); slopes: its gradient, which becomes that of the scores. */
+CPU_INLINE void slope_of(float *score, float *slope, float kept, float lse, float inner)
+{
+    const float p = cpu_exp(*score - lse);
+    *score = p * kept;
+    *slope = p * (*slope * kept - inner);
+}
+
+/* f: what the drop keeps of each, or NULL; a loop for each, as a choice inside is no vector code. */
 CPU_CLONES static void slope_row(float *restrict scores, float *restrict slopes,
                                  const float *restrict f, int64_t count, float lse, float inner)
 {
-    for (int64_t j = 0; j < count; j++) {
-        const float p = cpu_exp(scores[j] - lse), kept = f ? f[j] : 1.0f;
-        scores[j] = p * kept;
-        slopes[j] = p * (slopes[j] * kept - inner);
-    }
+    if (f)
+        for (int64_t j = 0; j < count; j++) slope_of(&scores[j], &slopes[j], f[j], lse, inner);
+    else
+        for (int64_t j = 0; j < count; j++) slope_of(&scores[j], &slopes[j], 1, lse, inner);
 }
 
 /* Four at a time of a row's factors go to f, or are multiplied into it. */

@@ -76,7 +76,7 @@ CPU_INLINE float cpu_normal_cdf(float z, float *bell)
     p = p * t + 1.077190532e-1f;
     *bell = cpu_exp(-0.5f * (z * z));
     const float tail = *bell * (p * t);
-    return z < 0.0f ? tail : 1.0f - tail;
+    return cpu_pick(z < 0.0f, tail, 1.0f - tail);
 }
 
 CPU_INLINE float cpu_gelu(float z)
@@ -89,7 +89,8 @@ CPU_INLINE float cpu_gelu(float z)
  * multiplied by powers of z. A NaN stays one. */
 CPU_INLINE float cpu_gelu_bounded(float z)
 {
-    return z > 30.0f ? 30.0f : z < -30.0f ? -30.0f : z;
+    z = cpu_pick(z > 30.0f, 30.0f, z);
+    return cpu_pick(z < -30.0f, -30.0f, z);
 }
 
 CPU_INLINE float cpu_gelu_slope(float at)
@@ -112,7 +113,7 @@ CPU_INLINE float cpu_gelu_tanh_slope(float at)
     const float square = z * z, u = z * (1.59576912f + 0.0713548163f * square);
     /* s (1 - s) as e s s: 1 - s would lose the digits that the factor behind it makes large */
     const float e = cpu_exp(-fabsf(u)), s = 1.0f / (1.0f + e);
-    return (u < 0.0f ? e * s : s) + z * (e * s * s) * (1.59576912f + 0.214064449f * square);
+    return cpu_pick(u < 0.0f, e * s, s) + z * (e * s * s) * (1.59576912f + 0.214064449f * square);
 }
 
 /* The hard ones are written so that a NaN stays one. */
