@@ -167,7 +167,7 @@ CPU_INLINE void slope_of(float *score, float *slope, float kept, float lse, floa
     *slope = p * (*slope * kept - inner);
 }
 
-/* f: what the drop keeps of each, or NULL; a loop for each, as a choice inside is no vector code. */
+/* f: what the drop keeps of each, or NULL; two loops, as a choice inside one is no vector code. */
 CPU_CLONES static void slope_row(float *restrict scores, float *restrict slopes,
                                  const float *restrict f, int64_t count, float lse, float inner)
 {
