@@ -28,7 +28,7 @@ from PIL import Image
 from torch import nn
 from torchvision.transforms import v2
 
-BATCH, LR, DECAY = 128, 1e-3, 0.05
+BATCH, LR, DECAY = 32, 5e-4, 0.05
 MEAN, STD = [0.4914, 0.4822, 0.4465], [0.2470, 0.2435, 0.2616]  # of the config
 SIZES = {"mobilenet_v3_small": 32, "efficientnet_v2_s": 32, "convnext_tiny": 32,
          "deit_tiny_patch16_224": 64}  # 32 px would be four patches
@@ -54,7 +54,7 @@ def make_images(folder, out, images, size):
 
 def loader(folder, part, size):
     train = part == "train"
-    moved = [v2.RandomCrop(size, padding=4), v2.RandomHorizontalFlip()] if train else []
+    moved = [v2.RandomCrop(size, padding=size // 8), v2.RandomHorizontalFlip()] if train else []
     steps = moved + [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True),
                      v2.Normalize(MEAN, STD)]
     images = torchvision.datasets.ImageFolder(os.path.join(folder, part), v2.Compose(steps))
