@@ -14,8 +14,12 @@ import os
 import pickle
 import sys
 
-import torch
-from safetensors.torch import save_file
+try:
+    import torch
+    from safetensors.torch import save_file
+except ImportError as missing:
+    sys.exit("%s: needs torch and safetensors (pip install torch safetensors): %s" % (
+        os.path.basename(sys.argv[0]), missing))
 
 ENDINGS = (".pth", ".pt", ".bin")
 WRAPPERS = ("state_dict", "model", "model_state", "net")
@@ -55,6 +59,9 @@ def convert(path, folder, written):
     if out in written:
         raise ValueError("would overwrite %s of %s" % (out, written[out]))
     save_file(weights, out)
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(out, 0o666 & ~mask)  # it is made for its owner alone
     written[out] = path
     print("%s: %d tensors from %s" % (out, len(weights), path))
 

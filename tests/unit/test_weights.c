@@ -200,6 +200,29 @@ TEST(another_number_of_classes_keeps_the_last_layer)
     network_close(&wide);
 }
 
+/* Rows of none, or of another number in the bias than in the weights, are no layer. */
+TEST(a_last_layer_that_is_none_is_refused)
+{
+    Network n;
+    Draft d = { 0 };
+    open_network(&n, CLASSES);
+    REQUIRE_OK(network_fill(&n));
+    draft_make(&d, &n, MODEL_NAMES_TIMM);
+    clear(&n);
+    for (int i = 0; i < d.count; i++) {
+        int64_t *rows = &d.tensors[i].desc.dims[0];
+        if (!d.list.items[i].head) continue;
+        for (*rows = 0; *rows < CLASSES; *rows += CLASSES - 2) {
+            CHECK_STATUS(load(&n, &d, true, NULL), ERR_DATA);
+            CHECK_CONTAINS(status_message(), "of another shape: classifier.");
+        }
+        *rows = CLASSES;
+    }
+    CHECK(!equals(&n, &d, 0));
+    draft_free(&d);
+    network_close(&n);
+}
+
 /* Element i of the state, which d has under number k. */
 static float number_of(const Network *n, const Draft *d, int k, int64_t i)
 {
@@ -245,6 +268,11 @@ TEST(filters_fit_images_of_other_channels)
         for (int64_t i = 0; of_grey.list.items[k].first && i < 54; i++)
             CHECK(number_of(&colour, &of_colour, k, i) ==
                   of_grey.values[k][i / 27 * 9 + i % 9] / 3);
+    for (int k = 0; k < of_colour.count; k++)
+        if (of_colour.list.items[k].first) of_colour.tensors[k].desc.dims[1] = 0;
+    CHECK_STATUS(load(&grey, &of_colour, false, NULL), ERR_DATA);
+    for (int k = 0; k < of_colour.count; k++)
+        if (of_colour.list.items[k].first) of_colour.tensors[k].desc.dims[1] = 3;
     for (int k = 0; k < of_colour.count; k++)
         if (of_colour.list.items[k].desc.rank == 4 && !of_colour.list.items[k].first &&
             of_colour.list.items[k].desc.dims[1] > 1) {

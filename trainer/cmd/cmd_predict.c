@@ -27,7 +27,7 @@ enum { TOP = 5, TOP_MAX = 1000, NAME_BYTES = 256, PATH_BYTES = 4096, REASON_BYTE
 
 static const char help[] =
     "usage: convoy predict RUN|CHECKPOINT|WEIGHTS IMAGE... [--model NAME[:WEIGHTS]] [--classes "
-    "FILE] [--set key=value]...\n"
+    "FILE] [[--set] key=value]...\n"
     "  [--top K] [--json] [--csv] [--ema] [--raw] [--backend NAME] [--precision NAME]\n"
     "\n"
     "Says what JPEG and PNG files show: the most likely classes of each, with probabilities, "
@@ -44,7 +44,7 @@ static const char help[] =
     "images are made as its\n"
     "                    published weights want them (convoy inspect model NAME; the first "
     "ones unless they are\n"
-    "                    named), or as --set says\n"
+    "                    named), or as key=value says (a picture of such a name: ./a=b.jpg)\n"
     "  --classes FILE    for --model: names of classes, one a line\n"
     "  --ema, --raw      averaged weights (config section ema), or those trained; default: "
     "averaged ones where the\n"
@@ -101,11 +101,24 @@ static Status restore(const Predictor *p, const char *path)
                       : train_state_restore(p->executor, NULL, NULL, p->backend, m->file, path);
 }
 
+static Status check_own(const char *path)
+{
+    SafeFile *file = NULL;
+    TRY(safetensors_open(&file, path));
+    const bool own = weights_are_checkpoint(file);
+    safetensors_close(file);
+    if (own) return OK;
+    return fail(ERR_DATA,
+                "%s: not a convoy checkpoint; of weights of others --model names the network",
+                path);
+}
+
 static Status open_network(Predictor *p, const char *path)
 {
     if (p->foreign.model) {
         TRY(foreign_model_open(&p->model, path, &p->foreign, 1));
     } else {
+        TRY(check_own(path));
         TRY(checkpoint_model_open(&p->model, path, 1));
         TRY(checkpoint_model_choose(&p->model, p->which, path));
     }
@@ -304,14 +317,19 @@ static Status predict_path(Predictor *p, const char *path, Status *result)
 static Status predict_input(Predictor *p, Status *result)
 {
     char line[PATH_BYTES];
+    const int64_t seen = p->seen;
     while (fgets(line, sizeof line, stdin)) {
         const size_t n = strcspn(line, "\n");
         if (line[n] == '\0' && !feof(stdin))
-            return fail(ERR_DATA, "standard input: a line of more than %d bytes", PATH_BYTES - 2);
-        line[n] = '\0';
-        if (n > 0) TRY(predict_path(p, line, result));
+            return fail(ERR_DATA, "standard input: a line of more than %d bytes, or with a zero",
+                        PATH_BYTES - 2);
+        line[n > 0 && line[n - 1] == '\r' ? n - 1 : n] = '\0';
+        if (line[0]) TRY(predict_path(p, line, result));
     }
-    return ferror(stdin) ? fail(ERR_DATA, "standard input: %s", strerror(errno)) : OK;
+    if (ferror(stdin)) return fail(ERR_DATA, "standard input: %s", strerror(errno));
+    if (p->seen == seen && *result == OK)
+        *result = cmd_report(fail(ERR_DATA, "standard input: it names no picture"));
+    return OK;
 }
 
 static Status predict_all(Predictor *p, int count, const char *const *paths)
@@ -350,7 +368,7 @@ static Status choose_foreign(Predictor *p, const Args *args)
     if (p->foreign.model) return OK;
     if (p->foreign.classes || args->set_count)
         return fail(ERR_USAGE, "%s: a run knows its own; this goes with --model",
-                    p->foreign.classes ? "--classes" : "--set");
+                    p->foreign.classes ? "--classes" : args->sets[0]);
     return OK;
 }
 

@@ -40,7 +40,8 @@ const ConfigKey config_keys[] = {
     {STRING(model, name, "resnet50"), KEY_MATH, "Network; convoy inspect model NAME shows one"},
     {STRING(model, init, ""), KEY_RUNTIME,
      "Safetensors file whose weights a new run starts from: a checkpoint, or saved by torchvision "
-     "or timm; with another number of classes the last layer starts afresh"},
+     "or timm; or the folder of a run, for its best; with another number of classes the last layer "
+     "starts afresh"},
     {STRING(model, freeze, ""), KEY_MATH | KEY_YOUNG,
      "Parameters that training leaves as they are: a stage or layer with all before it (layer2), "
      "or patterns of names (*.bias); several between commas"},
@@ -49,8 +50,8 @@ const ConfigKey config_keys[] = {
     {INT(model, in_channels, "3", 1, 16), KEY_MATH,
      "Channels of an image: 3 for colour, 1 for grey"},
     {ENUM(model, stem, "imagenet", stem_names), KEY_MATH,
-     "First layers of ResNet-18 to -152: 7x7 stride 2 and max pooling, or 3x3 stride 1 for small "
-     "images"},
+     "First layers: those of the paper (imagenet), or for small images a 3x3 convolution of stride "
+     "1 (ResNet-18 to -152, without the max pooling, RegNets, MobileNets, EfficientNets)"},
     {ENUM(model, blurpool, "none", blurpool_names), KEY_MATH | KEY_YOUNG,
      "ResNets: 3x3 blurs where images shrink: before convolutions with a stride (ffcv), there and "
      "at the max pool (composer), or behind the 3x3 and the max pool (timm's resnetblur)"},
@@ -118,9 +119,9 @@ const ConfigKey config_keys[] = {
     {LIST(data, std, "0.229, 0.224, 0.225", 1e-6, 1e3), KEY_MATH,
      "Divides pixels after the mean is subtracted; one value, or one for each channel"},
     {ENUM(data, augment, "imagenet", augment_names), KEY_MATH,
-     "Training images: random resized crop and flip (imagenet), padded random crop and flip "
-     "(cifar), moved by up to 2 reflected pixels and flipped in every other epoch (airbench), or "
-     "as in evaluation (none)"},
+     "Training images: random resized crop and flip (imagenet), random crop of the image padded "
+     "by an eighth of its size and flip (cifar), moved by up to 2 reflected pixels and flipped in "
+     "every other epoch (airbench), or as in evaluation (none)"},
     {DOUBLE(data, min_crop_area, "0.08", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
      "augment imagenet: smallest share of the image that a crop may be of (torchvision's scale, "
      "timm's --scale)"},

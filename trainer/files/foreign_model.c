@@ -7,6 +7,9 @@
 #include <string.h>
 
 enum { NAME_BYTES = 96, SETS = 5, SET_BYTES = 128, SETS_MAX = 80 };
+static const char *const may_be_set[] = { "data.",
+                                          "model.stem=", "model.blurpool=", "model.in_channels=" };
+static const char size_key[] = "data.image_size=";
 
 static Status unknown_weights(const ModelDef *def, const char *name)
 {
@@ -27,7 +30,8 @@ static Status find_model(const ModelDef **def, const ModelWeights **weights, con
     const char *colon = strchr(word, ':');
     snprintf(name, sizeof name, "%.*s", colon ? (int)(colon - word) : NAME_BYTES - 1, word);
     *def = model_find(name);
-    if (!*def) return fail(ERR_USAGE, "--model: %s: no such network (convoy inspect model)", name);
+    if (!*def)
+        return fail(ERR_USAGE, "--model: %s: no such network (convoy inspect model --help)", name);
     *weights = (*def)->weights;
     for (int i = 0; colon && i < MODEL_WEIGHTS_MAX && (*def)->weights[i].name; i++)
         if (strcmp((*def)->weights[i].name, colon + 1) == 0) *weights = &(*def)->weights[i];
@@ -36,17 +40,28 @@ static Status find_model(const ModelDef **def, const ModelWeights **weights, con
     return OK;
 }
 
-/* What published weights say of their images; then the caller's settings. */
+static bool begins_with_any(const char *set, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(set, words[i], strlen(words[i])) == 0) return true;
+    return false;
+}
+
+/* What published weights say of their images; then the caller's settings. At another size than
+ * theirs data.eval_resize is what that size usually has. */
 static Status configure(CheckpointModel *m, const ModelWeights *w, const ForeignModel *foreign)
 {
     char text[SETS][SET_BYTES];
     const char *sets[SETS_MAX];
     int count = 0;
+    bool sized = false;
+    for (int i = 0; i < foreign->set_count; i++)
+        sized = sized || strncmp(foreign->sets[i], size_key, sizeof size_key - 1) == 0;
     snprintf(text[count++], SET_BYTES, "model.name=%s", m->def->name);
     snprintf(text[count++], SET_BYTES, "data.image_size=%d",
              w->name ? w->size : m->def->input.size);
     if (w->name) {
-        snprintf(text[count++], SET_BYTES, "data.eval_resize=%d", w->resize);
+        if (!sized) snprintf(text[count++], SET_BYTES, "data.eval_resize=%d", w->resize);
         snprintf(text[count++], SET_BYTES, "data.interpolation=%s",
                  model_interpolation_name(w->interpolation));
     }
@@ -57,12 +72,11 @@ static Status configure(CheckpointModel *m, const ModelWeights *w, const Foreign
         sets[count++] = "data.std=[0.5, 0.5, 0.5]";
     }
     for (int i = 0; i < foreign->set_count; i++) {
-        if (strncmp(foreign->sets[i], "data.", 5) != 0 &&
-            strncmp(foreign->sets[i], "model.stem=", 11) != 0 &&
-            strncmp(foreign->sets[i], "model.blurpool=", 15) != 0)
+        if (!begins_with_any(foreign->sets[i], may_be_set,
+                             sizeof may_be_set / sizeof may_be_set[0]))
             return fail(ERR_USAGE,
-                        "--set %s: of a network beside --model only data.*, model.stem "
-                        "and model.blurpool can be said",
+                        "--set %s: of a network beside --model only data.*, model.stem, "
+                        "model.blurpool and model.in_channels can be said",
                         foreign->sets[i]);
         sets[count++] = foreign->sets[i];
     }
@@ -80,14 +94,15 @@ static Status read_names(CheckpointModel *m, const char *file, const char *path)
     m->class_names = (char *)text;
     m->meta.class_names = m->class_names;
     const bool mark = bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0;
-    while (bytes > 0 && strchr("\r\n", text[bytes - 1])) bytes--;
+    while (bytes > 0 && (text[bytes - 1] == '\n' || text[bytes - 1] == '\r')) bytes--;
     char *to = m->class_names;
     for (size_t i = mark ? 3 : 0; i < bytes; i++) {
         if (text[i] != '\r') *to++ = (char)text[i];
         lines += text[i] == '\n' || i + 1 == bytes;
     }
     *to = '\0';
-    if (!json_is_utf8(m->class_names)) return fail(ERR_DATA, "%s: no UTF-8 text", file);
+    if (!json_is_utf8(m->class_names) || memchr(text, '\0', (size_t)(to - m->class_names)))
+        return fail(ERR_DATA, "%s: no UTF-8 text", file);
     if (lines == m->classes) return OK;
     return fail(ERR_DATA, "%s: %lld names, but %s has weights for %lld classes", file,
                 (long long)lines, path, (long long)m->classes);

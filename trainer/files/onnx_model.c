@@ -96,9 +96,16 @@ static void put_classes(StrBuf *out, const CheckpointModel *m)
 void onnx_model_put_metadata(StrBuf *out, const CheckpointModel *m)
 {
     const GraphOptions *o = graph_options(m->graph);
-    StrBuf size = { 0 };
+    const Config *c = m->config;
+    StrBuf size = { 0 }, resize = { 0 }, interpolation = { 0 };
+    JsonWriter w = { .out = &interpolation };
     str_printf(&size, "%lld", (long long)o->height);
+    str_printf(&resize, "%lld",
+               (long long)(c->data.eval_resize ? c->data.eval_resize : c->data.image_size));
+    json_string(&w, NULL, interpolation_names[c->data.interpolation]);
     put_metadata(out, "image_size", &size);
+    put_metadata(out, "resize", &resize);
+    put_metadata(out, "interpolation", &interpolation);
     put_channels(out, "mean", &m->config->data.mean, o->channels);
     put_channels(out, "std", &m->config->data.std, o->channels);
     put_classes(out, m);

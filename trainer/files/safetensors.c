@@ -204,14 +204,19 @@ static Status measure(SafeFile *f)
  * length can be. A pickle is a program: it is left to PyTorch. */
 static Status fail_start(const SafeFile *f, const uint8_t start[LENGTH_BYTES], uint64_t length)
 {
-    if (memcmp(start, "PK\3\4", 4) == 0 || (start[0] == 0x80 && start[1] >= 2 && start[1] <= 5))
-        return fail(ERR_DATA,
-                    "%s: a file of PyTorch's torch.save, not a safetensors file; convert it: "
-                    "python3 -c \"import sys, torch, safetensors.torch as s; "
-                    "w = torch.load(sys.argv[1], map_location='cpu', weights_only=True); "
-                    "s.save_file({k: v.clone().contiguous() for k, v in "
-                    "w.get('state_dict', w).items()}, sys.argv[2])\" '%s' weights.safetensors",
-                    f->path, f->path);
+    if (memcmp(start, "PK\3\4", 4) == 0 || (start[0] == 0x80 && start[1] >= 2 && start[1] <= 5)) {
+        StrBuf word = { 0 };
+        str_add_word(&word, f->path);
+        (void)fail(ERR_DATA,
+                   "%s: a file of PyTorch's torch.save, not a safetensors file; convert it: "
+                   "python3 -c \"import sys, torch, safetensors.torch as s; "
+                   "w = torch.load(sys.argv[1], map_location='cpu', weights_only=True); "
+                   "s.save_file({k: v.clone().contiguous() for k, v in "
+                   "w.get('state_dict', w).items()}, sys.argv[2])\" %s weights.safetensors",
+                   f->path, word.text);
+        str_free(&word);
+        return ERR_DATA;
+    }
     return fail(
         ERR_DATA,
         "%s: not a safetensors file, or cut off: its first bytes tell of a header of %" PRIu64

@@ -40,7 +40,7 @@ static bool is_head(const Graph *g, TensorId id)
            (last->in[LINEAR_IN_W] == id || last->in[LINEAR_IN_B] == id);
 }
 
-/* Filters of a convolution that reads the images. */
+/* Filters of a convolution that reads the images; g: not fused. */
 static bool is_first(const Graph *g, TensorId id)
 {
     for (int i = 0; i < graph_node_count(g); i++) {
@@ -81,11 +81,12 @@ static Status fill(WeightList *list, const Graph *g)
         while (other < graph_tensor_count(list->named) && !is_weight(list->named, other)) other++;
         ASSERT(other < graph_tensor_count(list->named));
         list->items[list->count++] = (Weight){ .name = t->name,
-                                               .other = graph_tensor(list->named, other++)->name,
+                                               .other = graph_tensor(list->named, other)->name,
                                                .desc = t->desc,
-                                               .head = is_head(g, id),
-                                               .first = is_first(g, id),
-                                               .grid = grid_of(g, id) };
+                                               .head = is_head(list->named, other),
+                                               .first = is_first(list->named, other),
+                                               .grid = grid_of(list->named, other) };
+        other++;
     }
     return OK;
 }
@@ -241,7 +242,7 @@ Status weights_check_finite(const SafeFile *file, bool states, const char *path)
 typedef struct Findings {
     StrBuf missing, shapes, strangers;
     int missing_count, shape_count, stranger_count;
-    int64_t classes; /* the file's, where the last layer is of another number; else 0 */
+    int64_t classes; /* of the file's last layer; 0: it has none */
 } Findings;
 
 /* Adds "text, " to the first few. */
@@ -257,9 +258,10 @@ static void add_kind(StrBuf *out, const char *kind, const StrBuf *list, int coun
     if (count > LISTED) str_printf(out, " and %d more", count - LISTED);
 }
 
-static bool differs_in_classes(const TensorDesc *have, const TensorDesc *want)
+/* Whether a tensor of the last layer is one, of whatever number of classes. */
+static bool fits_but_classes(const TensorDesc *have, const TensorDesc *want)
 {
-    if (have->rank != want->rank || have->dims[0] == want->dims[0]) return false;
+    if (have->rank != want->rank || have->dims[0] < 1) return false;
     for (int i = 1; i < want->rank; i++)
         if (have->dims[i] != want->dims[i]) return false;
     return true;
@@ -278,7 +280,8 @@ static bool other_channels(const Weight *w, const TensorDesc *have)
 {
     const int64_t *want = w->desc.dims, *there = have->dims;
     return w->first && have->rank == 4 && there[0] == want[0] && there[2] == want[2] &&
-           there[3] == want[3] && there[1] != want[1] && (there[1] == 1 || want[1] == 1);
+           there[3] == want[3] && there[1] != want[1] &&
+           (there[1] == 1 || (want[1] == 1 && there[1] > 0));
 }
 
 static void compare(const Weight *w, const SafeFile *file, Findings *f)
@@ -289,12 +292,12 @@ static void compare(const Weight *w, const SafeFile *file, Findings *f)
         note(&f->missing, &f->missing_count, w->other);
         return;
     }
-    if (is_float(have->desc.dtype) && tensor_same_shape(&have->desc, &w->desc)) return;
+    const bool head = w->head && fits_but_classes(&have->desc, &w->desc) &&
+                      (f->classes == 0 || f->classes == have->desc.dims[0]);
     if (is_float(have->desc.dtype) &&
-        (other_side(w, &have->desc) || other_channels(w, &have->desc)))
-        return;
-    if (is_float(have->desc.dtype) && w->head && differs_in_classes(&have->desc, &w->desc)) {
-        f->classes = have->desc.dims[0];
+        (head || (!w->head && tensor_same_shape(&have->desc, &w->desc)) ||
+         other_side(w, &have->desc) || other_channels(w, &have->desc))) {
+        if (head) f->classes = have->desc.dims[0];
         return;
     }
     tensor_format(&have->desc, have_text, sizeof have_text);
@@ -334,29 +337,21 @@ static Status report(const Findings *f, const ModelDef *def, const char *path)
     return status;
 }
 
+/* *classes: of the file's last layer; stays where the network has no such layer. */
 static Status check(const WeightList *list, const ModelDef *def, const SafeFile *file,
-                    const char *path, bool new_head, bool *keep_head)
+                    const char *path, int64_t *classes)
 {
     Findings f = { .classes = 0 };
-    int64_t classes = 0;
-    for (int i = 0; i < list->count; i++) {
-        compare(&list->items[i], file, &f);
-        if (list->items[i].head) classes = list->items[i].desc.dims[0];
-    }
+    for (int i = 0; i < list->count; i++) compare(&list->items[i], file, &f);
     Status status = find_strangers(list, file, &f);
     if (status == OK) status = report(&f, def, path);
     str_free(&f.missing);
     str_free(&f.shapes);
     str_free(&f.strangers);
-    TRY(status);
-    *keep_head = f.classes != 0;
-    if (*keep_head && !new_head)
-        return fail(ERR_DATA,
-                    "%s: weights for %lld classes, but there are %lld here (model.classes)", path,
-                    (long long)f.classes, (long long)classes);
-    for (int i = 0; i < list->count; i++)
-        TRY(check_finite(safetensors_find(file, list->items[i].other), path));
-    return OK;
+    if (f.classes > 0) *classes = f.classes;
+    for (int i = 0; i < list->count && status == OK; i++)
+        status = check_finite(safetensors_find(file, list->items[i].other), path);
+    return status;
 }
 
 /* ---- into the executor ---- */
@@ -427,18 +422,11 @@ Status weights_classes(int64_t *out, const Graph *g, const ModelDef *def, const 
 {
     WeightList list;
     ModelNames names = MODEL_NAMES_TORCHVISION;
-    const char *missing = NULL;
     *out = 0;
     TRY(recognise(&list, &names, g, def, file));
-    for (int i = 0; i < list.count && *out == 0; i++) {
-        if (!list.items[i].head) continue;
-        const SafeTensor *t = safetensors_find(file, list.items[i].other);
-        if (t && t->desc.rank > 0) *out = t->desc.dims[0];
-        else missing = list.items[i].other;
-    }
-    Status status = *out > 0 ? OK
-                             : fail(ERR_DATA, "%s: not the weights of %s: missing: %s", path,
-                                    def->name, missing ? missing : "");
+    Status status = check(&list, def, file, path, out);
+    if (status == OK && *out == 0)
+        status = fail(ERR_USAGE, "%s: no last layer whose rows are classes", def->name);
     weights_free(&list);
     return status;
 }
@@ -447,10 +435,16 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
                        const char *path, bool new_head, bool *head_kept)
 {
     WeightList list;
-    bool keep_head = false;
     ModelNames names = MODEL_NAMES_TORCHVISION;
+    const int64_t here = graph_options(g)->classes;
+    int64_t there = here;
     TRY(recognise(&list, &names, g, def, file));
-    Status status = check(&list, def, file, path, new_head, &keep_head);
+    Status status = check(&list, def, file, path, &there);
+    const bool keep_head = there != here;
+    if (status == OK && keep_head && !new_head)
+        status =
+            fail(ERR_DATA, "%s: weights for %lld classes, but there are %lld here (model.classes)",
+                 path, (long long)there, (long long)here);
     if (status == OK && weights_change_meaning(def, names))
         log_warning("%s: torchvision's names: weights of %s fit %s, but it pads and normalises in "
                     "another way",

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "models/whiten.h"
+#include "trainer/files/run_source.h"
 #include "trainer/files/weights.h"
 #include "trainer/session/augment_options.h"
 
@@ -57,19 +58,23 @@ static Status whiten(const Session *s, int index)
     return status == OK ? OK : fail_note(status, "%s", s->config->data.train);
 }
 
-static Status restore(const Session *s, const char *path)
+static Status restore(const Session *s, const char *word)
 {
     SafeFile *file = NULL;
+    char *path = NULL;
     bool new_head = false;
-    Status status = safetensors_open(&file, path);
+    Status status = run_source_checkpoint(&path, word);
+    if (status == OK) status = safetensors_open(&file, path);
     if (status == OK)
         status = weights_restore(s->executor, program_graph(s->first),
                                  model_find(s->config->model.name), file, path, true, &new_head);
     safetensors_close(file);
-    if (status != OK) return fail_note(status, "model.init");
-    log_info("weights from %s%s", path,
-             new_head ? "; the last layer, of another number of classes there, starts afresh" : "");
-    return OK;
+    if (status == OK)
+        log_info("weights from %s%s", path,
+                 new_head ? "; the last layer, of another number of classes there, starts afresh"
+                          : "");
+    mem_free(path);
+    return status == OK ? OK : fail_note(status, "model.init");
 }
 
 Status first_weights_make(const Session *s)
