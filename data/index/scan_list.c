@@ -103,6 +103,7 @@ static Status take_words(List *l, char *line)
     char *end = line + strlen(line);
     while (end > line && end[-1] != ' ' && end[-1] != '\t') end--;
     const char *class = end;
+    if (class == line) return add_item(l, line, "");
     while (end > line && (end[-1] == ' ' || end[-1] == '\t')) end--;
     *end = '\0';
     return add_item(l, line, class);

@@ -198,7 +198,8 @@ static Status report_bad(Loader *l, int64_t id, int64_t replacement)
 static int64_t replacement_of(const Loader *l, int64_t id, uint32_t attempt)
 {
     Rng rng = rng_at(l->o.seed, RNG_REPLACE, attempt, (uint32_t)id);
-    return (int64_t)rng_below(&rng, (uint64_t)l->epoch_images);
+    const int64_t next = (int64_t)rng_below(&rng, (uint64_t)l->epoch_images);
+    return next != id ? next : (id + 1) % l->epoch_images;
 }
 
 /* Training: the sample that could not be shown (status) gives way to others. *shown is the sample

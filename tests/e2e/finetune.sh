@@ -105,6 +105,8 @@ if have_mpi; then
         <(grep -o '<br>is .*' "$SCRATCH/2.html" | sed 's/([^)]*)//' | sort) ||
         broken "two ranks show other mistakes"
 fi
+expect_error "two tables in one file" 64 "--per-class would be written there too" 1 eval \
+    "$SCRATCH/whole" --gallery "$SCRATCH/both" --per-class "$SCRATCH/both"
 expect_error "a page that cannot be written" 74 "nowhere" 1 eval "$SCRATCH/whole" \
     --gallery "$SCRATCH/nowhere/page.html"
 
@@ -134,7 +136,8 @@ grep -q ' %, .* %\|[0-9] % ' "$SCRATCH/mixed.html" || broken "no target says wha
 
 # ---- how high the rate may be ----
 settings rates model.name=mlp
-expect "find-lr" 0 run 1 find-lr "${sets[@]}" --steps 60 --from 1e-3 --csv "$SCRATCH/rates.csv"
+expect "find-lr" 0 run 1 find-lr "${sets[@]}" --set train.batch_per_rank=32 --steps 100 \
+    --from 1e-4 --csv "$SCRATCH/rates.csv"
 expect_text "find-lr" 1 "a tenth of that is a good start"
 expect_text "find-lr" 1 "optimizer.lr="
 [[ $(wc -l < "$SCRATCH/rates.csv") -gt 20 ]] || broken_run "few steps were taken"
@@ -144,11 +147,17 @@ expect_text "find-lr from above" 1 "the loss never fell"
 expect "find-lr from below" 0 run 1 find-lr "${sets[@]}" --to 1e-5
 expect_text "find-lr from below" 1 "the loss never fell"
 expect_text "find-lr from below" 0 "optimizer.lr="
+# where nothing can be learnt, whatever the seed, chance is not taken for learning
+for seed in 1 2 3 4 5 6; do
+    expect "find-lr of noise" 0 run 1 find-lr "${sets[@]}" train.batch_per_rank=4 \
+        "train.seed=$seed" --from 1e-12 --to 1e-11
+    expect_text "find-lr of noise, seed $seed" 1 "the loss never fell"
+done
 expect "find-lr, too low an end" 0 run 1 find-lr "${sets[@]}" --steps 200 --from 1e-3 --to 0.01
 expect_text "find-lr, too low an end" 1 "had not risen by the end"
 expect_error "find-lr" 74 nowhere 1 find-lr "${sets[@]}" --csv "$SCRATCH/nowhere/x.csv"
 # the first step has the weights and the images of a run
-train first 1 model.name=mlp train.max_steps=1 log.every=1
+train first 1 model.name=mlp train.batch_per_rank=32 train.max_steps=1 log.every=1
 [[ $(sed -n 2p "$SCRATCH/rates.csv" | cut -d, -f3 | cut -c1-6) == \
    $(losses first | head -1 | grep -oE '[0-9]+\.[0-9]+' | cut -c1-6) ]] ||
     broken "the first loss is $(sed -n 2p "$SCRATCH/rates.csv"), of a run $(losses first | head -1)"
@@ -158,6 +167,8 @@ fi
 expect_error "find-lr" 64 "--to 1 is not above --from 2" 1 find-lr "${sets[@]}" --from 2 --to 1
 train_fails idle 64 "train.patience: nothing would ever be evaluated" 1 train.patience=2
 expect "bench step of such a run" 0 run 1 bench step "$SCRATCH/early" data.val= --steps 1
+train_fails never 64 "train.patience counts evaluations" 1 "data.val=$data/val" train.patience=2 \
+    train.eval_every=0
 train_fails sets_already 65 "its folders are sets already; leave data.val_split out" 1 \
     data.train= "data.dir=$data" data.val_split=0.2
 

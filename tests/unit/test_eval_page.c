@@ -11,6 +11,8 @@ static const char *const names[CLASSES] = { "a <b>", "c", "d" };
  * none; F1 .6667, .4444, none */
 static const double confusion[CLASSES * CLASSES] = { 3, 1, 0, 2, 2, 1, 0, 1, 0 };
 
+static const double unread[CLASSES] = { 0 };
+
 static EvalPage page(void)
 {
     EvalPage p = { .title = "t",
@@ -19,7 +21,8 @@ static EvalPage page(void)
                    .images = 10,
                    .classes = CLASSES,
                    .class_names = names,
-                   .confusion = confusion };
+                   .confusion = confusion,
+                   .unread = unread };
     /* sure of itself in the last bin: 0.95 said, 0.5 right; honest in another */
     p.bins[14].images = 4;
     p.bins[14].confidence = 3.8;
@@ -43,6 +46,17 @@ TEST(figures_are_those_of_the_definitions)
     CHECK_NEAR(d.precision, 0, 0);
     CHECK_NEAR(d.recall, 0, 0);
     CHECK_NEAR(eval_page_calibration_error(&p), 1.8 / 10, 1e-15);
+}
+
+TEST(what_could_not_be_decoded_counts_as_wrong)
+{
+    const double some[CLASSES] = { 1, 0, 0 };
+    EvalPage p = page();
+    p.unread = some;
+    const EvalFigures a = eval_page_figures(&p, 0);
+    CHECK_NEAR(a.images, 5, 0);
+    CHECK_NEAR(a.precision, 0.6, 1e-15);
+    CHECK_NEAR(a.recall, 0.6, 1e-15);
 }
 
 TEST(the_page_escapes_names_and_stands_without_mistakes)

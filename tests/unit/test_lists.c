@@ -97,7 +97,7 @@ TEST(lists_that_cannot_be_name_file_and_line)
         { "l.csv", "id,breed\n1,dog\n", "l.csv:1: neither an image and its class nor a header" },
         { "l.csv", "pictures/a.jpg,x\n\npictures/b.jpg\n", "l.csv:3: 1 fields, not 2" },
         { "l.csv", "pictures/a.jpg,\n", "l.csv:1: no class in this row" },
-        { "l.txt", "pictures/a.jpg\n", "l.txt:1: no path in this row" },
+        { "l.txt", "pictures/a.jpg\n", "l.txt:1: no class in this row" },
         { "l.csv", "class,path\n\"x\ny\",pictures/a.jpg\nz,\"pictures\n",
           "l.csv:4: a quotation mark without its other" },
         { "l.csv", "\"pictures/a.jpg\"x,y\n", "l.csv:1: text behind a quoted field" },

@@ -18,7 +18,8 @@
 #define LR_MAX        1e6
 #define MEMORY        0.95 /* of the mean of losses, from step to step */
 #define TOO_MUCH      4    /* the mean is so many times its least */
-#define FALL          0.02 /* of the first loss: less is noise */
+#define FIRST         10   /* losses at least before the mean may be least */
+#define FALL          0.02 /* of the first losses: less is nothing learnt */
 #define RISE          1.1  /* of the least loss */
 #define ROWS          32
 #define BAR           48
@@ -38,7 +39,7 @@ typedef struct Range {
     int64_t steps; /* asked for, then done */
     double from, to;
     double *loss, *mean; /* [steps]; mean: of the losses so far, late ones weigh more */
-    int64_t least;       /* the step with the least mean */
+    int64_t least;       /* the step with the least mean, from FIRST on */
 } Range;
 
 static double rate_at(const Range *r, double step, int64_t steps)
@@ -51,7 +52,8 @@ static Status rate_option(const Args *args, const char *name, double fallback, d
     const char *text = args_value(args, name);
     *out = fallback;
     if (!text || (str_to_double(text, out) && *out > 0 && *out <= LR_MAX)) return OK;
-    return fail(ERR_USAGE, "convoy find-lr: %s %s is no learning rate above 0", name, text);
+    return fail(ERR_USAGE, "convoy find-lr: %s %s is no learning rate above 0 and up to 1e6", name,
+                text);
 }
 
 /* False where the loss has gone. */
@@ -61,8 +63,30 @@ static bool take(Range *r, int64_t step, double loss)
     r->loss[step] = loss;
     r->mean[step] = (MEMORY * before + (1 - MEMORY) * loss) / (1 - pow(MEMORY, (double)step + 1));
     if (!isfinite(r->mean[step])) return false;
-    if (r->mean[step] < r->mean[r->least]) r->least = step;
+    if (step <= FIRST || r->mean[step] < r->mean[r->least]) r->least = step;
     return r->mean[step] <= TOO_MUCH * r->mean[r->least];
+}
+
+/* How far the losses of batches lie from each other where nothing is learnt: by differences from
+ * step to step, in which a slow fall has no part. */
+static double spread(const Range *r)
+{
+    double squares = 0;
+    for (int64_t i = 1; i <= r->least; i++) squares += pow(r->loss[i] - r->loss[i - 1], 2);
+    return sqrt(squares / (2 * (double)r->least));
+}
+
+/* Chance alone takes the least of the means (of 20 losses or so) a quarter of a standard deviation
+ * of a loss below the mean of the first half's, give or take a tenth of one and the error of that
+ * half's mean; 2.6 of which no more than one run in a hundred passes. */
+static bool fell(const Range *r)
+{
+    if (r->steps <= FIRST) return false;
+    const int64_t half = r->least / 2 > FIRST ? r->least / 2 : FIRST;
+    const double noise = spread(r) * (0.25 + 2.6 * sqrt(0.01 + 1 / (double)half));
+    double first = 0;
+    for (int64_t i = 0; i < half; i++) first += r->loss[i] / (double)half;
+    return r->mean[r->least] <= first - fmax(FALL * first, noise);
 }
 
 static Status rise(Session *s, Stepper *stepper, Range *r)
@@ -98,8 +122,9 @@ static Status say(const Range *r, int64_t asked)
     str_printf(&text, "%6s  %10s  %10s\n", "step", "rate", "mean loss");
     for (int64_t i = 0; i < r->steps; i += every)
         add_row(&text, r, i, rate_at(r, (double)i, asked), 2 * r->mean[0]);
-    if (!(r->mean[r->least] <= (1 - FALL) * r->mean[0]))
-        str_add(&text, "the loss never fell: the rates are too high or too low, or the network "
+    if (!fell(r))
+        str_add(&text, "the loss never fell by more than it varies: the rates are too high or too "
+                       "low, the steps too few\n(--steps), the batches too small, or the network "
                        "cannot learn from this\n");
     else if (r->mean[r->steps - 1] <= RISE * r->mean[r->least])
         str_add(&text, "the loss had not risen by the end: give a higher --to\n");

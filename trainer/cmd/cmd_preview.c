@@ -1,6 +1,7 @@
 /* cmd_preview.c - convoy preview CONFIG --out PAGE: what a run would be shown, before anything is
  * trained: images of the first step as the network sees them, classes, the learning rate. */
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "kernels/erase_noise.h"
@@ -278,6 +279,7 @@ static Status write_page(const Session *s, int64_t images, const char *out)
     if (status == OK)
         status = p.text.failed ? ERR_MEMORY : fs_write_atomic(out, p.text.text, p.text.length);
     str_free(&p.text);
+    if (status == OK) log_info("wrote %s", out);
     return status;
 }
 

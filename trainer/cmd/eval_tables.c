@@ -1,6 +1,7 @@
 /* eval_tables.c - see eval_tables.h. */
 #include "trainer/cmd/eval_tables.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "data/data.h"
@@ -10,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MISTAKES  60
 #define NAME_ROOM 24 /* of a class without a name */
@@ -20,15 +22,18 @@ typedef struct Tables { /* everything that is written is made of this */
     const EvalResult *result;
     const EvalImage *images;
     double *confusion; /* [classes * classes] */
+    double *unread;    /* [classes] */
     char **names;      /* [classes] */
 } Tables;
 
 static void count_confusion(Tables *t)
 {
     const Dataset *d = t->s->val;
-    for (int64_t i = 0; i < dataset_images(d); i++)
-        if (t->images[i].predicted >= 0)
-            t->confusion[dataset_label(d, i) * t->s->classes + (int64_t)t->images[i].predicted]++;
+    for (int64_t i = 0; i < dataset_images(d); i++) {
+        const int64_t label = dataset_label(d, i), predicted = (int64_t)t->images[i].predicted;
+        if (predicted >= 0) t->confusion[label * t->s->classes + predicted]++;
+        else t->unread[label]++;
+    }
 }
 
 /* ---- CSV ---- */
@@ -152,6 +157,7 @@ static Status print_page(const Tables *t, StrBuf *out)
                    .classes = t->s->classes,
                    .class_names = (const char *const *)t->names,
                    .confusion = t->confusion,
+                   .unread = t->unread,
                    .mistakes = m.list };
     fill_bins(&p, t);
     Status status = find_mistakes(&m, t);
@@ -185,6 +191,13 @@ Status eval_tables_check(const Args *args)
 {
     for (int i = 0; i < TABLES; i++) {
         const char *path = args_value(args, tables[i].option);
+        for (int k = 0; path && k < i; k++) {
+            const char *other = args_value(args, tables[k].option);
+            if (other && strcmp(path, other) == 0)
+                return fail(ERR_USAGE, "%s: %s would be written there too", path, tables[k].option);
+        }
+        if (path && tables[i].print == print_page && !str_ends_with_nocase(path, ".html"))
+            return fail(ERR_USAGE, "%s %s: must end in .html", tables[i].option, path);
         if (path) TRY(fs_check_writable(path));
     }
     return OK;
@@ -201,6 +214,7 @@ static Status write_all(const Tables *t)
         if (status == OK)
             status = text.failed ? ERR_MEMORY : fs_write_atomic(path, text.text, text.length);
         str_free(&text);
+        if (status == OK) log_info("wrote %s", path);
     }
     return status;
 }
@@ -227,12 +241,14 @@ Status eval_tables_write(const Session *s, const Args *args, const EvalResult *r
                  .result = r,
                  .images = images,
                  .confusion = mem_calloc(classes * classes, sizeof(double)),
+                 .unread = mem_calloc(classes, sizeof(double)),
                  .names = mem_calloc(classes, sizeof(char *)) };
-    Status status = t.confusion && t.names ? name_classes(&t) : ERR_MEMORY;
+    Status status = t.confusion && t.unread && t.names ? name_classes(&t) : ERR_MEMORY;
     if (status == OK) count_confusion(&t);
     if (status == OK) status = write_all(&t);
     for (size_t c = 0; t.names && c < classes; c++) mem_free(t.names[c]);
     mem_free(t.names);
+    mem_free(t.unread);
     mem_free(t.confusion);
     return status;
 }

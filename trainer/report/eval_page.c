@@ -17,7 +17,7 @@ static double cell(const EvalPage *p, int64_t row, int64_t column)
 
 EvalFigures eval_page_figures(const EvalPage *p, int64_t c)
 {
-    double taken = 0, images = 0, right = cell(p, c, c);
+    double taken = 0, images = p->unread[c], right = cell(p, c, c);
     for (int64_t i = 0; i < p->classes; i++) {
         images += cell(p, c, i);
         taken += cell(p, i, c);

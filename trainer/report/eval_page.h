@@ -23,6 +23,7 @@ typedef struct EvalPage {
     int64_t classes;
     const char *const *class_names; /* [classes] */
     const double *confusion; /* [classes * classes]: images of a class (row) taken for another */
+    const double *unread;    /* [classes]: that could not be decoded, and so were taken for none */
     struct {
         double images, confidence, right; /* the last two: sums */
     } bins[EVAL_PAGE_BINS];

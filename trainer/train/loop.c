@@ -291,10 +291,10 @@ static Status evaluate_alone(Loop *l, int64_t step, bool *best)
     if (*best) l->checkpoint.best_top1 = judged->top1;
     l->checkpoint.stale = *best ? 0 : l->checkpoint.stale + 1;
     if (patience_over(l))
-        log_info("train.patience: %lld evaluations without one better than top-1 %.2f %%: the run "
+        log_info("train.patience: %lld evaluation%s without one better than top-1 %.2f %%: the run "
                  "ends after step %lld",
-                 (long long)l->checkpoint.stale, 100 * fmax(l->checkpoint.best_top1, 0),
-                 (long long)step + 1);
+                 (long long)l->checkpoint.stale, l->checkpoint.stale == 1 ? "" : "s",
+                 100 * fmax(l->checkpoint.best_top1, 0), (long long)step + 1);
     return OK;
 }
 
@@ -535,7 +535,8 @@ static Status run(Loop *l, const char *run_dir)
     const int64_t total = l->s->plan.total_steps;
     const bool over = l->start.step >= total || patience_over(l);
     if (over && !(l->start.eval_due && l->s->eval)) {
-        log_info("nothing to do: the run already has %lld of %lld steps%s",
+        log_info("nothing to do: the run already has %lld of %lld steps%s (a new one needs another "
+                 "run.dir)",
                  (long long)l->start.step, (long long)total,
                  patience_over(l) ? ", and train.patience ended it" : "");
         return OK;
