@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "data/index/index_select.h"
 #include "data/index/rows.h"
+#include <stdio.h>
 #include <string.h>
 
 enum { UNSET = -1 };
@@ -18,6 +19,8 @@ typedef struct Map {
     int64_t *ids;
     uint64_t *start;
 } Map;
+
+typedef Status FillMap(Map *m, const char *source, bool missing_ok);
 
 static int find(const char *const *names, int count, const char *name)
 {
@@ -42,9 +45,10 @@ static Status add_class(Map *m, const char *name)
 static Status refuse_missing(const Map *m, const char *name)
 {
     const char *near = str_nearest(name, m->own, m->whole->classes);
-    return fail(ERR_DATA, "%s:%d: %s has no class %s%s%s%s", m->rows.file, m->rows.line,
+    const bool two = m->rows.separator == '\t' && strchr(name, ' ');
+    return fail(ERR_DATA, "%s:%d: %s has no class %s%s%s%s%s", m->rows.file, m->rows.line,
                 index_root(m->whole), name, near ? "; is " : "", near ? near : "",
-                near ? " meant?" : "");
+                near ? " meant?" : "", two ? " (between two names is a tab)" : "");
 }
 
 static Status take_row(Map *m, char *const *fields, int count, bool missing_ok)
@@ -66,16 +70,14 @@ static Status take_row(Map *m, char *const *fields, int count, bool missing_ok)
     return OK;
 }
 
+/* ---- what fills a map ---- */
+
 static Status read_rows(Map *m, const char *file, bool missing_ok)
 {
     char *fields[ROWS_FIELDS];
     int count = 0;
     TRY(rows_open(&m->rows, file));
     if (!m->rows.separator) m->rows.separator = '\t';
-    for (int c = 0; c < m->whole->classes; c++) {
-        m->own[c] = index_class_name(m->whole, c);
-        m->to[c] = UNSET;
-    }
     TRY(rows_next(&m->rows, fields, &count));
     for (; count > 0;) {
         TRY(take_row(m, fields, count, missing_ok));
@@ -83,6 +85,31 @@ static Status read_rows(Map *m, const char *file, bool missing_ok)
     }
     return m->classes > 0 ? OK : fail(ERR_DATA, "%s: no class in it", file);
 }
+
+static Status take_names(Map *m, const char *names, bool missing_ok)
+{
+    (void)missing_ok;
+    m->rows = (Rows){ .file = "", .text = mem_strdup(names) };
+    if (!m->rows.text) return ERR_MEMORY;
+    for (char *line = m->rows.text, *next; line; line = next) {
+        next = strchr(line, '\n');
+        if (next) *next++ = '\0';
+        TRY(add_class(m, line));
+    }
+    for (int c = 0; c < m->whole->classes; c++) {
+        m->to[c] = find(m->names, m->classes, m->own[c]);
+        if (m->to[c] != UNSET) continue;
+        const char *near = str_nearest(m->own[c], m->names, m->classes);
+        return fail(ERR_DATA,
+                    "%s: class %s is none of the run's%s%s%s (data.class_map can rename it, or "
+                    "leave it out)",
+                    index_root(m->whole), m->own[c], near ? "; is " : "", near ? near : "",
+                    near ? " meant?" : "");
+    }
+    return OK;
+}
+
+/* ---- the set by a map ---- */
 
 static void add_samples(Map *m, int from, uint64_t *count)
 {
@@ -110,14 +137,19 @@ static Status select_samples(Map *m, Index **out)
                         index_root(m->whole));
 }
 
-Status index_classes_map(Index **out, const Index *whole, const char *file, bool missing_ok)
+static Status by_map(Index **out, const Index *whole, FillMap *fill, const char *source,
+                     bool missing_ok)
 {
     const size_t n = (size_t)whole->classes;
     Map m = { .whole = whole,
               .own = mem_alloc(n * sizeof *m.own),
               .to = mem_alloc(n * sizeof *m.to) };
     *out = NULL;
-    Status status = m.own && m.to ? read_rows(&m, file, missing_ok) : ERR_MEMORY;
+    for (size_t c = 0; m.own && m.to && c < n; c++) {
+        m.own[c] = index_class_name(whole, (int)c);
+        m.to[c] = UNSET;
+    }
+    Status status = m.own && m.to ? fill(&m, source, missing_ok) : ERR_MEMORY;
     if (status == OK) status = select_samples(&m, out);
     rows_close(&m.rows);
     mem_free(m.own);
@@ -126,4 +158,36 @@ Status index_classes_map(Index **out, const Index *whole, const char *file, bool
     mem_free(m.ids);
     mem_free(m.start);
     return status;
+}
+
+Status index_classes_map(Index **out, const Index *whole, const char *file, bool missing_ok)
+{
+    return by_map(out, whole, read_rows, file, missing_ok);
+}
+
+/* Whether names are the set's own, in its order. *words: they are more than numbers. */
+static bool same_names(const Index *whole, const char *names, bool *words)
+{
+    bool same = true;
+    int c = 0;
+    *words = false;
+    for (const char *line = names; line; c++) {
+        char number[16];
+        const size_t n = strcspn(line, "\n");
+        const char *own = c < whole->classes ? index_class_name(whole, c) : "";
+        const size_t digits = (size_t)snprintf(number, sizeof number, "%d", c);
+        same = same && strlen(own) == n && strncmp(line, own, n) == 0;
+        *words = *words || n != digits || strncmp(line, number, n) != 0;
+        line = line[n] ? line + n + 1 : NULL;
+    }
+    return same && c == whole->classes;
+}
+
+Status index_classes_of(Index **out, const Index *whole, const char *names)
+{
+    bool words;
+    *out = NULL;
+    if (same_names(whole, names, &words) || !words || !(whole->header->flags & INDEX_NAMED))
+        return OK;
+    return by_map(out, whole, take_names, names, true);
 }

@@ -9,4 +9,10 @@
  * of a class stay in their order. missing_ok: a line whose class the set does not have is a class
  * without samples there. ERR_DATA names file and line. */
 Status index_classes_map(Index **out, const Index *whole, const char *file, bool missing_ok);
+
+/* The set with the labels of another's classes, names (one a line): each class takes that of its
+ * name, and names that the set lacks are classes without samples. *out NULL where there is nothing
+ * to change: the names are the set's in its order, or either knows numbers alone. ERR_DATA naming a
+ * class that is not among names. */
+Status index_classes_of(Index **out, const Index *whole, const char *names);
 #endif

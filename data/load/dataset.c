@@ -283,6 +283,17 @@ static Status map_classes(Index **index, const SourceKind *kind, const DatasetOp
     return status == ERR_DATA ? fail_note(status, "data.class_map") : status;
 }
 
+/* In place of *index, which is destroyed on failure. */
+static Status take_names(Index **index, const char *names)
+{
+    Index *whole = *index, *own = NULL;
+    const Status status = index_classes_of(&own, whole, names);
+    if (status == OK && !own) return OK;
+    *index = own;
+    index_destroy(whole);
+    return status;
+}
+
 Status dataset_open(Dataset **out, const DatasetOptions *o)
 {
     Index *index = NULL;
@@ -293,6 +304,7 @@ Status dataset_open(Dataset **out, const DatasetOptions *o)
     if (kind->scan) TRY(make_index(&index, kind, o));
     if (o->class_map && o->class_map[0] && kind != &source_synthetic)
         TRY(map_classes(&index, kind, o));
+    if (o->class_names && index) TRY(take_names(&index, o->class_names));
     if (o->val_split > 0 && kind != &source_synthetic) TRY(take_side(&index, kind, o));
     return open_with(out, kind, o, index);
 }

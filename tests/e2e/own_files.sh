@@ -26,6 +26,26 @@ same "a list and what was packed of it" list packed
 sed '3s/,/.gone,/' "$data/train/images.csv" > "$data/train/gone.csv"
 train_fails gone 65 "data.train: $data/train/gone.csv:3: " 1 "data.train=$data/train/gone.csv"
 
+# ---- numbers as classes, of which a set may lack some ----
+numbers() # SET CLASSES - a list of the first of them
+{
+    awk -F, -v many="$2" '!($2 in n) { n[$2] = k++ } n[$2] < many { print $1 "," n[$2] }' \
+        "$data/$1/images.csv" > "$data/$1/$2.csv"
+}
+(cd "$data/val" && find . -name '*.jpg' | sort | sed -E 's|^\./([^/]+)/(.*)|\1/\2,\1|') \
+    > "$data/val/images.csv"
+sort -t, -k2 -o "$data/train/images.csv" "$data/train/images.csv"
+for many in 2 3; do numbers train $many; done
+for many in 2 3; do numbers val $many; done
+train fewer 1 "data.train=$data/train/3.csv" "data.val=$data/val/2.csv" train.batch_per_rank=4
+expect "eval of fewer classes" 0 run 1 eval "$SCRATCH/fewer"
+expect_text "eval of fewer classes" 1 "of 4 images"
+train more 1 "data.train=$data/train/2.csv" "data.val=$data/val/3.csv" train.batch_per_rank=4
+expect_text "more classes than learnt" 1 "labels up to 2 there but only 2 classes in data.train"
+sed 's/,0$/,12/' "$data/val/2.csv" > "$data/val/12.csv"
+train_fails unknown 65 "data.val: labels up to 12 there but 10 classes in data.train" 1 \
+    "data.val=$data/val/12.csv"
+
 # ---- a map: three classes as two, of both sets ----
 mapfile -t names < <(find "$data/train" -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort)
 printf '%s\tround\n%s\n%s\tround\n' "${names[0]}" "${names[3]}" "${names[1]}" > "$SCRATCH/map.txt"
@@ -41,20 +61,63 @@ expect_text "another map on resume" 1 \
 echo "${names[0]}" > "$SCRATCH/one.txt"
 train_fails lonely 65 "one class only (${names[0]})" 1 "data.class_map=$SCRATCH/one.txt"
 
+# ---- a test folder without some classes: labels are those of the run, by name ----
+train five 1 "data.val=$data/val" train.epochs=2
+run 1 eval "$SCRATCH/five" --confusion "$SCRATCH/all.csv" > "$out" 2>&1 || broken_run "eval"
+cp -r "$data/val" "$SCRATCH/part" && rm -r "$SCRATCH/part/${names[0]}" "$SCRATCH/part/${names[4]}"
+for ranks in 1 2; do
+    ((ranks == 1)) || have_mpi || continue
+    expect "eval of a part" 0 run $ranks eval "$SCRATCH/five" "data.val=$SCRATCH/part" \
+        --confusion "$SCRATCH/part.csv"
+    expect_text "eval of a part" 1 "of 16 images"
+    cmp -s <(grep -v "^${names[0]},\|^${names[4]}," "$SCRATCH/all.csv") \
+        <(grep -v "^${names[0]},\|^${names[4]}," "$SCRATCH/part.csv") ||
+        broken "on $ranks: other labels where classes are missing"
+done
+cp -r "$SCRATCH/part" "$SCRATCH/renamed"
+mv "$SCRATCH/renamed/${names[1]}" "$SCRATCH/renamed/${names[1]}s"
+expect_error "eval of an unknown class" 65 \
+    "class ${names[1]}s is none of the run's; is ${names[1]}" 1 eval "$SCRATCH/five" \
+    "data.val=$SCRATCH/renamed"
+run 1 report "$SCRATCH/five" > "$out" 2>&1 || broken_run "report"
+before=$(grep -c "^five,eval," "$SCRATCH/five/report.csv")
+[[ $before == 3 ]] || # two by the run, one of its own images
+    broken_run "$before evaluations in the report, not 3"
+
 # ---- weights of others ----
 picture=$(find "$data/train" -name '*.jpg' | sort | head -1)
 expect "export" 0 run 1 export "$SCRATCH/folder" "$SCRATCH/weights.safetensors"
 printf '%s\r\n' "${names[@]}" > "$SCRATCH/names.txt"
 foreign=("$SCRATCH/weights.safetensors" "$picture" --model resnet20
-    --set data.eval_resize=32 --set 'data.mean=[0.5]' --set 'data.std=[0.25]')
+    data.eval_resize=32 --set 'data.mean=[0.5]' --set 'data.std=[0.25]')
 expect "predict RUN" 0 run 1 predict "$SCRATCH/folder" "$picture"
 grep -v '^by' "$out" > "$SCRATCH/by_run"
 expect "predict WEIGHTS" 0 run 1 predict "${foreign[@]}" --classes "$SCRATCH/names.txt"
 cmp "$out" "$SCRATCH/by_run" || broken "predict by the run and by its weights differ"
 expect "predict WEIGHTS without names" 0 run 1 predict "${foreign[@]}" --json --top 1
 expect_text "predict WEIGHTS without names" 1 '{"class":"9","label":9,'
+expect "predict at another size" 0 run 1 predict "${foreign[@]:0:4}" data.image_size=64 --csv
+grep -v , "$out" && broken "predict at another size says more than its table"
+train grey 1 model.in_channels=1 train.max_steps=1
+expect "export of grey" 0 run 1 export "$SCRATCH/grey" "$SCRATCH/grey.safetensors"
+for fuse in none auto; do
+    expect "weights of grey images" 0 run 1 eval "$SCRATCH/folder" "data.val=$data/val" \
+        --checkpoint "$SCRATCH/grey.safetensors" "device.fuse=$fuse"
+    expect_text "weights of grey images" 1 "conv1.weight: of 1 channels there, made to fit 3"
+done
+expect "predict by weights of grey images" 0 run 1 predict "$SCRATCH/grey.safetensors" "$picture" \
+    --model resnet20 --set model.in_channels=1 --set 'data.mean=[0.5]' --set 'data.std=[0.25]'
+expect_error "weights without a network" 65 "not a convoy checkpoint; of weights of others" 1 \
+    predict "$SCRATCH/weights.safetensors" "$picture"
 expect_error "other weights" 65 "not the weights of resnet32: missing: layer1.3" 1 predict \
     "$SCRATCH/weights.safetensors" "$picture" --model resnet32
+printf 'a\0b\n' > "$SCRATCH/zero.txt"
+expect_error "names with a zero" 65 "zero.txt: no UTF-8 text" 1 predict "${foreign[@]}" \
+    --classes "$SCRATCH/zero.txt"
+printf '%s\r\n' "$picture" | expect "CRLF on standard input" 0 run 1 predict \
+    "${foreign[0]}" - "${foreign[@]:2}"
+expect_error "nothing on standard input" 65 "standard input: it names no picture" 1 predict \
+    "${foreign[0]}" - "${foreign[@]:2}" < /dev/null
 printf 'a\nb' > "$SCRATCH/two.txt"
 expect_error "fewer names" 65 "two.txt: 2 names, but " 1 predict "${foreign[@]}" \
     --classes "$SCRATCH/two.txt"
@@ -73,6 +136,7 @@ expect_error "no GPU" 78 "device.backend is cuda" 1 predict "$SCRATCH/folder" "$
 # ---- for other programs ----
 expect "export as ONNX" 0 run 1 export "$SCRATCH/folder" "$SCRATCH/pixels.onnx" --with-input
 grep -qa normalised "$SCRATCH/pixels.onnx" || broken "--with-input does not normalise"
+grep -qa '"bilinear"' "$SCRATCH/pixels.onnx" || broken "the file does not say how to scale pictures"
 expect_error "--with-input" 64 "--with-input: this goes with an .onnx file" 1 export \
     "$SCRATCH/folder" "$SCRATCH/again.safetensors" --with-input
 exit "$failed"

@@ -5,6 +5,7 @@
 #include "trainer/cmd/cmd.h"
 #include "trainer/cmd/command_run.h"
 #include "trainer/cmd/eval_tables.h"
+#include "trainer/files/checkpoint_model.h"
 #include "trainer/files/run_source.h"
 #include "trainer/files/weights.h"
 #include "trainer/log/runlog.h"
@@ -36,6 +37,12 @@ static const char help[] =
     "precision, recall and F1 of classes, how far probabilities can be believed\n  --set key=value "
     "    overrides a key of "
     "CONFIG; --set may be left out (convoy inspect config lists them)\n";
+
+typedef struct EvalRun { /* of rank 0 */
+    int64_t classes;     /* 0: not known */
+    char *names;         /* of them, one a line; NULL: not known */
+    bool foreign;        /* weights or images are not the run's own */
+} EvalRun;
 
 /* Rank 0 reads the file; the session broadcasts what it read. */
 static Status load_weights(Session *s, const char *path, WeightsChoice which, CheckpointMeta *meta)
@@ -89,7 +96,7 @@ static Status record(Comm *comm, const Config *c, const EvalRecord *r)
 
 /* images: NULL where nobody asks for them. */
 static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMeta *meta,
-                               EvalImage *images)
+                               bool foreign, EvalImage *images)
 {
     EvalResult r;
     TRY(images ? evaluate_images(s, &r, images) : evaluate(s, &r));
@@ -103,7 +110,8 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
                      .loss = r.loss,
                      .top1 = r.top1,
                      .top5 = r.top5,
-                     .checkpoint = args->checkpoint };
+                     .checkpoint = args->checkpoint,
+                     .foreign = foreign };
     if (r.bad > 0)
         log_warning("%lld images of data.val could not be decoded: counted as wrong",
                     (long long)r.bad);
@@ -115,7 +123,7 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
     return comm_agree(s->comm, s->comm->rank == 0 ? eval_tables_write(s, args, &r, images) : OK);
 }
 
-static Status evaluate_file(Session *s, const Args *args)
+static Status evaluate_file(Session *s, const Args *args, const EvalRun *run)
 {
     CheckpointMeta meta = { 0 };
     EvalImage *images = NULL;
@@ -128,7 +136,7 @@ static Status evaluate_file(Session *s, const Args *args)
     const bool wanted = eval_tables_wanted(args);
     if (wanted) images = mem_alloc((size_t)dataset_images(s->val) * sizeof *images);
     Status status = comm_agree(s->comm, images || !wanted ? OK : ERR_MEMORY);
-    if (status == OK) status = evaluate_and_say(s, args, &meta, images);
+    if (status == OK) status = evaluate_and_say(s, args, &meta, run->foreign, images);
     mem_free(images);
     return status;
 }
@@ -148,18 +156,48 @@ static Status choose_checkpoint(char **out, const Config *c, const Args *args)
     return OK;
 }
 
+static bool same_images(const Config *a, const Config *b)
+{
+    const bool split = a->data.val_split > 0;
+    return a->data.val_split == b->data.val_split && strcmp(a->data.val, b->data.val) == 0 &&
+           strcmp(a->data.class_map, b->data.class_map) == 0 &&
+           (!split || strcmp(a->data.train, b->data.train) == 0);
+}
+
+/* What a checkpoint knows of its run, whose configuration leaves model.classes to a training set
+ * that is not opened here. One that is no good is refused where its weights are loaded. */
+static Status ask_checkpoint(EvalRun *run, const Config *c, const char *path)
+{
+    CheckpointModel m;
+    run->foreign = true;
+    if (checkpoint_model_open(&m, path, 1) != OK) return OK;
+    run->foreign = !same_images(c, m.config);
+    run->classes = m.classes;
+    if (m.meta.class_names) run->names = mem_strdup(m.meta.class_names);
+    const Status status = m.meta.class_names && !run->names ? ERR_MEMORY : OK;
+    checkpoint_model_close(&m);
+    return status;
+}
+
 static Status work(Comm *comm, Config *c, const Args *args)
 {
-    Session session;
+    Session session = { .config = c, .comm = comm };
     Args own = *args;
+    EvalRun run = { .classes = 0 };
     char *path = NULL;
     device_forget(c);
     TRY(comm_agree(comm, comm->rank == 0 ? eval_tables_check(args) : OK));
     TRY(comm_agree(comm, comm->rank == 0 ? choose_checkpoint(&path, c, args) : OK));
     own.checkpoint = path ? path : ""; /* rank 0 reads it */
-    Status status = session_open(&session, c, comm, SESSION_EVAL);
-    if (status == OK) status = evaluate_file(&session, &own);
+    Status status = comm_agree(comm, comm->rank == 0 ? ask_checkpoint(&run, c, path) : OK);
+    comm_broadcast(comm, &run.classes, sizeof run.classes, 0, "classes");
+    if (c->model.classes == 0) c->model.classes = run.classes;
+    if (status == OK) status = session_open_eval(&session, c, comm, run.names);
+    if (status == OK && c->data.val_split > 0)
+        log_info("images held out of %s (data.val_split: %g)", c->data.train, c->data.val_split);
+    if (status == OK) status = evaluate_file(&session, &own, &run);
     session_close(&session);
+    mem_free(run.names);
     mem_free(path);
     return status;
 }

@@ -451,6 +451,7 @@ Status runlog_eval(RunLog *r, const EvalRecord *e)
         json_bool(w, "ema_best", e->ema_best);
     }
     if (e->checkpoint) json_string(w, "checkpoint", e->checkpoint);
+    if (e->foreign) json_bool(w, "foreign", true);
     return end(r);
 }
 

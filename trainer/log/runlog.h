@@ -61,6 +61,7 @@ typedef struct EvalRecord {
     int64_t epoch, step, images, classes;
     double epochs, loss, top1, top5; /* epochs: of training, done behind the step */
     const char *checkpoint; /* by convoy eval: what was evaluated; NULL: by the run itself */
+    bool foreign;           /* of other images or weights than the run's: no point of its curve */
     bool has_ema, ema_best; /* of averaged weights too, and by those the best is chosen */
     double ema_loss, ema_top1, ema_top5;
 } EvalRecord;

@@ -170,6 +170,7 @@ static double elapsed_at(const ReportRun *r, int64_t steps)
 static Status take_eval(ReportRun *r, const JsonValue *record)
 {
     int64_t step = whole(record, "step");
+    if (truth(record, "foreign")) return OK; /* of other images or weights */
     const bool few = r->start.classes > 0 && r->start.classes <= 5;
     int64_t at = r->eval_count;
     TRY(grow(&r->evals, r->eval_count, sizeof *r->evals));

@@ -96,8 +96,9 @@ static Status open_together(Dataset **out, const DatasetOptions *o, const char *
     return comm_agree(comm, status);
 }
 
-/* Collective and agreed: all ranks return the same status. */
-static Status open_set(Dataset **out, const Config *c, DataRole role, Comm *comm)
+/* Collective and agreed: all ranks return the same status. names: NULL, or of the classes that
+ * labels are to be of (DatasetOptions.class_names). */
+static Status open_set(Dataset **out, const Config *c, DataRole role, const char *names, Comm *comm)
 {
     const DataRole listed = c->data.val_split > 0 ? DATA_TRAIN : role;
     const char *key = listed == DATA_TRAIN ? "data.train" : "data.val";
@@ -115,6 +116,7 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, Comm *comm
                          .format = c->data.format,
                          .role = role,
                          .class_map = c->data.class_map,
+                         .class_names = names,
                          .val_split = c->data.val_split,
                          .val_split_seed = (uint64_t)c->data.val_split_seed,
                          .synthetic_images = c->data.synthetic_images,
@@ -168,28 +170,40 @@ static Status check_names(const Dataset *train, const Dataset *val)
                 dataset_classes(train));
 }
 
-/* Of a set with names beside one with numbers. */
-static Status check_counts(const Dataset *train, const Dataset *val)
+/* At least one of the two knows its classes by numbers, of which the last may have no image. */
+static Status check_counts(const Dataset *train, const Dataset *val, int64_t wanted)
 {
-    if (dataset_classes(train) == dataset_classes(val)) return OK;
-    return fail(ERR_DATA, "data.val: %d classes there but %d in data.train, whose are numbers",
-                dataset_classes(val), dataset_classes(train));
+    const int learnt = dataset_classes(train), asked = dataset_classes(val);
+    if (dataset_named_classes(val) && learnt != asked)
+        return fail(ERR_DATA, "data.val: %d classes there but %d in data.train, whose are numbers",
+                    asked, learnt);
+    if (dataset_named_classes(train) && asked > learnt)
+        return fail(ERR_DATA, "data.val: labels up to %d there but %d classes in data.train",
+                    asked - 1, learnt);
+    if (asked > learnt && wanted == 0)
+        log_warning("data.val: labels up to %d there but only %d classes in data.train: the others "
+                    "are never learnt",
+                    asked - 1, learnt);
+    return OK;
 }
 
 static Status check_classes(const Session *s)
 {
     int64_t wanted = s->config->model.classes;
-    const Dataset *any = s->train ? s->train : s->val;
     if (s->train && dataset_classes(s->train) == 1 && wanted < 2)
         return fail(ERR_DATA, "data.train: one class only (%s), of which nothing can be learnt",
                     dataset_class_name(s->train, 0));
-    if (wanted > 0 && wanted < dataset_classes(any)) {
-        return fail(ERR_USAGE, "model.classes: %lld, but the dataset has %d classes",
-                    (long long)wanted, dataset_classes(any));
+    for (int i = 0; i < 2; i++) {
+        const Dataset *d = i == 0 ? s->train : s->val;
+        if (d && wanted > 0 && wanted < dataset_classes(d))
+            return fail(ERR_USAGE, "model.classes: %lld, but %s has %d classes", (long long)wanted,
+                        i == 0 ? "data.train" : "data.val", dataset_classes(d));
     }
-    if (!s->val || !dataset_named_classes(s->val)) return OK;
-    if (s->train && dataset_named_classes(s->train)) return check_names(s->train, s->val);
-    if (s->train) return check_counts(s->train, s->val);
+    if (!s->val) return OK;
+    if (s->train && dataset_named_classes(s->train) && dataset_named_classes(s->val))
+        return check_names(s->train, s->val);
+    if (s->train) return check_counts(s->train, s->val, wanted);
+    if (!dataset_named_classes(s->val)) return OK;
     if (wanted == 0 || wanted == dataset_classes(s->val)) return OK;
     return fail(
         ERR_DATA,
@@ -198,15 +212,15 @@ static Status check_classes(const Session *s)
 }
 
 /* Collective. Which sets there are must not depend on the rank. */
-static Status open_sets(Session *s, SessionUse use)
+static Status open_sets(Session *s, SessionUse use, const char *names)
 {
     const Config *c = s->config;
     bool has_val = is_set(c->data.val) || c->data.val_split > 0 ||
                    (c->data.format == DATA_SYNTHETIC && use == SESSION_EVAL);
     if (!comm_all_equal(s->comm, has_val))
         return fail(ERR_USAGE, "data.val is set on some ranks only");
-    if (use == SESSION_TRAIN) TRY(open_set(&s->train, c, DATA_TRAIN, s->comm));
-    return use == SESSION_EVAL || has_val ? open_set(&s->val, c, DATA_VAL, s->comm) : OK;
+    if (use == SESSION_TRAIN) TRY(open_set(&s->train, c, DATA_TRAIN, NULL, s->comm));
+    return use == SESSION_EVAL || has_val ? open_set(&s->val, c, DATA_VAL, names, s->comm) : OK;
 }
 
 static Status count_classes(Session *s)
@@ -339,9 +353,9 @@ static Status plan_local(Session *s, SessionUse use)
     return OK;
 }
 
-static Status open_data(Session *s, SessionUse use)
+static Status open_data(Session *s, SessionUse use, const char *names)
 {
-    TRY(open_sets(s, use));
+    TRY(open_sets(s, use, names));
     TRY(comm_agree(s->comm, plan_local(s, use)));
     if (use == SESSION_TRAIN)
         TRY(class_weights_open(&s->class_weights, s->config, s->train, s->classes, s->comm));
@@ -350,11 +364,12 @@ static Status open_data(Session *s, SessionUse use)
 }
 
 /* binds: what only looks at a plan stays where it is, and says nothing of that. */
-static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use, bool binds)
+static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use, const char *names,
+                        bool binds)
 {
     *s = (Session){ .config = c, .comm = comm, .use = use };
     const double begun_s = clock_s();
-    TRY(open_data(s, use));
+    TRY(open_data(s, use, names));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     s->data_s = clock_s() - begun_s;
     const CpuBf16 cpu = device_cpu_bf16(comm);
@@ -370,21 +385,28 @@ static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use,
 
 Status session_open_plan(Session *s, const Config *c, Comm *comm, SessionUse use)
 {
-    return open_plan(s, c, comm, use, false);
+    return open_plan(s, c, comm, use, NULL, false);
 }
 
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
 {
     *s = (Session){ .config = c, .comm = comm };
     if (use == SESSION_TRAIN) TRY(comm_agree(comm, train_plan_check_norms(c, comm->world)));
-    TRY(open_plan(s, c, comm, use, true));
+    TRY(open_plan(s, c, comm, use, NULL, true));
+    return comm_agree(comm, memory_check(s, OK));
+}
+
+Status session_open_eval(Session *s, const Config *c, Comm *comm, const char *names)
+{
+    *s = (Session){ .config = c, .comm = comm };
+    TRY(open_plan(s, c, comm, SESSION_EVAL, names, true));
     return comm_agree(comm, memory_check(s, OK));
 }
 
 Status session_open_data(Session *s, const Config *c, Comm *comm)
 {
     *s = (Session){ .config = c, .comm = comm, .stage = progressive_stage_count(c) - 1 };
-    TRY(open_data(s, SESSION_TRAIN));
+    TRY(open_data(s, SESSION_TRAIN, NULL));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     /* As training would have them; where what it wants is not here, nothing computes anyway. */
     bool device =
