@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/guard/signals.h"
+#include "trainer/log/kept_config.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,38 +36,6 @@ struct RunLog {
 };
 
 /* ---- opening ---- */
-
-/* The configuration that lies there is that of an earlier part of the run. */
-static Status keep_config(const char *dir, const char *path, const StrBuf *now)
-{
-    StrBuf name = { 0 };
-    uint8_t *then = NULL;
-    size_t bytes = 0;
-    if (!fs_exists(path)) return OK;
-    Status status = fs_read_file(path, &then, &bytes);
-    const bool same = status == OK && strcmp((const char *)then, now->text) == 0;
-    for (int n = 1; status == OK && (n == 1 || (!name.failed && fs_exists(name.text))); n++) {
-        str_clear(&name);
-        str_printf(&name, "%s/config-%d.yaml", dir, n);
-    }
-    if (status == OK && !same)
-        status = name.failed ? ERR_MEMORY : fs_write_atomic(name.text, then, bytes);
-    str_free(&name);
-    mem_free(then);
-    return status;
-}
-
-static Status write_config(const RunLog *r, const Config *config)
-{
-    StrBuf text = { 0 };
-    char *path = fs_join(r->dir, "config.yaml");
-    Status status = path ? config_dump_yaml(config, &text) : ERR_MEMORY;
-    if (status == OK && !r->is_new) status = keep_config(r->dir, path, &text);
-    if (status == OK) status = fs_write_atomic(path, text.text, text.length);
-    str_free(&text);
-    mem_free(path);
-    return status;
-}
 
 static Status make_checkpoints(const char *dir)
 {
@@ -201,7 +170,7 @@ static Status begin_folder(RunLog *r, const Config *config)
 {
     TRY(jsonl_cut_torn_line(&r->metrics));
     if (config) TRY(make_checkpoints(r->dir));
-    if (config) TRY(write_config(r, config));
+    if (config) TRY(kept_config_write(r->dir, config, r->is_new));
     TRY(open_log_file(r));
     TRY(reserve_line(r));
     int error = jsonl_append(&r->metrics, &r->held);
