@@ -2,12 +2,14 @@
 """Fine-tuning by configs/finetune.yaml beside the same in PyTorch, from weights that PyTorch saved.
 
     python3 scripts/compare_finetune.py FOLDER [--convoy ./convoy] [--seeds 3] [--threads 2]
+        [--weights FILE.pth]
 
 FOLDER has train/ and val/ with a folder for each class. PyTorch trains torchvision's ResNet-18 on
 the first half of the classes, from nothing, and saves a .pth; scripts/convert_weights.py makes
 safetensors of it; convoy and PyTorch fine-tune it on the other half, and convoy trains on that from
-nothing too. Prints minutes and top-1 of the last weights over all validation images. Needs torch,
-torchvision and safetensors (pip); no part of build or tests."""
+nothing too. Prints minutes and top-1 of the last weights over all validation images. The .pth goes
+to --weights; where that file is there already, it is taken. Needs torch, torchvision and
+safetensors (pip); no part of build or tests."""
 import argparse
 import json
 import math
@@ -24,7 +26,7 @@ from torch import nn
 from torchvision.transforms import v2
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SIZE, BATCH, SOURCE_EPOCHS, EPOCHS = 64, 32, 40, 20
+SIZE, BATCH, SOURCE_EPOCHS, EPOCHS = 64, 32, 40, 10
 SOURCE = {"lr": 0.05, "decay": 5e-4, "head": 1, "epochs": SOURCE_EPOCHS}
 TUNE = {"lr": 0.005, "decay": 1e-4, "head": 10, "epochs": EPOCHS}
 
@@ -96,7 +98,8 @@ def tune_torch(weights, folder, classes, seed):
 def train_convoy(options, folder, init, seed):
     keys = {"model.name": "resnet18", "model.init": init, "data.dir": folder,
             "data.image_size": SIZE, "data.eval_resize": SIZE, "train.seed": seed,
-            "train.eval_every": 0, "train.precision": "fp32", "device.backend": "cpu",
+            "train.epochs": EPOCHS, "train.eval_every": 0, "train.precision": "fp32",
+            "device.backend": "cpu",
             "device.threads": options.threads}
     if not init:
         keys |= {"optimizer.lr": SOURCE["lr"], "optimizer.weight_decay": SOURCE["decay"],
@@ -124,6 +127,7 @@ def main():
     parser.add_argument("--convoy", default="./convoy")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--weights", metavar="FILE.pth")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     results = {}
@@ -132,16 +136,17 @@ def main():
         for half, out in enumerate(halves):
             link_half(options.folder, out, half)
         classes = [len(os.listdir(os.path.join(half, "train"))) for half in halves]
-        torch.manual_seed(0)
-        net = torchvision.models.resnet18(num_classes=classes[0])
-        timed(results, "PyTorch, first half, from nothing", 0,
-              lambda: train_torch(net, halves[0], SOURCE))
-        saved = os.path.join(scratch, "weights.pth")
-        torch.save(net.state_dict(), saved)
+        saved = options.weights or os.path.join(scratch, "weights.pth")
+        if not os.path.exists(saved):
+            torch.manual_seed(0)
+            net = torchvision.models.resnet18(num_classes=classes[0])
+            timed(results, "PyTorch, first half, from nothing", 0,
+                  lambda: train_torch(net, halves[0], SOURCE))
+            torch.save(net.state_dict(), saved)
         convert = os.path.join(HERE, "convert_weights.py")
         subprocess.run([sys.executable, convert, saved], check=True)
-        init = saved.replace(".pth", ".safetensors")
-        weights = net.state_dict()
+        init = os.path.splitext(saved)[0] + ".safetensors"
+        weights = torch.load(saved, weights_only=True)
         for seed in range(1, options.seeds + 1):
             timed(results, "convoy, fine-tuned", seed,
                   lambda: train_convoy(options, halves[1], init, seed))
