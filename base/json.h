@@ -53,4 +53,5 @@ Status json_make_visible(struct Arena *arena, JsonValue *tree);
 int json_is_utf8(const char *text); /* whether all of it is valid UTF-8 */
 /* NULL if object is NULL, no object, or has no such key */
 const JsonValue *json_get(const JsonValue *object, const char *key);
+bool json_truth(const JsonValue *object, const char *key); /* it has that key, and true there */
 #endif

@@ -278,3 +278,9 @@ const JsonValue *json_get(const JsonValue *object, const char *key)
     }
     return NULL;
 }
+
+bool json_truth(const JsonValue *object, const char *key)
+{
+    const JsonValue *v = json_get(object, key);
+    return v && v->type == JSON_BOOL && v->number != 0;
+}

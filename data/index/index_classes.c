@@ -18,9 +18,11 @@ typedef struct Map {
     int classes, capacity;
     int64_t *ids;
     uint64_t *start;
+    const char *source; /* a file, or names, one a line */
+    bool missing_ok;
 } Map;
 
-typedef Status FillMap(Map *m, const char *source, bool missing_ok);
+typedef Status FillMap(Map *m);
 
 static int find(const char *const *names, int count, const char *name)
 {
@@ -51,7 +53,7 @@ static Status refuse_missing(const Map *m, const char *name)
                 near ? " meant?" : "", two ? " (between two names is a tab)" : "");
 }
 
-static Status take_row(Map *m, char *const *fields, int count, bool missing_ok)
+static Status take_row(Map *m, char *const *fields, int count)
 {
     const char *own = fields[0], *name = count > 1 ? fields[1] : own;
     if (count > 2 || !own[0] || !name[0])
@@ -59,7 +61,7 @@ static Status take_row(Map *m, char *const *fields, int count, bool missing_ok)
                     m->rows.line);
     const int from = find(m->own, m->whole->classes, own);
     int to = find(m->names, m->classes, name);
-    if (from == UNSET && !missing_ok) return refuse_missing(m, own);
+    if (from == UNSET && !m->missing_ok) return refuse_missing(m, own);
     if (from != UNSET && m->to[from] != UNSET)
         return fail(ERR_DATA, "%s:%d: class %s is there twice", m->rows.file, m->rows.line, own);
     if (to == UNSET) {
@@ -72,24 +74,23 @@ static Status take_row(Map *m, char *const *fields, int count, bool missing_ok)
 
 /* ---- what fills a map ---- */
 
-static Status read_rows(Map *m, const char *file, bool missing_ok)
+static Status read_rows(Map *m)
 {
     char *fields[ROWS_FIELDS];
     int count = 0;
-    TRY(rows_open(&m->rows, file));
+    TRY(rows_open(&m->rows, m->source));
     if (!m->rows.separator) m->rows.separator = '\t';
     TRY(rows_next(&m->rows, fields, &count));
     for (; count > 0;) {
-        TRY(take_row(m, fields, count, missing_ok));
+        TRY(take_row(m, fields, count));
         TRY(rows_next(&m->rows, fields, &count));
     }
-    return m->classes > 0 ? OK : fail(ERR_DATA, "%s: no class in it", file);
+    return m->classes > 0 ? OK : fail(ERR_DATA, "%s: no class in it", m->source);
 }
 
-static Status take_names(Map *m, const char *names, bool missing_ok)
+static Status take_names(Map *m)
 {
-    (void)missing_ok;
-    m->rows = (Rows){ .file = "", .text = mem_strdup(names) };
+    m->rows = (Rows){ .file = "", .text = mem_strdup(m->source) };
     if (!m->rows.text) return ERR_MEMORY;
     for (char *line = m->rows.text, *next; line; line = next) {
         next = strchr(line, '\n');
@@ -143,13 +144,15 @@ static Status by_map(Index **out, const Index *whole, FillMap *fill, const char 
     const size_t n = (size_t)whole->classes;
     Map m = { .whole = whole,
               .own = mem_alloc(n * sizeof *m.own),
-              .to = mem_alloc(n * sizeof *m.to) };
+              .to = mem_alloc(n * sizeof *m.to),
+              .source = source,
+              .missing_ok = missing_ok };
     *out = NULL;
     for (size_t c = 0; m.own && m.to && c < n; c++) {
         m.own[c] = index_class_name(whole, (int)c);
         m.to[c] = UNSET;
     }
-    Status status = m.own && m.to ? fill(&m, source, missing_ok) : ERR_MEMORY;
+    Status status = m.own && m.to ? fill(&m) : ERR_MEMORY;
     if (status == OK) status = select_samples(&m, out);
     rows_close(&m.rows);
     mem_free(m.own);
@@ -165,7 +168,8 @@ Status index_classes_map(Index **out, const Index *whole, const char *file, bool
     return by_map(out, whole, read_rows, file, missing_ok);
 }
 
-/* Whether names are the set's own, in its order. *words: they are more than numbers. */
+/* Whether names are the set's own, in its order. *words: they are more than the numbers of their
+ * lines. */
 static bool same_names(const Index *whole, const char *names, bool *words)
 {
     bool same = true;
@@ -183,11 +187,19 @@ static bool same_names(const Index *whole, const char *names, bool *words)
     return same && c == whole->classes;
 }
 
+static bool are_numbers(const Index *whole)
+{
+    for (int c = 0; c < whole->classes; c++) {
+        const char *name = index_class_name(whole, c);
+        if (!*name || name[strspn(name, "0123456789")]) return false;
+    }
+    return true;
+}
+
 Status index_classes_of(Index **out, const Index *whole, const char *names)
 {
     bool words;
     *out = NULL;
-    if (same_names(whole, names, &words) || !words || !(whole->header->flags & INDEX_NAMED))
-        return OK;
-    return by_map(out, whole, take_names, names, true);
+    if (!(whole->header->flags & INDEX_NAMED) || same_names(whole, names, &words)) return OK;
+    return words || are_numbers(whole) ? by_map(out, whole, take_names, names, true) : OK;
 }

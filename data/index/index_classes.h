@@ -12,7 +12,7 @@ Status index_classes_map(Index **out, const Index *whole, const char *file, bool
 
 /* The set with the labels of another's classes, names (one a line): each class takes that of its
  * name, and names that the set lacks are classes without samples. *out NULL where there is nothing
- * to change: the names are the set's in its order, or either knows numbers alone. ERR_DATA naming a
- * class that is not among names. */
+ * to change: the names are the set's in its order, or the set knows numbers alone, or names are 0,
+ * 1, ... and the set's are words. ERR_DATA naming a class that is not among names. */
 Status index_classes_of(Index **out, const Index *whole, const char *names);
 #endif

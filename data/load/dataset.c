@@ -277,7 +277,7 @@ static Status map_classes(Index **index, const SourceKind *kind, const DatasetOp
     Index *whole = *index;
     *index = NULL;
     Status status =
-        whole ? index_classes_map(index, whole, o->class_map, o->allow_empty)
+        whole ? index_classes_map(index, whole, o->class_map, o->allow_empty || o->class_names)
               : fail(ERR_USAGE, "data.class_map cannot be applied to format %s", kind->name);
     index_destroy(whole);
     return status == ERR_DATA ? fail_note(status, "data.class_map") : status;

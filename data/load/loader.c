@@ -195,11 +195,12 @@ static Status report_bad(Loader *l, int64_t id, int64_t replacement)
     return status == OK ? OK : fail_note(status, "%s", dataset_path(l->dataset));
 }
 
-static int64_t replacement_of(const Loader *l, int64_t id, uint32_t attempt)
+/* bad: the sample that it stands for, place id's own or one that replaced it. */
+static int64_t replacement_of(const Loader *l, int64_t id, uint32_t attempt, int64_t bad)
 {
     Rng rng = rng_at(l->o.seed, RNG_REPLACE, attempt, (uint32_t)id);
     const int64_t next = (int64_t)rng_below(&rng, (uint64_t)l->epoch_images);
-    return next != id ? next : (id + 1) % l->epoch_images;
+    return next != bad ? next : (bad + 1) % l->epoch_images;
 }
 
 /* Training: the sample that could not be shown (status) gives way to others. *shown is the sample
@@ -209,7 +210,7 @@ static Status replace(Job *job, const Place *place, Status status, uint8_t *out,
     Loader *l = job->loader;
     for (uint32_t attempt = 0; attempt < REPLACE_TRIES; attempt++) {
         if (status != ERR_DATA) return status;
-        int64_t next = replacement_of(l, place->id, attempt);
+        int64_t next = replacement_of(l, place->id, attempt, *shown);
         TRY(report_bad(l, *shown, next));
         *shown = next;
         status = make_view(job, next, place, NULL, out);

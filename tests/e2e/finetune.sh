@@ -144,6 +144,9 @@ expect_text "find-lr" 1 "optimizer.lr="
 [[ ! -e $SCRATCH/rates ]] || broken "find-lr has made a run folder"
 expect "find-lr from above" 0 run 1 find-lr "${sets[@]}" --steps 40 --from 100 --to 1000
 expect_text "find-lr from above" 1 "the loss never fell"
+expect "find-lr from above, and down again" 0 run 1 find-lr "${sets[@]}" model.name=resnet20 \
+    train.batch_per_rank=8 --from 0.1 --to 10 --steps 60
+expect_text "find-lr from above, and down again" 1 "the loss never fell"
 expect "find-lr from below" 0 run 1 find-lr "${sets[@]}" --to 1e-5
 expect_text "find-lr from below" 1 "the loss never fell"
 expect_text "find-lr from below" 0 "optimizer.lr="
@@ -169,6 +172,7 @@ train_fails idle 64 "train.patience: nothing would ever be evaluated" 1 train.pa
 expect "bench step of such a run" 0 run 1 bench step "$SCRATCH/early" data.val= --steps 1
 train_fails never 64 "train.patience counts evaluations" 1 "data.val=$data/val" train.patience=2 \
     train.eval_every=0
+expect "eval of such a run" 0 run 1 eval "$SCRATCH/early" "data.val=$data/val" train.eval_every=0
 train_fails sets_already 65 "its folders are sets already; leave data.val_split out" 1 \
     data.train= "data.dir=$data" data.val_split=0.2
 

@@ -79,10 +79,29 @@ mv "$SCRATCH/renamed/${names[1]}" "$SCRATCH/renamed/${names[1]}s"
 expect_error "eval of an unknown class" 65 \
     "class ${names[1]}s is none of the run's; is ${names[1]}" 1 eval "$SCRATCH/five" \
     "data.val=$SCRATCH/renamed"
-run 1 report "$SCRATCH/five" > "$out" 2>&1 || broken_run "report"
-before=$(grep -c "^five,eval," "$SCRATCH/five/report.csv")
-[[ $before == 3 ]] || # two by the run, one of its own images
-    broken_run "$before evaluations in the report, not 3"
+cp -r "$data/val" "$SCRATCH/fewer_val" && rm -r "$SCRATCH/fewer_val/${names[1]}"
+expect "eval by a map of a part" 0 run 1 eval "$SCRATCH/mapped" "data.val=$SCRATCH/fewer_val"
+expect_text "eval by a map of a part" 1 "of 4 images"
+
+# ---- what is a point of the run's curve ----
+foreign="no point of the run's curve"
+expect "eval of another run's weights" 0 run 1 eval "$SCRATCH/five" --checkpoint "$SCRATCH/folder"
+expect_text "eval of another run's weights" 1 "$foreign"
+expect "eval of larger images" 0 run 1 eval "$SCRATCH/five" data.eval_resize=64
+expect_text "eval of larger images" 1 "$foreign"
+expect "the same images by another name" 0 run 1 eval "$SCRATCH/five" "data.val=$data/../data/val"
+expect_text "the same images by another name" 0 "$foreign"
+expect "eval of a run that had no images to" 0 run 1 eval "$SCRATCH/folder" "data.val=$data/val"
+expect_text "eval of a run that had no images to" 0 "$foreign"
+curve() # RUN POINTS
+{
+    run 1 report "$SCRATCH/$1" > "$out" 2>&1 || broken_run "report of $1"
+    local points
+    points=$(grep -c "^$1,eval," "$SCRATCH/$1/report.csv")
+    [[ $points == "$2" ]] || broken_run "$points evaluations of $1 in the report, not $2"
+}
+curve five 4 # two by the run, two of its own images
+curve folder 1
 
 # ---- weights of others ----
 picture=$(find "$data/train" -name '*.jpg' | sort | head -1)

@@ -249,3 +249,43 @@ TEST(maps_that_cannot_be_name_file_and_line)
     CHECK_STATUS(dataset_open(&d, &idx), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "data.class_map cannot be applied to format idx");
 }
+
+/* ---- labels of another's classes ---- */
+
+/* Of the list with animals, or of folders 1 and 2. */
+static Status open_named(Dataset **out, bool folders, const char *names)
+{
+    char path[NAME_BYTES];
+    CHECK_OK(open_list(out, "l.csv", animals, NULL));
+    dataset_close(*out);
+    tree_write(test_scratch(), "folders/pictures/1/a.jpg", "x", 1);
+    tree_write(test_scratch(), "folders/pictures/2/b.jpg", "x", 1);
+    path_of(path, folders ? "folders/pictures" : "l.csv");
+    *out = NULL;
+    return dataset_open(out, &(DatasetOptions){ .path = path, .class_names = names });
+}
+
+TEST(labels_follow_the_names_of_what_was_learnt)
+{
+    static const char as_it_is[] = "0cat:a.jpg 0cat:d e.jpg 1dog:b.jpg 2eel:c.png";
+    static const struct {
+        bool folders;
+        const char *names, *want;
+    } rows[] = {
+        { false, "cat\ndog\neel", as_it_is },
+        { false, "eel\ncow\ncat\ndog", "0eel:c.png 2cat:a.jpg 2cat:d e.jpg 3dog:b.jpg" },
+        { false, "0\n1\n2", as_it_is }, /* numbers say nothing of words */
+        { true, "0\n1\n2", "11:1/a.jpg 22:2/b.jpg" },
+        { true, "1\n2", "01:1/a.jpg 12:2/b.jpg" },
+    };
+    Dataset *d = NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        REQUIRE_OK(open_named(&d, rows[i].folders, rows[i].names));
+        check_samples(d, rows[i].want);
+        dataset_close(d);
+    }
+    CHECK_STATUS(open_named(&d, false, "cat\ndog"), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "class eel is none of the run's");
+    CHECK_STATUS(open_named(&d, true, "0\n1"), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "class 2 is none of the run's; is ");
+}

@@ -4,8 +4,8 @@
 #include "base/mem.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/cmd/command_run.h"
+#include "trainer/cmd/eval_run.h"
 #include "trainer/cmd/eval_tables.h"
-#include "trainer/files/checkpoint_model.h"
 #include "trainer/files/run_source.h"
 #include "trainer/files/weights.h"
 #include "trainer/log/runlog.h"
@@ -24,7 +24,8 @@ static const char help[] =
     "number of ranks: of the folder of a run its best\ncheckpoint, or the latest; with CONFIG "
     "those of the run that it describes; with --checkpoint FILE a checkpoint of the\nsame model, "
     "or weights that torchvision or timm saved as safetensors. Prints the result and appends an "
-    "eval record\nto metrics.jsonl in the run folder, unless a run is writing there.\n\n  convoy "
+    "eval record\nto metrics.jsonl in the run folder, unless a run is writing there; one of other "
+    "weights or images than the run's own is\nno point of its curve.\n\n  convoy "
     "eval runs/demo\n  convoy eval runs/demo data.val=DIR --per-class classes.csv\n\n  "
     "--checkpoint FILE   a .safetensors file, or the folder of a run\n  --ema, --raw        "
     "averaged weights "
@@ -37,12 +38,6 @@ static const char help[] =
     "precision, recall and F1 of classes, how far probabilities can be believed\n  --set key=value "
     "    overrides a key of "
     "CONFIG; --set may be left out (convoy inspect config lists them)\n";
-
-typedef struct EvalRun { /* of rank 0 */
-    int64_t classes;     /* 0: not known */
-    char *names;         /* of them, one a line; NULL: not known */
-    bool foreign;        /* weights or images are not the run's own */
-} EvalRun;
 
 /* Rank 0 reads the file; the session broadcasts what it read. */
 static Status load_weights(Session *s, const char *path, WeightsChoice which, CheckpointMeta *meta)
@@ -83,14 +78,20 @@ static int64_t epoch_of(const CheckpointMeta *meta)
 static Status record(Comm *comm, const Config *c, const EvalRecord *r)
 {
     RunLog *log = NULL;
-    Status status = runlog_open(&log, c->run.dir[0] ? c->run.dir : NULL, comm->rank, NULL);
+    bool kept = c->run.dir[0] != '\0';
+    Status status = runlog_open(&log, kept ? c->run.dir : NULL, comm->rank, NULL);
     if (status == ERR_IO) {
+        kept = false;
         log_warning("%s: the result is only said here", status_message());
         status = runlog_open(&log, NULL, comm->rank, NULL);
     }
     status = comm_agree(comm, status);
     if (status == OK) status = comm_agree(comm, runlog_eval(log, r));
     runlog_close(log);
+    if (status == OK && kept && r->foreign)
+        log_info("%s: recorded, but as no point of the run's curve: of other weights or images "
+                 "than it evaluates, or seen otherwise",
+                 c->run.dir);
     return status;
 }
 
@@ -156,29 +157,6 @@ static Status choose_checkpoint(char **out, const Config *c, const Args *args)
     return OK;
 }
 
-static bool same_images(const Config *a, const Config *b)
-{
-    const bool split = a->data.val_split > 0;
-    return a->data.val_split == b->data.val_split && strcmp(a->data.val, b->data.val) == 0 &&
-           strcmp(a->data.class_map, b->data.class_map) == 0 &&
-           (!split || strcmp(a->data.train, b->data.train) == 0);
-}
-
-/* What a checkpoint knows of its run, whose configuration leaves model.classes to a training set
- * that is not opened here. One that is no good is refused where its weights are loaded. */
-static Status ask_checkpoint(EvalRun *run, const Config *c, const char *path)
-{
-    CheckpointModel m;
-    run->foreign = true;
-    if (checkpoint_model_open(&m, path, 1) != OK) return OK;
-    run->foreign = !same_images(c, m.config);
-    run->classes = m.classes;
-    if (m.meta.class_names) run->names = mem_strdup(m.meta.class_names);
-    const Status status = m.meta.class_names && !run->names ? ERR_MEMORY : OK;
-    checkpoint_model_close(&m);
-    return status;
-}
-
 static Status work(Comm *comm, Config *c, const Args *args)
 {
     Session session = { .config = c, .comm = comm };
@@ -189,7 +167,7 @@ static Status work(Comm *comm, Config *c, const Args *args)
     TRY(comm_agree(comm, comm->rank == 0 ? eval_tables_check(args) : OK));
     TRY(comm_agree(comm, comm->rank == 0 ? choose_checkpoint(&path, c, args) : OK));
     own.checkpoint = path ? path : ""; /* rank 0 reads it */
-    Status status = comm_agree(comm, comm->rank == 0 ? ask_checkpoint(&run, c, path) : OK);
+    Status status = comm_agree(comm, comm->rank == 0 ? eval_run_ask(&run, c, path) : OK);
     comm_broadcast(comm, &run.classes, sizeof run.classes, 0, "classes");
     if (c->model.classes == 0) c->model.classes = run.classes;
     if (status == OK) status = session_open_eval(&session, c, comm, run.names);
@@ -197,7 +175,7 @@ static Status work(Comm *comm, Config *c, const Args *args)
         log_info("images held out of %s (data.val_split: %g)", c->data.train, c->data.val_split);
     if (status == OK) status = evaluate_file(&session, &own, &run);
     session_close(&session);
-    mem_free(run.names);
+    eval_run_free(&run);
     mem_free(path);
     return status;
 }

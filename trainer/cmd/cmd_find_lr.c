@@ -64,7 +64,7 @@ static bool take(Range *r, int64_t step, double loss)
     r->mean[step] = (MEMORY * before + (1 - MEMORY) * loss) / (1 - pow(MEMORY, (double)step + 1));
     if (!isfinite(r->mean[step])) return false;
     if (step <= FIRST || r->mean[step] < r->mean[r->least]) r->least = step;
-    return r->mean[step] <= TOO_MUCH * r->mean[r->least];
+    return r->mean[step] <= TOO_MUCH * fmin(r->mean[r->least], r->mean[0]);
 }
 
 /* How far the losses of batches lie from each other where nothing is learnt: by differences from
@@ -76,17 +76,19 @@ static double spread(const Range *r)
     return sqrt(squares / (2 * (double)r->least));
 }
 
-/* Chance alone takes the least of the means (of 20 losses or so) a quarter of a standard deviation
- * of a loss below the mean of the first half's, give or take a tenth of one and the error of that
- * half's mean; 2.6 of which no more than one run in a hundred passes. */
+/* Whether the mean fell by more than chance takes the least of so many means below that of the
+ * first half's losses: on noise alone less than one search in 400 passes, of 20 to 2000 steps
+ * (simulated with normal losses). Where losses rise at once, the least that comes behind them is no
+ * fall. */
 static bool fell(const Range *r)
 {
     if (r->steps <= FIRST) return false;
     const int64_t half = r->least / 2 > FIRST ? r->least / 2 : FIRST;
-    const double noise = spread(r) * (0.25 + 2.6 * sqrt(0.01 + 1 / (double)half));
+    const double noise =
+        spread(r) * (0.2 * sqrt(log((double)r->steps)) + 2.3 * sqrt(0.01 + 1 / (double)half));
     double first = 0;
     for (int64_t i = 0; i < half; i++) first += r->loss[i] / (double)half;
-    return r->mean[r->least] <= first - fmax(FALL * first, noise);
+    return r->mean[r->least] <= first - fmax(FALL * first, noise) && r->mean[r->least] < r->loss[0];
 }
 
 static Status rise(Session *s, Stepper *stepper, Range *r)

@@ -187,13 +187,19 @@ bool eval_tables_wanted(const Args *args)
     return wanted;
 }
 
+/* Takes several tables, one behind the other. */
+static bool is_stream(const char *path)
+{
+    return str_starts_with(path, "/dev/");
+}
+
 Status eval_tables_check(const Args *args)
 {
     for (int i = 0; i < TABLES; i++) {
         const char *path = args_value(args, tables[i].option);
         for (int k = 0; path && k < i; k++) {
             const char *other = args_value(args, tables[k].option);
-            if (other && strcmp(path, other) == 0)
+            if (other && strcmp(path, other) == 0 && !is_stream(path))
                 return fail(ERR_USAGE, "%s: %s would be written there too", path, tables[k].option);
         }
         if (path && tables[i].print == print_page && !str_ends_with_nocase(path, ".html"))
@@ -214,7 +220,7 @@ static Status write_all(const Tables *t)
         if (status == OK)
             status = text.failed ? ERR_MEMORY : fs_write_atomic(path, text.text, text.length);
         str_free(&text);
-        if (status == OK) log_info("wrote %s", path);
+        if (status == OK && !is_stream(path)) log_info("wrote %s", path);
     }
     return status;
 }

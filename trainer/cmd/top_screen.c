@@ -96,21 +96,15 @@ static void add_step(TopScreen *t, const JsonValue *r)
     add_history(t, t->loss);
 }
 
-static bool truth(const JsonValue *r, const char *key)
-{
-    const JsonValue *v = json_get(r, key);
-    return v && v->type == JSON_BOOL && v->number != 0;
-}
-
 static void add_eval(TopScreen *t, const JsonValue *r)
 {
-    if (truth(r, "foreign")) return; /* of other images or weights than the run's */
+    if (json_truth(r, "foreign")) return; /* of other images or weights than the run's */
     t->eval_step = number(r, "step");
     t->eval_loss = number(r, "loss");
     t->eval_top1 = number(r, "top1");
     t->eval_top5 = number(r, "top5");
     t->ema_top1 = number(r, "ema_top1");
-    const bool by_ema = truth(r, "ema_best");
+    const bool by_ema = json_truth(r, "ema_best");
     const double judged = by_ema ? t->ema_top1 : t->eval_top1,
                  loss = by_ema ? number(r, "ema_loss") : t->eval_loss;
     if (!t->evaluated || (isfinite(loss) && judged > t->best_top1)) {

@@ -222,8 +222,6 @@ static Status check_idle(const Config *c, const ConfigOrigin *origin)
           "is balanced, which has no epochs for data.repeated_augmentation to be of" },
         { c->data.order == ORDER_BALANCED && c->data.augment == AUGMENT_AIRBENCH, "data.order",
           "is balanced, which has no epochs for data.augment airbench to flip by" },
-        { c->train.patience > 0 && c->train.eval_every == 0, "train.patience",
-          "counts evaluations, of which train.eval_every: 0 makes one, at the end" },
         { c->train.bce_threshold > 0 && c->train.loss != LOSS_BCE, "train.bce_threshold",
           "is of bce; train.loss is another" },
         { c->train.bce_sum && c->train.loss != LOSS_BCE, "train.bce_sum",

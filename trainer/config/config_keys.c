@@ -40,8 +40,8 @@ const ConfigKey config_keys[] = {
     {STRING(model, name, "resnet50"), KEY_MATH, "Network; convoy inspect model NAME shows one"},
     {STRING(model, init, ""), KEY_RUNTIME,
      "Safetensors file whose weights a new run starts from: a checkpoint, or saved by torchvision "
-     "or timm; or the folder of a run, for its best; with another number of classes the last layer "
-     "starts afresh"},
+     "or timm; or the folder of a run, for the trained weights of its best; with another number of "
+     "classes the last layer starts afresh"},
     {STRING(model, freeze, ""), KEY_MATH | KEY_YOUNG,
      "Parameters that training leaves as they are: a stage or layer with all before it (layer2), "
      "or patterns of names (*.bias); several between commas"},

@@ -9,7 +9,6 @@
 enum { NAME_BYTES = 96, SETS = 5, SET_BYTES = 128, SETS_MAX = 80 };
 static const char *const may_be_set[] = { "data.",
                                           "model.stem=", "model.blurpool=", "model.in_channels=" };
-static const char size_key[] = "data.image_size=";
 
 static Status unknown_weights(const ModelDef *def, const char *name)
 {
@@ -43,25 +42,35 @@ static Status find_model(const ModelDef **def, const ModelWeights **weights, con
 static bool begins_with_any(const char *set, const char *const *words, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (strncmp(set, words[i], strlen(words[i])) == 0) return true;
+        if (str_starts_with(set, words[i])) return true;
     return false;
 }
 
-/* What published weights say of their images; then the caller's settings. At another size than
- * theirs data.eval_resize is what that size usually has. */
+/* The shorter side for images of the size that is set, in the ratio of w; rounded down, as timm
+ * does. */
+static int64_t resize_of(const ModelWeights *w, const ForeignModel *foreign)
+{
+    static const char key[] = "data.image_size=";
+    int64_t size = w->size, asked; /* a size that is none is refused with its key */
+    for (int i = 0; i < foreign->set_count; i++)
+        if (str_starts_with(foreign->sets[i], key) &&
+            str_to_i64(foreign->sets[i] + sizeof key - 1, &asked) && asked < INT32_MAX)
+            size = asked;
+    return size * w->resize / w->size;
+}
+
+/* What published weights say of their images; then the caller's settings. */
 static Status configure(CheckpointModel *m, const ModelWeights *w, const ForeignModel *foreign)
 {
     char text[SETS][SET_BYTES];
     const char *sets[SETS_MAX];
     int count = 0;
-    bool sized = false;
-    for (int i = 0; i < foreign->set_count; i++)
-        sized = sized || strncmp(foreign->sets[i], size_key, sizeof size_key - 1) == 0;
     snprintf(text[count++], SET_BYTES, "model.name=%s", m->def->name);
     snprintf(text[count++], SET_BYTES, "data.image_size=%d",
              w->name ? w->size : m->def->input.size);
     if (w->name) {
-        if (!sized) snprintf(text[count++], SET_BYTES, "data.eval_resize=%d", w->resize);
+        snprintf(text[count++], SET_BYTES, "data.eval_resize=%lld",
+                 (long long)resize_of(w, foreign));
         snprintf(text[count++], SET_BYTES, "data.interpolation=%s",
                  model_interpolation_name(w->interpolation));
     }

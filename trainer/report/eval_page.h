@@ -23,7 +23,8 @@ typedef struct EvalPage {
     int64_t classes;
     const char *const *class_names; /* [classes] */
     const double *confusion; /* [classes * classes]: images of a class (row) taken for another */
-    const double *unread;    /* [classes]: that could not be decoded, and so were taken for none */
+    /* [classes]: taken for none: not decoded, or of logits that are no finite numbers */
+    const double *unread;
     struct {
         double images, confidence, right; /* the last two: sums */
     } bins[EVAL_PAGE_BINS];

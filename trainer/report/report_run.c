@@ -22,12 +22,6 @@ static int64_t whole(const JsonValue *record, const char *key)
     return v && v->type == JSON_NUMBER && v->is_integer ? v->integer : -1;
 }
 
-static bool truth(const JsonValue *record, const char *key)
-{
-    const JsonValue *v = json_get(record, key);
-    return v && v->type == JSON_BOOL && v->number != 0;
-}
-
 /* Copied into the run's arena; "" where absent. */
 static const char *text(ReportRun *r, const JsonValue *record, const char *key)
 {
@@ -88,7 +82,7 @@ static ReportStart read_start(ReportRun *r, const JsonValue *record)
                           .hosts = whole(record, "hosts"),
                           .cpus = whole(record, "cpus"),
                           .compute_threads = whole(record, "compute_threads"),
-                          .oversubscribed = truth(record, "oversubscribed"),
+                          .oversubscribed = json_truth(record, "oversubscribed"),
                           .images = whole(record, "images"),
                           .val_images = whole(record, "val_images"),
                           .classes = whole(record, "classes"),
@@ -170,7 +164,7 @@ static double elapsed_at(const ReportRun *r, int64_t steps)
 static Status take_eval(ReportRun *r, const JsonValue *record)
 {
     int64_t step = whole(record, "step");
-    if (truth(record, "foreign")) return OK; /* of other images or weights */
+    if (json_truth(record, "foreign")) return OK; /* of other images or weights */
     const bool few = r->start.classes > 0 && r->start.classes <= 5;
     int64_t at = r->eval_count;
     TRY(grow(&r->evals, r->eval_count, sizeof *r->evals));
@@ -188,7 +182,7 @@ static Status take_eval(ReportRun *r, const JsonValue *record)
                                  .top5 = few ? (double)NAN : number(record, "top5"),
                                  .ema_loss = number(record, "ema_loss"),
                                  .ema_top1 = number(record, "ema_top1"),
-                                 .ema_best = truth(record, "ema_best"),
+                                 .ema_best = json_truth(record, "ema_best"),
                                  .by_hand = by_hand };
     return OK;
 }

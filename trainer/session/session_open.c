@@ -96,6 +96,12 @@ static Status open_together(Dataset **out, const DatasetOptions *o, const char *
     return comm_agree(comm, status);
 }
 
+/* The classes of a training set, as a checkpoint knows them. */
+typedef struct Learnt {
+    const char *names; /* one a line, on rank 0; NULL elsewhere, and where they are not known */
+    int64_t classes;   /* 0: not known; the same on all ranks */
+} Learnt;
+
 /* Collective and agreed: all ranks return the same status. names: NULL, or of the classes that
  * labels are to be of (DatasetOptions.class_names). */
 static Status open_set(Dataset **out, const Config *c, DataRole role, const char *names, Comm *comm)
@@ -187,7 +193,7 @@ static Status check_counts(const Dataset *train, const Dataset *val, int64_t wan
     return OK;
 }
 
-static Status check_classes(const Session *s)
+static Status check_classes(const Session *s, int64_t learnt)
 {
     int64_t wanted = s->config->model.classes;
     if (s->train && dataset_classes(s->train) == 1 && wanted < 2)
@@ -196,15 +202,16 @@ static Status check_classes(const Session *s)
     for (int i = 0; i < 2; i++) {
         const Dataset *d = i == 0 ? s->train : s->val;
         if (d && wanted > 0 && wanted < dataset_classes(d))
-            return fail(ERR_USAGE, "model.classes: %lld, but %s has %d classes", (long long)wanted,
-                        i == 0 ? "data.train" : "data.val", dataset_classes(d));
+            return fail(ERR_USAGE, "%s has %d classes, but the network %lld (model.classes)",
+                        i == 0 ? "data.train" : "data.val", dataset_classes(d), (long long)wanted);
     }
     if (!s->val) return OK;
     if (s->train && dataset_named_classes(s->train) && dataset_named_classes(s->val))
         return check_names(s->train, s->val);
     if (s->train) return check_counts(s->train, s->val, wanted);
     if (!dataset_named_classes(s->val)) return OK;
-    if (wanted == 0 || wanted == dataset_classes(s->val)) return OK;
+    if (wanted == 0 || wanted == dataset_classes(s->val) || learnt == dataset_classes(s->val))
+        return OK;
     return fail(
         ERR_DATA,
         "data.val: %d class folders there, but model.classes is %lld: labels would be wrong",
@@ -212,7 +219,7 @@ static Status check_classes(const Session *s)
 }
 
 /* Collective. Which sets there are must not depend on the rank. */
-static Status open_sets(Session *s, SessionUse use, const char *names)
+static Status open_sets(Session *s, SessionUse use, const Learnt *learnt)
 {
     const Config *c = s->config;
     bool has_val = is_set(c->data.val) || c->data.val_split > 0 ||
@@ -220,13 +227,15 @@ static Status open_sets(Session *s, SessionUse use, const char *names)
     if (!comm_all_equal(s->comm, has_val))
         return fail(ERR_USAGE, "data.val is set on some ranks only");
     if (use == SESSION_TRAIN) TRY(open_set(&s->train, c, DATA_TRAIN, NULL, s->comm));
-    return use == SESSION_EVAL || has_val ? open_set(&s->val, c, DATA_VAL, names, s->comm) : OK;
+    return use == SESSION_EVAL || has_val ? open_set(&s->val, c, DATA_VAL, learnt->names, s->comm)
+                                          : OK;
 }
 
-static Status count_classes(Session *s)
+/* learnt: of the training of a checkpoint; 0: not known. */
+static Status count_classes(Session *s, int64_t learnt)
 {
     const Config *c = s->config;
-    TRY(check_classes(s));
+    TRY(check_classes(s, learnt));
     s->classes = c->model.classes;
     /* IDX files without the last class know fewer */
     for (int i = 0; c->model.classes == 0 && i < 2; i++) {
@@ -343,9 +352,9 @@ static Status check_targets(const Session *s)
                 threshold, even, label);
 }
 
-static Status plan_local(Session *s, SessionUse use)
+static Status plan_local(Session *s, SessionUse use, int64_t learnt)
 {
-    TRY(count_classes(s));
+    TRY(count_classes(s, learnt));
     if (use == SESSION_TRAIN) TRY(check_targets(s));
     if (use == SESSION_TRAIN)
         return train_plan_make(&s->plan, s->config, s->comm->world, dataset_images(s->train));
@@ -353,10 +362,10 @@ static Status plan_local(Session *s, SessionUse use)
     return OK;
 }
 
-static Status open_data(Session *s, SessionUse use, const char *names)
+static Status open_data(Session *s, SessionUse use, const Learnt *learnt)
 {
-    TRY(open_sets(s, use, names));
-    TRY(comm_agree(s->comm, plan_local(s, use)));
+    TRY(open_sets(s, use, learnt));
+    TRY(comm_agree(s->comm, plan_local(s, use, learnt->classes)));
     if (use == SESSION_TRAIN)
         TRY(class_weights_open(&s->class_weights, s->config, s->train, s->classes, s->comm));
     TRY(comm_agree(s->comm, check_same_data(s)));
@@ -364,12 +373,12 @@ static Status open_data(Session *s, SessionUse use, const char *names)
 }
 
 /* binds: what only looks at a plan stays where it is, and says nothing of that. */
-static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use, const char *names,
-                        bool binds)
+static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use,
+                        const Learnt *learnt, bool binds)
 {
     *s = (Session){ .config = c, .comm = comm, .use = use };
     const double begun_s = clock_s();
-    TRY(open_data(s, use, names));
+    TRY(open_data(s, use, learnt));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     s->data_s = clock_s() - begun_s;
     const CpuBf16 cpu = device_cpu_bf16(comm);
@@ -385,28 +394,31 @@ static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use,
 
 Status session_open_plan(Session *s, const Config *c, Comm *comm, SessionUse use)
 {
-    return open_plan(s, c, comm, use, NULL, false);
+    return open_plan(s, c, comm, use, &(Learnt){ 0 }, false);
 }
 
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
 {
     *s = (Session){ .config = c, .comm = comm };
     if (use == SESSION_TRAIN) TRY(comm_agree(comm, train_plan_check_norms(c, comm->world)));
-    TRY(open_plan(s, c, comm, use, NULL, true));
+    TRY(open_plan(s, c, comm, use, &(Learnt){ 0 }, true));
     return comm_agree(comm, memory_check(s, OK));
 }
 
 Status session_open_eval(Session *s, const Config *c, Comm *comm, const char *names)
 {
+    Learnt learnt = { .names = names, .classes = names && *names ? 1 : 0 };
+    for (const char *p = names; p && *p; p++) learnt.classes += *p == '\n';
     *s = (Session){ .config = c, .comm = comm };
-    TRY(open_plan(s, c, comm, SESSION_EVAL, names, true));
+    comm_broadcast(comm, &learnt.classes, sizeof learnt.classes, 0, "classes");
+    TRY(open_plan(s, c, comm, SESSION_EVAL, &learnt, true));
     return comm_agree(comm, memory_check(s, OK));
 }
 
 Status session_open_data(Session *s, const Config *c, Comm *comm)
 {
     *s = (Session){ .config = c, .comm = comm, .stage = progressive_stage_count(c) - 1 };
-    TRY(open_data(s, SESSION_TRAIN, NULL));
+    TRY(open_data(s, SESSION_TRAIN, &(Learnt){ 0 }));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     /* As training would have them; where what it wants is not here, nothing computes anyway. */
     bool device =

@@ -494,6 +494,9 @@ static Status open_parts(Loop *l, const char *run_dir)
     if (s->config->train.patience > 0 && !s->eval)
         return fail(ERR_USAGE, "train.patience: nothing would ever be evaluated: give data.val or "
                                "data.val_split");
+    if (s->config->train.patience > 0 && s->config->train.eval_every == 0)
+        return fail(ERR_USAGE, "train.patience counts evaluations, of which train.eval_every: 0 "
+                               "makes one, at the end");
     if (!(l->checkpoint.dir = fs_join(run_dir, "checkpoints"))) return ERR_MEMORY;
     TRY(config_dump_yaml(s->config, &l->checkpoint.config_text));
     for (int i = 0; i < dataset_classes(s->train); i++)
