@@ -111,7 +111,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *options)
         .summary = "ConvNeXt, Liu et al. 2022, torchvision's names and shapes", .build = build,    \
         .params = &(const ConvNextRow){ __VA_ARGS__ }, .input = { 3, 224 },                        \
         .weights = { WEIGHTS("IMAGENET1K_V1", top1, 224, resize, MODEL_BILINEAR, false) },         \
-        .drops = true, .least_size = 32                                                            \
+        .drops = true, .least_size = 32, .apart = true                                             \
     }
 static const ModelDef rows[] = {
     ROW("tiny", 82.520, 236, { 96, 192, 384, 768 }, { 3, 3, 9, 3 }, 0.1),

@@ -223,7 +223,8 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
     {                                                                                              \
         ROW(TORCHVISION, "efficientnet_v2_" #s, VERSION2_SAYS, size,                               \
             (WEIGHTS("IMAGENET1K_V1", top1, size, size, interpolation, halves)), &version2_##s,    \
-            1.0, 1.0, dropout, 1e-3F, 0.1F)                                                        \
+            1.0, 1.0, dropout, 1e-3F, 0.1F),                                                       \
+            .apart = true                                                                          \
     }
 static const ModelDef rows[] = {
     TV("b0", 224, (V1(77.692, 224, 256)), 1.0, 1.0, 0.2, 1e-5F, 0.1F),

@@ -143,7 +143,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
     {                                                                                              \
         .name = name_of, .summary = summary_of ", torchvision's names and shapes", .build = build, \
         .drops = true, .stems = true, .params = &(const MobileNetRow){ __VA_ARGS__ },              \
-        .input = { 3, 224 }, .weights = WEIGHTS weights_of                                         \
+        .input = { 3, 224 }, .weights = WEIGHTS weights_of, .apart = true                          \
     }
 static const ModelDef rows[] = {
     ROW("mobilenet_v2", "MobileNetV2, Sandler et al. 2018",

@@ -76,6 +76,7 @@ typedef struct ModelDef {
     /* the network with the same tensors, in the same order, under other names; NULL: none */
     const char *twin;
     ModelNames names; /* whose names these are; torchvision's where timm has the same */
+    bool apart;       /* timm has such a network under other names, which are not known here */
 } ModelDef;
 
 /* The network whose tensors are def's, in the same order, under these names; def itself where there

@@ -108,7 +108,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
     {                                                                                              \
         .name = name_of, .summary = xy, .build = build, .drops = true, .stems = true,              \
         .params = &(const RegNetRow){ excites, __VA_ARGS__ }, .input = { 3, 224 },                 \
-        .weights = WEIGHTS weights_of                                                              \
+        .weights = WEIGHTS weights_of, .apart = true                                               \
     }
 #define ROW_X(size, v1, v2, ...)                                                                   \
     ROW("regnet_x_" size, X, false, (WEIGHTS_V1(v1), WEIGHTS_V2(v2)), __VA_ARGS__)

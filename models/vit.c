@@ -191,7 +191,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *options)
         .name = id, .summary = text, .build = build,                                               \
         .params = &(const VitRow){ patch, heads, blocks, &naming }, .input = { 3, 224 },           \
         .weights = { __VA_ARGS__ }, .drops = true, .one_size = true, .least_size = patch,          \
-        .names = whose                                                                             \
+        .names = whose, .apart = (whose) == MODEL_NAMES_TORCHVISION                                \
     }
 #define VIT(id, patch, heads, blocks, ...)                                                         \
     ROW(id, patch, heads, blocks, torchvision, MODEL_NAMES_TORCHVISION,                            \

@@ -26,6 +26,8 @@ expect "cut file" 65 "$CONVOY" doctor --topology "$SCRATCH/cut.xml"
 expect_one_error "cut file" "$SCRATCH/cut.xml"
 expect "no file" 74 "$CONVOY" doctor --topology "$SCRATCH/none.xml"
 expect_one_error "no file" "$SCRATCH/none.xml: there is no such file"
+HWLOC_SYNTHETIC="numa:2 core:4 pu:1" "$CONVOY" doctor > "$out" 2>&1
+expect_text "doctor of another machine" some "HWLOC_FSROOT describes another machine"
 
 # ---- runs ----
 

@@ -116,6 +116,23 @@ for group in 0 4; do
 done
 expect_error "inspect config of groups" 64 "3 ranks a group do not divide 8 ranks" 1 \
     inspect config --ranks 8 --images 50000 model.bn=sync model.bn_group=3
+never() # TEXT KEY... - a run of 100 images in which what a key asks for would never come
+{
+    local text=$1
+    shift
+    expect_error "inspect config: $text" 64 "$text" 1 inspect config model.name=resnet20 \
+        data.image_size=32 "$@"
+}
+never 'optimizer.groups: "nothing.*" fits no parameter' --images 100 \
+    'optimizer.groups=nothing.*: lr=2'
+never "optimizer.head_lr: is of fc" --images 100 optimizer.head_lr=2 'model.freeze=fc.*'
+never "optimizer.layer_decay: mlp has no stages" --images 100 optimizer.layer_decay=.5 \
+    model.name=mlp
+never "ema.every: 1000 steps, but the run has" --images 100 ema.decay=.9 ema.every=1000
+never "ema.decay: the averaged weights would never be evaluated" data.format=synthetic ema.decay=.9
+never "train.patience: nothing would ever be evaluated" data.format=synthetic train.patience=2
+never "optimizer.sam_rho: " data.format=synthetic optimizer.sam_rho=.05 train.accumulate=2
+expect_text "what stands in for images" 0 "--images N would stand in"
 stairs=(--images 1282048 optimizer.lr=0.016 schedule.name=exponential schedule.warmup_lr=0
     schedule.gamma=0.97 train.batch_per_rank=4096 train.epochs=350)
 expect "inspect config of epochs" 0 run 1 inspect config --epochs 0,1,5,10,349 "${stairs[@]}"

@@ -88,6 +88,7 @@ done
     broken "$(sum main images train) images were trained on"
 close_to "money" "$(field main spent total_cost)" \
     "$(awk -v s="$hosts_s" 'BEGIN { print s / 100 }')" 0.001
+close_to "money of parts" "$(sum main cost)" "$(field main spent total_cost)" 0.01
 expect_text "the last lines" 1 "USD (36 an hour of a host; made up), "
 expect_field "the price" main spent price_note "made up"
 expect_field "source" main epoch energy_source "CPUs of 1 of 1 hosts by RAPL"
@@ -109,7 +110,10 @@ awk -v all="$(sum killed cpu_j)" -v total="$(field killed spent total_j)" \
 
 # on slow files it is mostly spent in waits, as long as steps say that they waited
 SLOW_FILES_MATCH=.jp SLOW_FILES_MS=100 LD_PRELOAD=$PWD/build/slow_files.so \
-    train slow 1 "${base[@]}" data.readers=1 train.eval_every=0 train.max_steps=8
+    train slow 1 "${base[@]}" data.readers=1 train.eval_every=0 train.max_steps=8 \
+    "monitor.prometheus=$SCRATCH/slow.prom"
+grep -qF 'convoy_cost_total{run="slow",currency="USD",prices="36 an hour of a host; made up",' \
+    "$SCRATCH/slow.prom" || broken "Prometheus does not tell of money"
 close_to "waits" "$(sum slow host_seconds wait)" "$(awk '
     /"event":"step"/ { match($0, /"data_wait_ms":[0-9.]+/)
         sum += substr($0, RSTART + 15, RLENGTH - 15) / 1000 }

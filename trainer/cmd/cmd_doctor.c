@@ -82,6 +82,7 @@ Status cmd_doctor(int argc, char **argv)
     if (args_value(&args, "--root")) o.root = args_value(&args, "--root");
     TRY(log_open(NULL, 0, LOG_INFO)); /* every host of a job speaks for itself */
     const char *described = args_value(&args, "--topology");
+    o.described = described != NULL;
     DoctorReport *r = mem_alloc(sizeof *r);
     if (!r) return ERR_MEMORY;
     if (described || !o.root[0]) {

@@ -33,7 +33,7 @@ static const char help[] =
     "are "
     "decoded\n  --names NAMES   names of "
     "tensors in a .safetensors file: torchvision or timm (default: those of the network;\n         "
-    "         they differ for EfficientNet alone)\n  --ema, --raw    "
+    "         both are known of ResNets and of EfficientNets)\n  --ema, --raw    "
     "averaged weights (config section ema), or those trained (default: averaged ones where the "
     "run has them,\n                  unless ema.best is false)\n";
 
@@ -48,6 +48,10 @@ static Status choose_names(const Args *args, const ModelDef *def, ModelNames *ou
     for (int i = 0; i < MODEL_NAMES_COUNT; i++) {
         if (strcmp(text, names[i]) != 0) continue;
         *out = (ModelNames)i;
+        if ((*out == MODEL_NAMES_TIMM && def->apart) ||
+            (*out == MODEL_NAMES_TORCHVISION && def->names == MODEL_NAMES_TIMM && !def->twin))
+            return fail(ERR_USAGE, "--names: %s is written with %s's names alone", def->name,
+                        names[def->names]);
         return OK;
     }
     return fail(ERR_USAGE, "--names: %s is neither torchvision nor timm", text);

@@ -1,6 +1,7 @@
 /* cmd_inspect_config.c - convoy inspect config: every key, or what a config file will do: its
  * steps, its learning rates and the memory of a rank, before anything runs. */
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/cmd/command_run.h"
@@ -9,6 +10,7 @@
 #include "trainer/config/train_plan.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
+#include "trainer/train/param_rules.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,8 +54,10 @@ static Status count_images(int64_t *out, int64_t *classes, Comm *comm, const Con
         *out = dataset_images(session.train);
         *classes = session.classes;
     }
+    const bool opened = session.train != NULL;
     session_close(&session);
-    return status == OK ? OK : fail_note(status, "--images N would stand in for the training set");
+    if (status == OK || opened) return status;
+    return fail_note(status, "--images N would stand in for the training set");
 }
 
 /* step: from 0; one behind the run is its last. */
@@ -121,6 +125,14 @@ static void add_sizes(StrBuf *text, const TrainPlan *p, const Config *c)
                (long long)progressive_image_size(c, last), (long long)c->data.image_size);
 }
 
+static Status check_rules(const Session *s)
+{
+    ParamRule *rules = mem_calloc((size_t)executor_state_count(s->executor), sizeof *rules);
+    const Status status = rules ? param_rules_make(rules, s->executor, s->config) : ERR_MEMORY;
+    mem_free(rules);
+    return status;
+}
+
 /* Of a rank of the plan, by the programs that it would run, over generated images. What cannot be
  * prepared on this machine has a sentence in its place; a config that is wrong is an error. */
 static Status describe_memory(char *out, size_t bytes, Comm *comm, const Config *c,
@@ -141,6 +153,7 @@ static Status describe_memory(char *out, size_t bytes, Comm *comm, const Config 
     if (p->phase_count == 0)
         local.train.accumulate = (ConfigList){ .count = 1, .values = { (double)p->accumulate } };
     Status status = session_open_plan(&session, &local, comm, SESSION_TRAIN);
+    if (status == OK) status = check_rules(&session);
     if (status == OK) {
         const MemoryReport r = memory_report(&session);
         snprintf(out, bytes, "%.2f GiB a rank%s; convoy inspect memory has its parts",
@@ -184,6 +197,8 @@ static Status tell_plan(Comm *comm, Config *c, const Args *args)
     TRY(comm_agree(comm, train_plan_make(&plan, c, (int)ranks, images)));
     const Schedule s = schedule_from_config(c, &plan, (int)ranks);
     const char *epochs = args_value(args, "--epochs");
+    const bool evaluates = c->data.val[0] || c->data.val_split > 0 || args_value(args, "--images");
+    TRY(comm_agree(comm, train_plan_check_turns(c, &plan, evaluates)));
     TRY(describe_memory(memory, sizeof memory, comm, c, &plan, (int)ranks, classes));
     return comm_agree(comm,
                       comm->rank == 0 ? print_plan(c, &plan, &s, (int)ranks, memory, epochs) : OK);

@@ -49,7 +49,9 @@ static const char help[] =
     "  --ema, --raw      averaged weights (config section ema), or those trained; default: "
     "averaged ones where the\n"
     "                    run has them, unless ema.best is false\n"
-    "  --backend NAME    auto (default: a GPU where there is one), cpu or cuda\n"
+    "  --backend NAME    auto (a GPU where there is one), cpu or cuda; default: the CPU for a run "
+    "whose "
+    "device.backend is\n                    cpu, else auto\n"
     "  --precision NAME  auto, fp32 or bf16; as train.precision of the run where it is left "
     "out, but fp32 where the device\n"
     "                    does not compute in that\n";
@@ -69,16 +71,18 @@ typedef struct Predictor {
     ForeignModel foreign; /* of --model */
     int place;            /* as device.backend */
     int precision;        /* as train.precision */
-    bool precision_given;
+    bool place_given, precision_given;
     void (*print)(const struct Predictor *p, const char *file, StrBuf *out);
 } Predictor;
 
-/* As the run's configuration says, or --backend and --precision. */
+/* As the run's configuration says, or --backend and --precision; a run on a GPU predicts where
+ * there is none too. */
 static Status open_backend(Predictor *p, Config *c)
 {
     DeviceChoice device;
     char missing[REASON_BYTES];
     const int named = c->train.precision;
+    if (!p->place_given && c->device.backend == BACKEND_CPU) p->place = BACKEND_CPU;
     const bool cuda = p->place != BACKEND_CPU && backend_cuda_devices(missing, sizeof missing) > 0;
     const bool bf16 = cuda || c->device.emulate || backend_cpu_bf16() != CPU_BF16_NONE;
     const bool elsewhere = (!cuda && (named == PRECISION_TF32 || named == PRECISION_FP16)) ||
@@ -390,6 +394,7 @@ Status cmd_predict(int argc, char **argv)
     TRY(choose_output(&p, &args));
     TRY(choose_precision(&p, &args));
     TRY(args_choice(&args, "--backend", backend_words, &p.place));
+    p.place_given = args_value(&args, "--backend") != NULL;
     TRY(args_weights(&args, &p.which));
     TRY(choose_foreign(&p, &args));
     Status status = run_source_checkpoint(&path, args.positional[0]);

@@ -133,7 +133,11 @@ static void add_spent(TopScreen *t, const JsonValue *r)
     t->joules = number(r, "total_j");
     t->host_s = number(r, "total_host_seconds");
     t->money = number(r, "total_cost");
+    t->price_per_host_hour = number(r, "price_per_host_hour");
+    t->price_per_kwh = number(r, "price_per_kwh");
+    t->pue = number(r, "pue");
     text(r, "currency", t->currency);
+    text(r, "price_note", t->price_note);
 }
 
 static void add_gpu(TopScreen *t, const JsonValue *r)
@@ -258,6 +262,19 @@ static void add_step_lines(const TopScreen *t, StrBuf *out)
     str_add(out, "\n");
 }
 
+static void add_money(const TopScreen *t, StrBuf *out)
+{
+    Config prices = { .cost = { .price_per_host_hour = t->price_per_host_hour,
+                                .price_per_kwh = t->price_per_kwh,
+                                .pue = t->pue } };
+    char currency[TOP_TEXT_BYTES], note[TOP_TEXT_BYTES];
+    memcpy(currency, t->currency, sizeof currency);
+    memcpy(note, t->price_note, sizeof note);
+    prices.cost.currency = currency;
+    prices.cost.price_note = note;
+    cost_add_money(&prices, t->money, out);
+}
+
 /* All parts of the run, as far as records tell. */
 static void add_spent_line(const TopScreen *t, StrBuf *out)
 {
@@ -265,7 +282,7 @@ static void add_spent_line(const TopScreen *t, StrBuf *out)
     str_add(out, "spent       ");
     if (!isnan(t->joules)) str_printf(out, "%.4g kWh, ", t->joules / 3.6e6);
     str_printf(out, "%.4g host hours", t->host_s / 3600);
-    if (!isnan(t->money)) str_printf(out, ", %.4g %s", t->money, t->currency);
+    add_money(t, out);
     str_add(out, "\n");
 }
 

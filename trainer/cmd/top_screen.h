@@ -24,7 +24,8 @@ typedef struct TopScreen { /* zero-initialise by top_screen_init() */
     double checkpoint_step, checkpoint_time, on_save_step;
     char on_save_outcome[TOP_TEXT_BYTES];
     double joules, money, host_s; /* by the run so far; NaN: not told */
-    char currency[TOP_TEXT_BYTES];
+    double price_per_host_hour, price_per_kwh, pue;
+    char currency[TOP_TEXT_BYTES], price_note[TOP_TEXT_BYTES];
     int code;
     /* Unix time of the last record; the longest gap between the last two of them */
     double last_time, gap_s;

@@ -41,11 +41,9 @@ double cost_money(const Config *c, const Spent *s)
            c->cost.price_per_kwh * c->cost.pue * cost_joules(s) / J_PER_KWH;
 }
 
-void cost_add_money(const Config *c, double amount, StrBuf *out)
+void cost_add_prices(const Config *c, StrBuf *out)
 {
-    const char *currency = c->cost.currency, *between = "";
-    if (isnan(amount)) return;
-    str_printf(out, ", %.4g%s%s (", amount, currency[0] ? " " : "", currency);
+    const char *between = "";
     if (c->cost.price_per_host_hour > 0) {
         str_printf(out, "%g an hour of a host", c->cost.price_per_host_hour);
         between = ", ";
@@ -56,6 +54,14 @@ void cost_add_money(const Config *c, double amount, StrBuf *out)
         str_add(out, "; ");
         str_add_visible(out, c->cost.price_note, "");
     }
+}
+
+void cost_add_money(const Config *c, double amount, StrBuf *out)
+{
+    const char *currency = c->cost.currency;
+    if (isnan(amount)) return;
+    str_printf(out, ", %.4g%s%s (", amount, currency[0] ? " " : "", currency);
+    cost_add_prices(c, out);
     str_add(out, ")");
 }
 

@@ -28,6 +28,8 @@ Spent cost_sum(const SpentParts *p);
 double cost_joules(const Spent *s); /* measured and assumed */
 /* By both prices, joules with cost.pue; NaN where no price is given. */
 double cost_money(const Config *c, const Spent *s);
+/* Adds "39.33 an hour of a host, 0.1 a kWh, PUE 1.2; NOTE", of the prices that are given. */
+void cost_add_prices(const Config *c, StrBuf *out);
 /* Adds ", AMOUNT CURRENCY (PRICES; NOTE)"; nothing where no price is given. */
 void cost_add_money(const Config *c, double amount, StrBuf *out);
 /* "1.234 kWh (5 % of it assumed), 3.21 host hours, 12.34 USD (...), 7.1 % of it waiting for data";

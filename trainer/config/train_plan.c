@@ -177,3 +177,23 @@ bool train_plan_due(const TrainPlan *p, int64_t step, double every_epochs)
     return floor((double)train_plan_images(p, step + 1) / period + 1e-9) >
            floor((double)train_plan_images(p, step) / period + 1e-9);
 }
+
+Status train_plan_check_turns(const Config *c, const TrainPlan *p, bool evaluates)
+{
+    const bool averages = c->ema.decay > 0 || c->ema.half_life > 0;
+    if (averages && !evaluates)
+        return fail(ERR_USAGE, "%s: the averaged weights would never be evaluated: give data.val",
+                    c->ema.decay > 0 ? "ema.decay" : "ema.half_life");
+    if (averages && c->ema.every > p->total_steps)
+        return fail(ERR_USAGE,
+                    "ema.every: %lld steps, but the run has %lld: the average would stay at the "
+                    "first weights",
+                    (long long)c->ema.every, (long long)p->total_steps);
+    if (c->train.patience > 0 && !evaluates)
+        return fail(ERR_USAGE, "train.patience: nothing would ever be evaluated: give data.val or "
+                               "data.val_split");
+    if (c->train.patience > 0 && c->train.eval_every == 0)
+        return fail(ERR_USAGE, "train.patience counts evaluations, of which train.eval_every: 0 "
+                               "makes one, at the end");
+    return OK;
+}

@@ -53,4 +53,7 @@ int64_t train_plan_epoch(const TrainPlan *p, int64_t steps);
 /* True if the end of step (0-based) is the first to complete another multiple of every_epochs
  * passes; false for every_epochs <= 0. */
 bool train_plan_due(const TrainPlan *p, int64_t step, double every_epochs);
+/* Whether what the keys ask for would ever have its turn; evaluates: there are images for that.
+ * ERR_USAGE naming the key. */
+Status train_plan_check_turns(const Config *c, const TrainPlan *p, bool evaluates);
 #endif

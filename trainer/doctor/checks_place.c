@@ -69,6 +69,11 @@ static void look(Map *m, DoctorReport *r, int64_t ranks)
 void doctor_check_placement(const DoctorOptions *o, DoctorReport *r)
 {
     if (!o->topology) return;
+    if (!o->described && !hwloc_topology_is_thissystem(o->topology)) {
+        doctor_find(r, VERDICT_FAIL, "unset it, or set device.bind to none",
+                    "HWLOC_XMLFILE, HWLOC_SYNTHETIC or HWLOC_FSROOT describes another machine");
+        return;
+    }
     Map *m = mem_calloc(1, sizeof *m);
     if (!m) return;
     m->t = o->topology;

@@ -31,6 +31,7 @@ typedef struct DoctorOptions {
     /* of this host or of a described one; NULL: not known. How many ranks are to be placed on it;
      * 0: one for each GPU */
     hwloc_topology_t topology;
+    bool described; /* topology is another host's on purpose */
     int64_t ranks;
     const char *data; /* folder of a dataset to read from; NULL: none */
     Comm *comm;       /* ranks whose clocks are compared; NULL: none */

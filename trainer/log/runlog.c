@@ -365,7 +365,7 @@ static void add_energy(JsonWriter *w, const Spent *s)
 Status runlog_spent(RunLog *r, const SpentRecord *s)
 {
     const Config *c = s->config;
-    const double money = cost_money(c, &s->total);
+    const double money = cost_money(c, &s->spent);
     r->host_s += s->spent.host_s;
     r->total_host_s = s->total.host_s;
     JsonWriter *w = begin(r, "spent");
@@ -381,7 +381,8 @@ Status runlog_spent(RunLog *r, const SpentRecord *s)
         json_string(w, "energy_source", s->source);
     }
     if (!isnan(money)) {
-        json_number(w, "total_cost", money);
+        json_number(w, "cost", money);
+        json_number(w, "total_cost", cost_money(c, &s->total));
         json_string(w, "currency", c->cost.currency);
         json_number(w, "price_per_host_hour", c->cost.price_per_host_hour);
         json_number(w, "price_per_kwh", c->cost.price_per_kwh);

@@ -227,6 +227,27 @@ static void add_energy(const Gauges *g, StrBuf *out)
     }
 }
 
+/* Nothing where no price is given. */
+static void add_cost(const Gauges *g, StrBuf *out)
+{
+    const double cost = g->prices ? cost_money(g->prices, &g->spent) : (double)NAN;
+    StrBuf prices = { 0 };
+    if (isnan(cost)) return;
+    cost_add_prices(g->prices, &prices);
+    add_head(out, "cost_total", "counter",
+             "What this host has cost since this process started, by the run's own prices.");
+    str_add(out, PREFIX "cost_total{");
+    add_label(out, "run", g->run);
+    str_add(out, ",");
+    add_label(out, "currency", g->prices->cost.currency);
+    str_add(out, ",");
+    add_label(out, "prices", prices.text ? prices.text : "");
+    str_add(out, ",");
+    add_label(out, "host", g->host);
+    str_printf(out, "} %.15g\n", cost);
+    str_free(&prices);
+}
+
 void gauges_add_prometheus(const Gauges *g, StrBuf *out)
 {
     add_info(g, out);
@@ -238,6 +259,7 @@ void gauges_add_prometheus(const Gauges *g, StrBuf *out)
     }
     for (int i = 0; i < GPU_METRICS; i++) add_gpu_metric(g, &gpu_metrics[i], out);
     add_energy(g, out);
+    add_cost(g, out);
 }
 
 /* ---- CloudWatch ---- */

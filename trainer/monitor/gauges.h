@@ -34,7 +34,8 @@ typedef struct Gauges {
     double images, step_seconds, data_wait_seconds, comm_wait_seconds;
     double eval_loss, eval_top1, eval_top5, eval_ema_top1, eval_step, checkpoint_step,
         checkpoint_unix_s;
-    Spent spent; /* by this host since this process started */
+    Spent spent;          /* by this host since this process started */
+    const Config *prices; /* borrowed */
     int gpu_count;
     GpuGauges gpu[GAUGES_GPUS_MAX];
 } Gauges;

@@ -190,6 +190,7 @@ static Status fill(Monitor *m, const Config *c, int world, bool main_rank, bool 
     m->gauges.trains = main_rank;
     m->gauges.start_unix_s = clock_unix_s();
     m->gauges.world = world;
+    m->gauges.prices = c;
     TRY(open_path(&m->prometheus_path, "monitor.prometheus", c->monitor.prometheus, m));
     TRY(open_path(&m->emf_path, "monitor.emf", c->monitor.emf, m));
     if (main_rank && c->monitor.tensorboard) {

@@ -280,6 +280,8 @@ void section_scaling(StrBuf *out, const RunSet *set, const Scaling *scaling)
     if (measured) {
         explain(out, scaling);
         add_table(out, scaling);
+        html_note(out, "Money, where there is any, is by the prices (cost.*) in each run's "
+                       "config.yaml: nobody else's.");
     } else {
         html_note(out, "Nothing was measured on two numbers of ranks.");
     }

@@ -488,15 +488,7 @@ static Status open_parts(Loop *l, const char *run_dir)
     Session *s = l->s;
     SafeTensor *list = NULL;
     int count = 0;
-    if (has_ema(l) && !s->eval)
-        return fail(ERR_USAGE, "%s: the averaged weights would never be evaluated: give data.val",
-                    s->config->ema.decay > 0 ? "ema.decay" : "ema.half_life");
-    if (s->config->train.patience > 0 && !s->eval)
-        return fail(ERR_USAGE, "train.patience: nothing would ever be evaluated: give data.val or "
-                               "data.val_split");
-    if (s->config->train.patience > 0 && s->config->train.eval_every == 0)
-        return fail(ERR_USAGE, "train.patience counts evaluations, of which train.eval_every: 0 "
-                               "makes one, at the end");
+    TRY(train_plan_check_turns(s->config, &s->plan, s->eval != NULL));
     if (!(l->checkpoint.dir = fs_join(run_dir, "checkpoints"))) return ERR_MEMORY;
     TRY(config_dump_yaml(s->config, &l->checkpoint.config_text));
     for (int i = 0; i < dataset_classes(s->train); i++)
