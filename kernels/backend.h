@@ -203,6 +203,7 @@ typedef struct CpuOptions {
     int threads; /* size of the compute team; 0 = all CPUs this process may run on */
     FuseMode fuse;
     Precision precision; /* fp32 or bf16 */
+    bool every_product;  /* tests: gradients are matrix products without AMX too */
 } CpuOptions;
 /* One CPU backend per process. */
 Status backend_cpu_create(Backend **out, const CpuOptions *o);

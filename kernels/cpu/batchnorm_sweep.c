@@ -119,6 +119,19 @@ static BnSpan span_of_part(const CpuView *v, int64_t part)
                      .tables = width / BN_LANES };
 }
 
+/* The same of both passes, so that the second finds in a thread's own cache what its first left
+ * there last. */
+typedef struct Share {
+    int64_t first, end;
+} Share;
+
+static Share share_of_thread(int64_t count)
+{
+    Share s;
+    cpu_share(count, omp_get_thread_num(), omp_get_num_threads(), &s.first, &s.end);
+    return s;
+}
+
 static void sum_plane(const BnSweep *s, int64_t plane, const BnLanes *lanes, BnSums *partial)
 {
     const BnSpan span = span_of_plane(&s->view, plane);
@@ -167,13 +180,14 @@ static void sweep_shared(const BnSweep *s, int64_t count, void *workspace)
     BnLanes *lanes = workspace;                           /* [count], then the partials */
     BnSums *partials = (BnSums *)(void *)(lanes + count); /* [count][n] */
     int64_t first = s->view.cb - count, images = s->view.n;
+    const Share mine = share_of_thread(count * images);
 #pragma omp for schedule(static)
     for (int64_t j = 0; j < count; j++) s->begin(s->ctx, first + j, &lanes[j]);
-#pragma omp for schedule(static)
-    for (int64_t i = 0; i < count * images; i++) {
+    for (int64_t i = mine.first; i < mine.end; i++) {
         int64_t j = i / images, n = i % images;
         sum_plane(s, n * s->view.cb + first + j, &lanes[j], &partials[i]);
     }
+#pragma omp barrier
 #pragma omp for schedule(static)
     for (int64_t j = 0; j < count; j++) {
         BnSums total = { { 0 }, { 0 } };
@@ -181,8 +195,7 @@ static void sweep_shared(const BnSweep *s, int64_t count, void *workspace)
         s->finish(s->ctx, first + j, &total, &lanes[j]);
     }
     if (!s->apply) return;
-#pragma omp for schedule(static)
-    for (int64_t i = count * images - 1; i >= 0; i--) {
+    for (int64_t i = mine.end - 1; i >= mine.first; i--) {
         int64_t j = i / images, n = i % images;
         apply_plane(s, n * s->view.cb + first + j, &lanes[j]);
     }
@@ -249,22 +262,22 @@ static void sweep_rows(const BnSweep *s, void *workspace)
     const int64_t parts = parts_of_rows(v), sums = sums_of_rows(v);
     BnLanes *tables = workspace;                                  /* then the partials */
     BnSums *partials = (BnSums *)(void *)(tables + tables_of(v)); /* [parts][sums] */
+    const Share mine = share_of_thread(parts);
 #pragma omp for schedule(static)
     for (int64_t block = 0; block < v->cb; block++) begin_rows(s, block, tables);
 #pragma omp single
     repeat_rows(v, tables);
-#pragma omp for schedule(static)
-    for (int64_t p = 0; p < parts; p++) {
+    for (int64_t p = mine.first; p < mine.end; p++) {
         const BnSpan span = span_of_part(v, p);
         s->sum(s->ctx, &span, tables, &partials[p * sums]);
     }
+#pragma omp barrier
 #pragma omp for schedule(static)
     for (int64_t block = 0; block < v->cb; block++) finish_rows(s, block, partials, tables);
     if (!s->apply) return;
 #pragma omp single
     repeat_rows(v, tables);
-#pragma omp for schedule(static)
-    for (int64_t i = 0; i < parts; i++) apply_part(s, parts - 1 - i, tables);
+    for (int64_t p = mine.end - 1; p >= mine.first; p--) apply_part(s, p, tables);
 }
 
 /* Called by the whole team. */

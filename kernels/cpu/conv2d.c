@@ -17,6 +17,7 @@
 
 typedef struct State {
     CpuSteps steps;
+    ConvGeometry live; /* which a product's steps borrow */
     CpuDepthwise depthwise;
     CpuBias bias;
 } State;
@@ -141,11 +142,13 @@ static Status add_depthwise(CpuBackend *b, State *state, const ConvGeometry *g,
 }
 
 /* The steps around choice; takes choice->pd. bias: what forward adds; NULL: nothing. */
-static Status make_steps(CpuBackend *b, State *state, const ConvGeometry *g,
-                         const struct DirectionRow *row, const CpuOperand *have,
-                         const ConvChoice *choice, const Layout *bias, bool add)
+static Status make_steps(CpuBackend *b, State *state, ConvDirection direction,
+                         const CpuOperand *have, const ConvChoice *choice, const Layout *bias,
+                         bool add)
 {
     CpuSteps *s = &state->steps;
+    const ConvGeometry *g = &state->live;
+    const struct DirectionRow *row = &directions[direction];
     const Layout *want[ROLE_COUNT] = { choice->x, choice->w, choice->y };
     CpuOperand use[ROLE_COUNT + 1] = { [ROLE_BIAS] = cpu_steps_operand_in(CONV_IN_B, bias) };
     int args[ROLE_COUNT + 1] = { [ROLE_BIAS] = DNNL_ARG_BIAS }, output = -1;
@@ -168,7 +171,10 @@ static Status make_steps(CpuBackend *b, State *state, const ConvGeometry *g,
         return st;
     }
     const int count = bias ? ROLE_COUNT + 1 : ROLE_COUNT;
-    if (choice->pd) TRY(cpu_steps_add_primitive(b, s, choice->pd, count, args, use));
+    if (choice->product)
+        TRY(conv2d_add_product(b, s, direction, g, choice->pd, use[ROLE_X], use[ROLE_W],
+                               use[ROLE_Y]));
+    else if (choice->pd) TRY(cpu_steps_add_primitive(b, s, choice->pd, count, args, use));
     else TRY(add_depthwise(b, state, g, use));
     if (direct) return OK;
     return deliver(b, s, use[output], have[output], output == ROLE_W && g->cropped ? g : NULL, add);
@@ -210,7 +216,7 @@ static Status prepare(OpInstance *op, ConvDirection direction)
     }
     const ConvGeometry full =
         conv2d_geometry(op->attr, &t[ROLE_X]->desc, &t[ROLE_W]->desc, &t[ROLE_Y]->desc);
-    const ConvGeometry live = conv2d_crop(&full);
+    s->live = conv2d_crop(&full);
     cpu_view_decide(b, t[ROLE_X]);
     cpu_view_decide(b, t[ROLE_Y]);
     TRY(cpu_layout_of_tensor(b, &have[ROLE_X].layout, t[ROLE_X]));
@@ -222,7 +228,7 @@ static Status prepare(OpInstance *op, ConvDirection direction)
     ConvChoice choice;
     ConvEpilogue epilogue = { .bias = NULL };
     ConvProblem problem = { .direction = direction,
-                            .geometry = &live,
+                            .geometry = &s->live,
                             .x = have[ROLE_X].layout,
                             .y = have[ROLE_Y].layout };
     if (direction == CONV_FORWARD && op->in[CONV_IN_B].desc.rank) {
@@ -231,12 +237,12 @@ static Status prepare(OpInstance *op, ConvDirection direction)
         problem.epilogue = &epilogue;
     }
     /* A part of the window is copied in any case, so it may lie as the primitive likes it. */
-    if (!live.cropped) problem.w = have[ROLE_W].layout;
+    if (!s->live.cropped) problem.w = have[ROLE_W].layout;
     TRY(conv2d_choose(b, &problem, &choice));
     op->implementation = choice.implementation;
     /* Only parameter gradients accumulate. */
     const bool add = op->accumulate && direction == CONV_BWD_WEIGHTS;
-    TRY(make_steps(b, s, &live, row, have, &choice, epilogue.bias, add));
+    TRY(make_steps(b, s, direction, have, &choice, epilogue.bias, add));
     if (direction == CONV_BWD_WEIGHTS) TRY(add_bias_gradient(op, have[ROLE_Y]));
     op->workspace_bytes = s->steps.workspace_bytes;
     return OK;

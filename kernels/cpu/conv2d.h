@@ -14,6 +14,11 @@ typedef struct ConvGeometry {
 
 ConvGeometry conv2d_geometry(const Conv2dAttr *a, const TensorDesc *x, const TensorDesc *w,
                              const TensorDesc *y);
+/* One filter for each channel. */
+static inline bool conv2d_depthwise(const ConvGeometry *g)
+{
+    return g->w_rank == 5 && g->w[0] == g->x[1] && g->w[1] == 1;
+}
 /* The same convolution without the taps of the window that meet nothing but padding. */
 ConvGeometry conv2d_crop(const ConvGeometry *full);
 
@@ -35,11 +40,21 @@ typedef struct ConvChoice {
     const Layout *x, *w, *y;  /* what the primitive takes */
     /* of bf16, in f32: what it takes is wide, and weights that it reads have to be rounded */
     bool emulated;
+    bool product; /* pd is a matrix product: conv2d_product.c */
     const char *implementation;
 } ConvChoice;
 
 /* Caller owns out->pd. */
 Status conv2d_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out);
+
+/* ---- conv2d_product.c ---- */
+
+/* Puts a matrix product in the place of *choice where that pays. */
+Status conv2d_choose_product(CpuBackend *b, const ConvProblem *problem, ConvChoice *choice);
+/* The steps of one; takes pd. g is borrowed as long as the steps live. */
+Status conv2d_add_product(CpuBackend *b, CpuSteps *s, ConvDirection direction,
+                          const ConvGeometry *g, dnnl_primitive_desc_t pd, CpuOperand x,
+                          CpuOperand w, CpuOperand y);
 
 /* ---- conv2d.c, for it and conv2d_bn.c ---- */
 

@@ -84,6 +84,21 @@ static bool accept_fast_sum(const char *info)
     return accept_fast(info) && !strstr(info, "jit_dw:sse41");
 }
 
+/* oneDNN's gradient of weights with AVX-512 in bf16, of one strided tap over fewer channels than a
+ * block, writes behind its scratchpad or sums wrongly (2.6.3 and 3.2). */
+enum { BF16_BLOCK = 16 };
+static bool accept_fast_narrow(const char *info)
+{
+    return accept_fast(info) && !strstr(info, "jit_bf16_1x1");
+}
+
+/* Of one filter for each channel: those for it alone. oneDNN 3.2 lists others, as groups of one
+ * channel in many times the work, before its own for a gradient with a stride. */
+static bool accept_depthwise(const char *info)
+{
+    return accept_fast_sum(info) && strstr(info, "dw");
+}
+
 static bool accept_any(const char *info)
 {
     (void)info;
@@ -170,8 +185,12 @@ static Status choose_fast(CpuBackend *b, const ConvProblem *problem, ConvChoice 
     static const dnnl_format_tag_t activations[] = { dnnl_format_tag_undef /* as they lie */,
                                                      dnnl_nhwc, dnnl_nchw };
     const ConvGeometry *g = problem->geometry;
-    bool (*accept)(const char *info) =
-        problem->epilogue && problem->epilogue->add ? accept_fast_sum : accept_fast;
+    const bool sums = problem->epilogue && problem->epilogue->add,
+               narrow = problem->direction == CONV_BWD_WEIGHTS && g->x[1] < BF16_BLOCK;
+    bool (*const fast)(const char *info) = sums     ? accept_fast_sum
+                                           : narrow ? accept_fast_narrow
+                                                    : accept_fast;
+    bool (*const accepts[])(const char *info) = { accept_depthwise, fast };
     /* gradients of weights are f32, whatever x and y are */
     const DType w_type = problem->direction == CONV_BWD_WEIGHTS ? DTYPE_F32 : problem->x->type;
     const Layout *open;
@@ -183,9 +202,11 @@ static Status choose_fast(CpuBackend *b, const ConvProblem *problem, ConvChoice 
             TRY(cpu_layout_make(b, &p.x, p.x->type, 4, g->x, activations[i]));
             TRY(cpu_layout_make(b, &p.y, p.y->type, 4, g->y, activations[i]));
         }
-        if (p.w && p.w->type == w_type) TRY(ask(b, &p, p.w, accept, out, found));
-        if (!*found) TRY(ask(b, &p, open, accept, out, found));
-        if (*found) return OK;
+        for (int a = conv2d_depthwise(g) ? 0 : 1; a < 2; a++) {
+            if (p.w && p.w->type == w_type) TRY(ask(b, &p, p.w, accepts[a], out, found));
+            if (!*found) TRY(ask(b, &p, open, accepts[a], out, found));
+            if (*found) return OK;
+        }
     }
     return OK;
 }
@@ -211,7 +232,11 @@ Status conv2d_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
         *out = (ConvChoice){ .x = p.x, .y = p.y, .implementation = "depthwise" };
         return cpu_layout_plain(b, &out->w, g->w_rank, g->w);
     }
-    if (found) return OK;
+    if (found) {
+        Status st = conv2d_choose_product(b, &p, out);
+        if (st != OK) dnnl_primitive_desc_destroy(out->pd);
+        return st;
+    }
     if (p.x->type == DTYPE_BF16) {
         TRY(cpu_layout_widened(b, &p.x, p.x));
         TRY(cpu_layout_widened(b, &p.y, p.y));

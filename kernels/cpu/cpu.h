@@ -27,6 +27,7 @@ typedef struct CpuBackend {
     int block;     /* b above */
     DType compute; /* what activations are kept in: DTYPE_F32 or DTYPE_BF16 */
     FuseMode fuse;
+    bool every_product;         /* as in CpuOptions */
     struct CpuLayouts *layouts; /* all layouts made so far; owned */
     struct CpuEngine *engine;   /* oneDNN engine and stream; owned */
 } CpuBackend;

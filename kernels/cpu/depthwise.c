@@ -8,8 +8,8 @@ bool cpu_depthwise_takes(const ConvProblem *p)
 {
     const ConvGeometry *g = p->geometry;
     const bool lie_alike = p->x->block > 1 ? p->x->block == p->y->block : p->x->rows && p->y->rows;
-    return p->direction == CONV_BWD_WEIGHTS && lie_alike && g->w_rank == 5 && g->w[0] == g->x[1] &&
-           g->w[1] == 1 && g->w[4] <= DEPTHWISE_MAX_COLUMNS;
+    return p->direction == CONV_BWD_WEIGHTS && lie_alike && conv2d_depthwise(g) &&
+           g->w[4] <= DEPTHWISE_MAX_COLUMNS;
 }
 
 static CpuView view_of(const int64_t *dims, const Layout *layout)

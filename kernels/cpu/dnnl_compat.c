@@ -149,6 +149,16 @@ static dnnl_status_t first_accepted(dnnl_primitive_desc_t *out, dnnl_engine_t en
     return st == dnnl_iterator_ends ? dnnl_unimplemented : st;
 }
 
+static dnnl_status_t create_matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                   const CompatDesc *left, const CompatDesc *right,
+                                   const CompatDesc *out, const_dnnl_primitive_attr_t attr)
+{
+    dnnl_matmul_desc_t desc;
+    dnnl_status_t st =
+        dnnl_matmul_desc_init(&desc, &left->handle, &right->handle, NULL, &out->handle);
+    return st == dnnl_success ? dnnl_primitive_desc_create(pd, &desc, attr, engine, NULL) : st;
+}
+
 #else /* oneDNN 3 */
 
 CompatDescRef dnnl_compat_desc_ref(const CompatDesc *d)
@@ -302,6 +312,14 @@ static dnnl_status_t first_accepted(dnnl_primitive_desc_t *out, dnnl_engine_t en
     return st == dnnl_last_impl_reached ? dnnl_unimplemented : st;
 }
 
+static dnnl_status_t create_matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                   const CompatDesc *left, const CompatDesc *right,
+                                   const CompatDesc *out, const_dnnl_primitive_attr_t attr)
+{
+    return dnnl_matmul_primitive_desc_create(pd, engine, left->handle, right->handle, NULL,
+                                             out->handle, attr);
+}
+
 #endif
 
 static dnnl_status_t set_post_ops(dnnl_primitive_attr_t attr, const CompatConv *c)
@@ -373,4 +391,19 @@ dnnl_status_t dnnl_compat_conv_create(dnnl_primitive_desc_t *out, dnnl_engine_t 
     if (hint) dnnl_primitive_desc_destroy(hint);
     if (attr) dnnl_primitive_attr_destroy(attr);
     return st;
+}
+
+dnnl_status_t dnnl_compat_matmul_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                        const CompatDesc *left, const CompatDesc *right,
+                                        const CompatDesc *out, bool (*accept)(const char *info))
+{
+    *pd = NULL;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_status_t st = make_attr(&attr, &(CompatConv){ .bias = NULL });
+    if (st == dnnl_success) st = create_matmul(pd, engine, left, right, out, attr);
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    if (st != dnnl_success || accept(implementation_name(*pd))) return st;
+    dnnl_primitive_desc_destroy(*pd);
+    *pd = NULL;
+    return dnnl_unimplemented;
 }

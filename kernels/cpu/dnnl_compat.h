@@ -74,4 +74,9 @@ typedef struct CompatConv {
  * bias. */
 dnnl_status_t dnnl_compat_conv_create(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
                                       const CompatConv *conv, bool (*accept)(const char *info));
+/* out = left right, of rank 2. dnnl_unimplemented where accept refuses the first implementation.
+ * Otherwise as above. */
+dnnl_status_t dnnl_compat_matmul_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                        const CompatDesc *left, const CompatDesc *right,
+                                        const CompatDesc *out, bool (*accept)(const char *info));
 #endif

@@ -147,8 +147,9 @@ typedef struct Subject {
     /* rounded to the compute type before anything else: dz of batchnorm_bwd, attention's weights
      * and the gradients of its scores */
     bool rounds_inside;
-    bool wide_sums; /* a convolution's gradient of weights is f32 from the first */
-    int pad;        /* grouped convolutions need multiples of so many channels; 1 = any */
+    bool wide_sums;     /* a convolution's gradient of weights is f32 from the first */
+    bool products_only; /* of ops the gradients that are matrix products on some CPUs */
+    int pad;            /* grouped convolutions need multiples of so many channels; 1 = any */
 } Subject;
 bool subject_takes(const Subject *s, const Case *c); /* the case's variant exists for it */
 /* prepare() must say no, with ERR_USAGE */

@@ -20,6 +20,8 @@ static const char *const conv_fixed[] = {
     "n=2 c=1 h=8 w=8 k=8 r=7 s=7 sh=2 sw=2 pt=3 pb=3 pl=3 pr=3",   /* one input channel */
     /* strided 1x1: most of dx is zero */
     "n=2 c=8 h=7 w=7 k=16 sh=2 sw=2",
+    "n=2 c=32 h=8 w=7 k=64 sh=3 sw=2",
+    "n=3 c=8 h=8 w=8 k=16 sw=2", /* see accept_fast_narrow */
     /* asymmetric, as TensorFlow pads */
     "n=2 c=16 h=6 w=6 k=16 r=3 s=3 sh=2 sw=2 pt=0 pb=1 pl=0 pr=1",
     "n=1 c=7 h=5 w=6 k=9 r=3 s=3 pt=2 pb=0 pl=0 pr=2",

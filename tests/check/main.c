@@ -1,7 +1,8 @@
 /* main.c - check: does a backend compute what kernels/op.h says?
  *
- *   check [--op=TEXT] [--backend=ref|cpu[:fp32|:bf16]|cuda[:fp32|:tf32|:bf16|:fp16]] [--seed=N]
- *   [--threads=N] [--case=CASE] [--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn]
+ *   check [--op=TEXT] [--seed=N]
+ *   [--backend=ref|cpu[:fp32|:bf16|:products]|cuda[:fp32|:tf32|:bf16|:fp16]] [--threads=N]
+ *   [--case=CASE] [--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn]
  *
  * --op=conv takes every op with that in its name, --op==conv2d that one alone.
  *
@@ -60,6 +61,14 @@ static Status create_cpu(Backend **out, const Options *o, Precision precision)
                               &(CpuOptions){ .threads = (int)o->threads, .precision = precision });
 }
 
+/* As with AMX, wherever oneDNN has the product. */
+static Status create_products(Backend **out, const Options *o, Precision precision)
+{
+    return backend_cpu_create(
+        out,
+        &(CpuOptions){ .threads = (int)o->threads, .precision = precision, .every_product = true });
+}
+
 static Status create_ref(Backend **out, const Options *o, Precision precision)
 {
     (void)o;
@@ -93,6 +102,14 @@ static const BackendRow backends[] = {
         .own_layouts = true,
         .wide_sums = true,
         .fuses = { [FUSED_EVALUATION] = true },
+        .pad = 1 } },
+    { "cpu:products",
+      create_products,
+      PRECISION_BF16,
+      { .compute = DTYPE_BF16,
+        .own_layouts = true,
+        .wide_sums = true,
+        .products_only = true,
         .pad = 1 } },
     { "ref",
       create_ref,

@@ -337,6 +337,18 @@ TEST(weight_gradient_of_dead_taps)
     }
 }
 
+/* The gradient of data or weights of a prepared convolution. */
+static OpInstance gradient_of(const OpInstance *op, bool weights)
+{
+    OpInstance back = { .kind = weights ? OP_CONV2D_BWD_WEIGHTS : OP_CONV2D_BWD_DATA,
+                        .backend = backend,
+                        .attr = op->attr };
+    back.in[0] = weights ? op->in[CONV_IN_X] : op->out[CONV_OUT_Y];
+    back.in[1] = weights ? op->out[CONV_OUT_Y] : op->in[CONV_IN_W];
+    back.out[0] = weights ? op->in[CONV_IN_W] : op->in[CONV_IN_X];
+    return back;
+}
+
 TEST(no_convolution_of_our_networks_falls_back_to_a_reference)
 {
     static const int64_t rows[][6] = {
@@ -350,22 +362,59 @@ TEST(no_convolution_of_our_networks_falls_back_to_a_reference)
         const int64_t *r = rows[i % count];
         start_in(precisions[i / count]);
         Conv2dAttr attr = { (int)r[4], (int)r[4], (int)r[5], (int)r[5], (int)r[5], (int)r[5], 1 };
-        OpInstance op, back[2];
+        OpInstance op;
         prepare_conv(&op, &attr, f32x4(2, r[0], r[1], r[1]), f32x4(r[2], r[0], r[3], r[3]));
         CHECK(!strstr(op.implementation, "ref"));
         for (int k = 0; k < 2; k++) {
-            back[k] = (OpInstance){ .kind = k ? OP_CONV2D_BWD_WEIGHTS : OP_CONV2D_BWD_DATA,
-                                    .backend = backend,
-                                    .attr = &attr };
-            back[k].in[0] = k ? op.in[CONV_IN_X] : op.out[CONV_OUT_Y];
-            back[k].in[1] = k ? op.out[CONV_OUT_Y] : op.in[CONV_IN_W];
-            back[k].out[0] = k ? op.in[CONV_IN_W] : op.in[CONV_IN_X];
-            CHECK_OK(backend_prepare_op(&back[k]));
-            CHECK(!strstr(back[k].implementation, "ref"));
-            backend_release_op(&back[k]);
+            OpInstance back = gradient_of(&op, k);
+            CHECK_OK(backend_prepare_op(&back));
+            CHECK(!strstr(back.implementation, "ref"));
+            backend_release_op(&back);
         }
         backend_release_op(&op);
         backend_destroy(backend);
+    }
+}
+
+typedef struct ProductRow {
+    int64_t channels, size, filters, window, stride, pad;
+    bool data, weights; /* whether the gradient is a product */
+} ProductRow;
+
+static void check_products(const ProductRow *row, bool every)
+{
+    const CpuBf16 has = backend_cpu_bf16();
+    const bool can = every ? has != CPU_BF16_NONE : has == CPU_BF16_AMX;
+    const CpuOptions o = { .threads = 2, .precision = PRECISION_BF16, .every_product = every };
+    const int s = (int)row->stride, p = (int)row->pad;
+    Conv2dAttr attr = { s, s, p, p, p, p, 1 };
+    OpInstance op;
+    REQUIRE_OK(backend_cpu_create(&backend, &o));
+    cpu = (CpuBackend *)backend;
+    prepare_conv(&op, &attr, f32x4(2, row->channels, row->size, row->size),
+                 f32x4(row->filters, row->channels, row->window, row->window));
+    for (int weights = 0; weights < 2; weights++) {
+        OpInstance back = gradient_of(&op, weights);
+        CHECK_OK(backend_prepare_op(&back));
+        const bool product = strncmp(back.implementation, "matmul ", 7) == 0;
+        if (!weights && row->window == 1 && s == 1) CHECK(can || !product); /* of 2.6.3 some */
+        else CHECK(product == (can && (weights ? row->weights : row->data)));
+        backend_release_op(&back);
+    }
+    backend_release_op(&op);
+    backend_destroy(backend);
+}
+
+TEST(gradients_are_products_where_that_pays)
+{
+    static const ProductRow rows[] = {
+        { 64, 14, 128, 1, 1, 0, false, true },  { 64, 14, 128, 1, 2, 0, true, true },
+        { 64, 7, 64, 3, 1, 1, false, true },    { 64, 8, 64, 3, 1, 1, false, false },
+        { 64, 28, 128, 3, 2, 1, false, false },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        check_products(&rows[i], false);
+        check_products(&rows[i], true);
     }
 }
 
