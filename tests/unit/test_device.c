@@ -41,7 +41,7 @@ TEST(the_cpu_computes_in_fp32_unless_it_has_amx)
     REQUIRE_OK(device_choose(&choice, c, 0, CPU_BF16_AMX));
     CHECK(choice.precision == PRECISION_BF16 && !choice.warning);
     CHECK_STR(choice.reason, "cpu in bf16: device.backend is cpu, train.precision is auto: AMX "
-                             "takes 96 % of the FLOPs");
+                             "takes 86 % of the work");
     /* A run from before it was kept goes on as it was, and one that began with bf16 in that. */
     c->train.auto_before = true;
     REQUIRE_OK(device_choose(&choice, c, 0, CPU_BF16_AMX));

@@ -50,10 +50,10 @@ TEST(auto_takes_bf16_where_amx_gains)
 {
     static const Row rows[] = {
         { CPU(AUTO, CPU_BF16_AMX, .amx_share = 0.962), PRECISION_BF16,
-          ", train.precision is auto: AMX takes 96 % of the FLOPs" },
-        { CPU(AUTO, CPU_BF16_AMX, .amx_share = 0.6), PRECISION_BF16, "AMX takes 60 %" },
-        { CPU(AUTO, CPU_BF16_AMX, .amx_share = 0.59), PRECISION_FP32,
-          "AMX would take 59 % of the FLOPs, too few" },
+          ", train.precision is auto: AMX takes 96 % of the work" },
+        { CPU(AUTO, CPU_BF16_AMX, .amx_share = 0.5), PRECISION_BF16, "AMX takes 50 %" },
+        { CPU(AUTO, CPU_BF16_AMX, .amx_share = 0.49), PRECISION_FP32,
+          "AMX would take 49 % of the work, too little" },
         { CPU(AUTO, CPU_BF16_AVX512, .amx_share = 0.962), PRECISION_FP32, "this CPU has no AMX" },
         { CPU(AUTO, CPU_BF16_EMULATED, .amx_share = 1), PRECISION_FP32, "this CPU has no AMX" },
         { CPU(AUTO, CPU_BF16_NONE, .amx_share = 1), PRECISION_FP32, "this CPU has no AMX" },
@@ -121,13 +121,13 @@ static double share(const char *model, double width, int64_t size)
     return s;
 }
 
-/* Of ResNet-20 with 8, 8 and 16 channels only the last stage is wide enough. Depthwise
- * convolutions are a tenth of EfficientNet-B0; a perceptron has none at all. */
+/* Of ResNet-20 with 8, 8 and 16 channels only the last stage is wide enough. Half of
+ * EfficientNet-B0 is norms with SiLU and gates; a perceptron has no convolution at all. */
 TEST(amx_takes_wide_convolutions_without_groups)
 {
-    CHECK_NEAR(share("resnet20", 1, 32), 0.97, 0.01);
-    CHECK_NEAR(share("resnet20", 0.25, 32), 0.13, 0.02);
-    CHECK_NEAR(share("efficientnet_b0", 1, 224), 0.83, 0.01);
+    CHECK_NEAR(share("resnet20", 1, 32), 0.81, 0.01);
+    CHECK_NEAR(share("resnet20", 0.25, 32), 0.08, 0.01);
+    CHECK_NEAR(share("efficientnet_b0", 1, 224), 0.42, 0.01);
     CHECK(share("mlp", 1, 28) == 0);
     CHECK(share("resnext50_32x4d", 1, 64) < share("resnet50", 1, 64));
     Config *c = NULL;
@@ -135,6 +135,6 @@ TEST(amx_takes_wide_convolutions_without_groups)
     const char *sets[] = { "model.name=resnet20", "model.classes=10", "data.image_size=32" };
     REQUIRE_OK(config_load(&c, NULL, sets, 3));
     CHECK_OK(precision_network_share(&of_config, c));
-    CHECK_NEAR(of_config, share("resnet20", 1, 32), 1e-9);
+    CHECK_NEAR(of_config, share("resnet20", 1, 32), 1e-4);
     config_destroy(c);
 }
