@@ -108,7 +108,7 @@ picture=$(find "$data/train" -name '*.jpg' | sort | head -1)
 expect "export" 0 run 1 export "$SCRATCH/folder" "$SCRATCH/weights.safetensors"
 printf '%s\r\n' "${names[@]}" > "$SCRATCH/names.txt"
 foreign=("$SCRATCH/weights.safetensors" "$picture" --model resnet20
-    data.eval_resize=32 --set 'data.mean=[0.5]' --set 'data.std=[0.25]')
+    --precision fp32 data.eval_resize=32 --set 'data.mean=[0.5]' --set 'data.std=[0.25]')
 expect "predict RUN" 0 run 1 predict "$SCRATCH/folder" "$picture"
 grep -v '^by' "$out" > "$SCRATCH/by_run"
 expect "predict WEIGHTS" 0 run 1 predict "${foreign[@]}" --classes "$SCRATCH/names.txt"

@@ -159,9 +159,11 @@ TEST(logits_of_narrow_airbench94)
     check_logits("airbench94_narrow", "airbench94", 0.25);
 }
 
-/* Our error on the stored elements against float32 PyTorch's on the whole tensor: at most twice,
- * with a floor of a few roundings. */
-static void check_gradient(const char *file, const Network *n, const GraphTensor *t)
+/* Our error on the stored elements against float32 PyTorch's on the whole tensor, the worst of
+ * several orders of summation: at most three times, with a floor of a few roundings. The elements
+ * are few and the order of a CPU with other vectors is one more, so one tensor is a draw of luck;
+ * *share: that many times, for the network's mean. */
+static void check_gradient(const char *file, const Network *n, const GraphTensor *t, double *share)
 {
     double want[GOLDEN_VALUES], *got = NULL, error = 0, size = 0, norm = 0, projection = 0;
     char name[200];
@@ -179,9 +181,10 @@ static void check_gradient(const char *file, const Network *n, const GraphTensor
         norm += got[i] * got[i];
         projection += got[i] * (2 * network_uniform(network_stream(t->name) + 1, (uint32_t)i) - 1);
     }
-    double bound = 2 * want[0] + 4e-7;
-    if (!test_check(sqrt(error / size) <= bound, __FILE__, __LINE__, t->name)) {
-        printf("    relative error %.3g, float32 PyTorch %.3g\n", sqrt(error / size), want[0]);
+    const double bound = 3 * want[0] + 4e-7, relative = sqrt(error / size);
+    *share = relative / (want[0] + 2e-7);
+    if (!test_check(relative <= bound, __FILE__, __LINE__, t->name)) {
+        printf("    relative error %.3g, float32 PyTorch %.3g\n", relative, want[0]);
     }
     CHECK_NEAR(sqrt(norm), want[1], bound * want[1]);
     /* the direction's elements are of size 1/sqrt(3) */
@@ -192,7 +195,7 @@ static void check_gradient(const char *file, const Network *n, const GraphTensor
 /* least: parameters that there are at least. */
 static void check_training(const char *file, const char *model, double width, int least)
 {
-    double want[GOLDEN_VALUES], loss = 0;
+    double want[GOLDEN_VALUES], loss = 0, share = 0, shares = 0;
     Network n;
     ModelOptions o = golden_options(file, true, width);
     REQUIRE_OK(network_open(&n, NETWORK_CPU, model, &o));
@@ -204,10 +207,12 @@ static void check_training(const char *file, const char *model, double width, in
     int checked = 0;
     for (TensorId id = 0; id < graph_tensor_count(g); id++) {
         if (graph_tensor(g, id)->role != ROLE_PARAM || graph_tensor(g, id)->frozen) continue;
-        check_gradient(file, &n, graph_tensor(g, id));
+        check_gradient(file, &n, graph_tensor(g, id), &share);
+        shares += share;
         checked++;
     }
     CHECK(checked >= least);
+    CHECK(shares <= 1.5 * checked);
     network_close(&n);
 }
 

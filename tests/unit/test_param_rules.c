@@ -376,7 +376,8 @@ TEST(decay_leaves_out_the_class_token_and_positions)
 
 /* ---- steps ---- */
 
-static void check_steps(const char *line, const char *optimizer)
+/* tolerance: of the losses that follow an update, relative; fivefold with each that came before. */
+static void check_steps(const char *line, const char *optimizer, double tolerance)
 {
     const char *sets[] = {
         optimizer, "optimizer.weight_decay=0.5", "optimizer.decay_skip=torchvision",
@@ -402,7 +403,7 @@ static void check_steps(const char *line, const char *optimizer)
         REQUIRE_OK(executor_set_record(n.executor, "scalars", scalars));
         REQUIRE_OK(executor_run(n.executor, n.program, NULL));
         CHECK_NEAR(program_stats(n.program)[STATS_LOSS_SUM] / 8, want[step],
-                   2e-6 * pow(5, step) * (1 + want[step]));
+                   (step ? tolerance : 2e-6) * pow(5, step) * (1 + want[step]));
         REQUIRE_OK(optimizer_update(o, 0, executor_stream(n.executor)));
     }
     CHECK(fabs(want[steps - 1] - want[0]) > 0.1 * want[0]);
@@ -413,12 +414,13 @@ static void check_steps(const char *line, const char *optimizer)
 
 TEST(sgd_with_groups_trains_like_pytorch)
 {
-    check_steps("sgd", "optimizer.name=sgd");
+    check_steps("sgd", "optimizer.name=sgd", 2e-6);
 }
 
+/* Adam's first step follows the sign of a gradient, which is rounding where that is near zero. */
 TEST(adamw_with_groups_trains_like_pytorch)
 {
-    check_steps("adamw", "optimizer.name=adamw");
+    check_steps("adamw", "optimizer.name=adamw", 2e-5);
 }
 
 /* Parameters that are all 0.5: a quarter of the elements, by what each decays. */

@@ -126,7 +126,7 @@ static void check_statistics(const Network *n, const char *run, const char *laye
         snprintf(name, sizeof name, "%s.%s", run, layer);
         REQUIRE(golden_read("sam", name, want) == 2 * channels);
         for (int64_t i = 0; i < channels; i++)
-            CHECK_NEAR(got[i], want[k * channels + i], 5e-4 * (0.1 + fabs(want[k * channels + i])));
+            CHECK_NEAR(got[i], want[k * channels + i], 1e-3 * (0.1 + fabs(want[k * channels + i])));
         mem_free(got);
     }
 }
@@ -154,7 +154,8 @@ static void train_step(Trainer *t, double rate, int step, double *loss, double *
 }
 
 /* Of the losses float32 PyTorch keeps to 4e-5. Norms and statistics follow the weights, which part
- * sooner; those of sgd are 3e-2 away, and statistics that count both passes a tenth. */
+ * sooner (statistics by 6e-4 with AVX-512); those of sgd are 3e-2 away, and statistics that count
+ * both passes a tenth. */
 static void check_network(const char *run, const char *rho, const char *interval)
 {
     static double rates[GOLDEN_VALUES], losses[GOLDEN_VALUES], norms[GOLDEN_VALUES];
