@@ -6,11 +6,12 @@ families each, and of ResNet-50 inference (224 px, batch 32), all cores.
 Needs an environment with torch and torchvision (pip), for DeiT also timm; no part of build or
 tests. Each alternation times convoy in every precision asked for and then every PyTorch variant
 (NCHW, channels_last, compiled, each in float32 and in bf16 autocast); medians are compared and
-PyTorch's best variant of any precision counts. --convoy may be given twice, for two builds:
-NAME=PATH.
+PyTorch's best variant of any precision counts. --convoy may be given again, for other builds:
+NAME=PATH, or NAME=PATH@fp32 for one that is timed in one precision alone.
 
     python3 scripts/bench_peers.py [--alternations 5] [--steps 10] [--only resnet20] [--json FILE]
-        [--precisions fp32,bf16] [--torch-precisions fp32,bf16] [--convoy [NAME=]PATH ...]
+        [--precisions fp32,bf16] [--torch-precisions fp32,bf16] [--torch-variants channels_last]
+        [--convoy [NAME=]PATH[@PRECISION] ...]
 """
 import argparse
 import functools
@@ -113,12 +114,13 @@ VARIANTS = {
     "NCHW compiled": (torch.contiguous_format, True),
     "channels_last compiled": (torch.channels_last, True),
 }
+PINNED = ("@fp32", "@bf16")  # how a build that is timed in one precision ends
 
 
-def compare(ours, precisions, name, alternations, steps):
+def compare(ours, precisions, variants, name, alternations, steps):
     w = WORKLOADS[name]
-    peers = {f"pytorch {variant} {precision}": Torch(w, *arguments, precision)
-             for precision in precisions for variant, arguments in VARIANTS.items()}
+    peers = {f"pytorch {variant} {precision}": Torch(w, *VARIANTS[variant], precision)
+             for precision in precisions for variant in variants}
     rates = {key: [] for key in [*ours, *peers]}
     for _ in range(alternations):
         for key, (binary, precision) in ours.items():
@@ -141,9 +143,10 @@ def compare(ours, precisions, name, alternations, steps):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--convoy", action="append", metavar="[NAME=]PATH")
+    parser.add_argument("--convoy", action="append", metavar="[NAME=]PATH[@PRECISION]")
     parser.add_argument("--precisions", default="auto", help="of convoy (default: auto)")
     parser.add_argument("--torch-precisions", default="fp32,bf16", help="of PyTorch; '' for none")
+    parser.add_argument("--torch-variants", default=",".join(VARIANTS), help="default: all four")
     parser.add_argument("--alternations", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--only", choices=sorted(WORKLOADS))
@@ -153,10 +156,15 @@ def main():
     print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, "
           f"Python {platform.python_version()}, {platform.machine()}")
     builds = [b if "=" in b else f"convoy={b}" for b in args.convoy or ["./convoy"]]
-    ours = {f"{build.split('=')[0]} {precision}": (build.split("=", 1)[1], precision)
-            for build in builds for precision in args.precisions.split(",")}
+    ours = {}
+    for name, build in (b.split("=", 1) for b in builds):
+        path, _, only = build.rpartition("@") if build.endswith(PINNED) else (build, "", "")
+        ours.update({f"{name} {p}": (path, p) for p in (only or args.precisions).split(",")})
     peers = [p for p in args.torch_precisions.split(",") if p]
-    results = [compare(ours, peers, name, args.alternations, args.steps)
+    variants = args.torch_variants.split(",")
+    if unknown := set(variants) - set(VARIANTS):
+        parser.error(f"--torch-variants: {', '.join(unknown)}: none of {', '.join(VARIANTS)}")
+    results = [compare(ours, peers, variants, name, args.alternations, args.steps)
                for name in ([args.only] if args.only else WORKLOADS)]
     if args.json:
         with open(args.json, "w") as out:

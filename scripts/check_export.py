@@ -59,7 +59,8 @@ def convoy(binary, *arguments):
 def train(binary, model, run, size, settings):
     keys = {"model.name": model, "model.classes": CLASSES, "data.format": "synthetic",
             "data.image_size": size, "data.eval_resize": size, "train.batch_per_rank": 2,
-            "train.eval_every": 0, "run.dir": run, "device.backend": "cpu", **settings}
+            "train.eval_every": 0, "train.precision": "fp32", "run.dir": run,
+            "device.backend": "cpu", **settings}
     empty = os.path.join(os.path.dirname(run), "empty.yaml")
     open(empty, "w").close()
     convoy(binary, "train", empty,
@@ -159,8 +160,7 @@ def check(args, name, source, scratch):
     convoy(args.convoy, "export", checkpoint, exported, "--names", source)
     convoy(args.convoy, "export", checkpoint, graph)
     model = make(name, source, size, CLASSES)
-    with torch.device("meta"):
-        parameters = sum(p.numel() for p in make(name, source, size, 1000).parameters())
+    parameters = sum(p.numel() for p in make(name, source, size, 1000).parameters())
     ours, state = bits(load_file(checkpoint)), load_file(exported)
     errors = published(shown, name) if source == "torchvision" else []
     sized = convoy(args.convoy, "inspect", "model", name, "--image-size", str(size))

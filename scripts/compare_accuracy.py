@@ -29,7 +29,7 @@ from PIL import Image
 from torch import nn
 from torchvision.transforms import v2
 
-BATCH, LR, MOMENTUM, DECAY, LIMIT = 250, 0.1, 0.9, 5e-4, 0.3
+BATCH, LR, MOMENTUM, DECAY, LIMIT = 250, 0.02, 0.9, 5e-4, 0.3
 T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 10: 2.262}
 
 
