@@ -61,7 +61,7 @@ Status graph_freeze(Graph *g, const char *list)
         if (length < sizeof item && (freeze_matches(g, item) || freeze_up_to(g, item))) continue;
         return graph_break(g, fail(ERR_USAGE,
                                    "model.freeze: \"%s\" fits no parameter and no stage of this "
-                                   "network (convoy inspect model shows them)",
+                                   "network (convoy inspect model NAME --parameters lists them)",
                                    item));
     }
     if (any_trains(g)) return OK;

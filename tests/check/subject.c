@@ -13,16 +13,16 @@
 
 #define TF32_LOST_BITS 13
 
-/* bf16 is multiplied in pairs of channels, by oneDNN 3 with the first of the next group where a
- * group's are odd: times zero, but for a NaN. */
-static bool pairs_reach_next_group(const Case *c)
+/* bf16 is multiplied in pairs of channels, by oneDNN 3 with the first of the next group or pixel
+ * where a group's are odd: times zero, but for a NaN. */
+static bool pairs_reach_beyond(const Case *c)
 {
     Problem p;
     const int weights = layouts_weight_input(c->family->kind);
     if (weights < 0 || problem_make(c, &p) != OK) return false;
     const int64_t groups = p.attr.conv.groups, channels = p.in[weights].dims[1],
                   filters = groups ? p.in[weights].dims[0] / groups : 0;
-    return groups > 1 && channels * filters > 1 && (channels % 2 || filters % 2);
+    return groups > 0 && channels * filters > 1 && (channels % 2 || filters % 2);
 }
 
 bool subject_takes(const Subject *s, const Case *c)
@@ -38,7 +38,7 @@ bool subject_takes(const Subject *s, const Case *c)
         c->family->kind != OP_CONV2D_BWD_WEIGHTS)
         return false;
     if (v->mode == MODE_NAN && s->compute == DTYPE_BF16 && c->family->flags & FAMILY_WEIGHTS &&
-        pairs_reach_next_group(c))
+        pairs_reach_beyond(c))
         return false;
     if (v->wide && s->compute == DTYPE_F32) return false; /* the same as without */
     return !s->own_layouts || !(v->plain || v->weights == WEIGHTS_PLAIN);

@@ -75,6 +75,7 @@ END
 answers "64 x 64 pixels, 3 channels, 6 classes" inspect model resnet20 --classes 6 --image-size 64
 answers "resnet110" inspect model --help
 answers "digraph" inspect model resnet20 --dot
+answers "encoder.pos_embedding  " inspect model vit_b_16 --parameters
 answers "weights IMAGENET1K_V2: 80.858 % top-1, 224 pixels cut from 232, bilinear" \
     inspect model resnet50
 answers "resnet50            80.858" inspect model --help

@@ -71,7 +71,7 @@ expect_text "bytes of other images" 1 "resnet20 in fp32, 4 images of 48 x 48 pix
 expect_error "no GPU named" 64 "--bytes wants --gpu FILE" 1 inspect model resnet50 --bytes
 expect_error "a GPU for nothing" 64 "--gpu FILE goes with --bytes" 1 inspect model resnet50 \
     --gpu configs/gpus/h200.json
-expect_error "two answers" 64 "--dot and --bytes" 1 "${budget[@]}" --dot
+expect_error "two answers" 64 "different answers" 1 "${budget[@]}" --dot
 expect_error "no such file" 65 "none.json" 1 inspect model resnet50 --bytes --gpu none.json
 sed 's/NVIDIA H200/NVIDIA H2000/' configs/gpus/h200.json > "$SCRATCH/odd.json"
 expect_error "no rates" 65 "no data sheet's rates of this GPU are known here" 1 \

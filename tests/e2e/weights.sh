@@ -26,6 +26,8 @@ cp "$SCRATCH/all/step-00000002.safetensors" "$SCRATCH/resumed/checkpoints/"
 train resumed 1 "${frozen[@]}" checkpoint.every_steps=1
 expect_text "resumed" some "resumed from"
 same "three steps and two and one" whole resumed
+train resumed 1 "${frozen[@]}" train.max_steps=4 "model.init=$(latest whole)"
+expect_text "weights for a run that goes on" 1 "model.init is not read: the run goes on from"
 
 # Out and in again.
 train run 1 "${net[@]}"

@@ -31,16 +31,17 @@ static Status print_and_free(StrBuf *text, Status status)
 /* ---- model ---- */
 
 static const char model_help[] =
-    "usage: convoy inspect model NAME [--image-size N] [--classes N] [--dot] [--bytes] [--gpu "
-    "FILE]\n  "
-    "[[--set] key=value]...\n\nPrints the layers "
+    "usage: convoy inspect model NAME [--image-size N] [--classes N] [--parameters] [--dot] "
+    "[--bytes]\n  [--gpu FILE] [[--set] key=value]...\n\nPrints the layers "
     "of a network for one image and 1000 classes, with output shapes, parameters, FLOPs and the "
     "bytes\nof what each layer leaves behind. The image has the size that the network was "
     "published with. The first lines say\nit, and of each set of published weights its name, its "
     "top-1 on ImageNet, and the evaluation that this is of:\nimage size, the shorter side before "
     "the crop, interpolation, and mean and std where they are not ImageNet's.\n\n  --image-size N  "
     " another size\n  --classes N      "
-    "another number of classes\n  --dot            a drawing for Graphviz instead\n  --bytes       "
+    "another number of classes\n  --parameters     names and shapes of the parameters instead, as "
+    "patterns of optimizer.groups and\n                   model.freeze meet them\n  --dot          "
+    "  a drawing for Graphviz instead\n  --bytes       "
     "   instead, by "
     "kind of operation, what a training step moves and computes on a GPU, and how\n               "
     "    long that would take by a model. Any key of a run may be set then; unless set, "
@@ -104,9 +105,20 @@ static void describe_weights(const ModelDef *def, StrBuf *text)
     }
 }
 
+static void list_parameters(const Graph *g, StrBuf *text)
+{
+    char shape[96];
+    for (TensorId id = 0; id < graph_tensor_count(g); id++) {
+        const GraphTensor *t = graph_tensor(g, id);
+        if (t->role != ROLE_PARAM) continue;
+        tensor_format(&t->desc, shape, sizeof shape);
+        str_printf(text, "%-56s %s\n", t->name, shape);
+    }
+}
+
 static Status describe_model(const ModelDef *def, const Args *args)
 {
-    const bool dot = args_value(args, "--dot") != NULL;
+    const bool dot = args_value(args, "--dot"), parameters = args_value(args, "--parameters");
     ModelOptions o;
     TRY(read_model_keys(&o, def, args));
     o.graph.batch = 1;
@@ -117,7 +129,11 @@ static Status describe_model(const ModelDef *def, const Args *args)
     Graph *graph = NULL;
     StrBuf text = { 0 };
     Status status = model_build(&graph, def, &o);
-    if (status == OK && !dot) {
+    if (status == OK && dot) {
+        status = graph_dump_dot(graph, &text);
+    } else if (status == OK && parameters) {
+        list_parameters(graph, &text);
+    } else if (status == OK) {
         str_printf(&text, "%s: %s; %lld x %lld pixels, %lld channels, %lld classes%s%s\n",
                    def->name, def->summary, (long long)o.graph.height, (long long)o.graph.width,
                    (long long)o.graph.channels, (long long)o.graph.classes,
@@ -126,8 +142,6 @@ static Status describe_model(const ModelDef *def, const Args *args)
         describe_weights(def, &text);
         status = graph_dump_table(graph, &text);
         str_printf(&text, "amx_share %.3f\n", precision_amx_share(graph));
-    } else if (status == OK) {
-        status = graph_dump_dot(graph, &text);
     }
     graph_destroy(graph);
     return print_and_free(&text, status);
@@ -141,7 +155,11 @@ static Status cmd_inspect_model(int argc, char **argv)
     TRY(args_parse(&args, argc, argv, model_help));
     const char *name = args.positional[0];
     const ModelDef *def = model_find(name);
-    if (def && args_value(&args, "--bytes")) return inspect_bytes(&args);
+    const bool bytes = args_value(&args, "--bytes");
+    if (bytes + !!args_value(&args, "--dot") + !!args_value(&args, "--parameters") > 1)
+        return fail(ERR_USAGE, "--dot, --parameters and --bytes are different answers: ask for "
+                               "one of them");
+    if (def && bytes) return inspect_bytes(&args);
     if (def && args_value(&args, "--gpu")) return fail(ERR_USAGE, "--gpu FILE goes with --bytes");
     if (def) return describe_model(def, &args);
     char suggestion[MODEL_SUGGESTION_BYTES];
@@ -220,7 +238,8 @@ static Status cmd_inspect_checkpoint(int argc, char **argv)
 
 static const CmdRow rows[] = {
     { "model", cmd_inspect_model,
-      "NAME [--image-size N] [--classes N] [--dot] [--bytes] [--gpu FILE] [key=value]...",
+      "NAME [--image-size N] [--classes N] [--parameters] [--dot] [--bytes] [--gpu FILE] "
+      "[key=value]...",
       "layers, shapes, parameters and FLOPs of a network; what a step moves on a GPU" },
     { "checkpoint", cmd_inspect_checkpoint, "RUN|FILE",
       "verify a checkpoint and list what is in it" },

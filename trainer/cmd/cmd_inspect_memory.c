@@ -52,7 +52,7 @@ static Status add_device(Session *s, StrBuf *text)
     if (budget == 0) return OK;
     s->backend->v->describe(s->backend, device, sizeof device);
     TRY(memory_largest_batch(s, budget, &largest));
-    str_printf(text, "%-28s %s\n", "device", device);
+    str_printf(text, "%-28s %s\n%-28s %s\n", "device", device, "chosen", s->device.reason);
     str_printf(text, "%-28s %15zu bytes, %.2f GiB", "available", budget, (double)budget / GIB);
     if (s->backend->v->device)
         str_printf(text, ", beside %.2f GiB for CUDA and its libraries\n",
@@ -81,7 +81,7 @@ static Status report_memory(Comm *comm, Config *c, const Args *args)
     uint8_t *properties = NULL;
     size_t bytes = 0;
     Config local = *c; /* shares its strings; only plain fields change */
-    if (!c->data.train || !fs_is_dir(c->data.train)) local.data.format = DATA_SYNTHETIC;
+    if (!c->data.train || !fs_is_dir(c->data.train)) command_run_generate_images(&local);
     if (gpu) TRY(comm_agree(comm, fs_read_limited(gpu, FS_TEXT_BYTES, &properties, &bytes)));
     local.device.properties = (const char *)properties;
     Status status = session_open_plan(&session, &local, comm, SESSION_TRAIN);

@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define AGREE_S 600.0 /* for a rank without a config that says it */
+#define AGREE_S         600.0 /* for a rank without a config that says it */
+#define IMAGENET_IMAGES 1281167
 
 typedef struct Introduction { /* its layout never changes: builds of any two versions compare it */
     char build[192], host[64];
@@ -126,6 +127,13 @@ static Status meet_and_work(const Args *args, Comm *comm, Config *c, Status load
     TRY(log_open(NULL, comm->rank, LOG_INFO));
     TRY(meet(comm, c, loaded));
     return work(comm, c, args);
+}
+
+void command_run_generate_images(Config *c)
+{
+    if (c->data.format == DATA_SYNTHETIC) return;
+    c->data.format = DATA_SYNTHETIC;
+    if (c->data.synthetic_images < IMAGENET_IMAGES) c->data.synthetic_images = IMAGENET_IMAGES;
 }
 
 /* The config comes first: its limit for the start holds while MPI starts, too. */

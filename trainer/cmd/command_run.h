@@ -13,4 +13,8 @@ typedef Status (*CommandWork)(Comm *comm, Config *c, const Args *args);
  * leaves the ranks together. The returned status is the same on all ranks; it was printed, by rank
  * 0, where it is an error. */
 Status command_run(const Args *args, CommandWork work);
+
+/* Images that are generated take the place of c's training set, as many as ImageNet has unless c
+ * says more, or that they are generated: for what needs their shape alone. */
+void command_run_generate_images(Config *c);
 #endif

@@ -217,8 +217,6 @@ Status inspect_bytes(const Args *args)
     with.set_count = 0;
     if (!args_value(args, "--gpu"))
         return fail(ERR_USAGE, "--bytes wants --gpu FILE: a description in configs/gpus/");
-    if (args_value(args, "--dot"))
-        return fail(ERR_USAGE, "--dot and --bytes are two answers: ask for one of them");
     if (args->set_count + FIRST > ARGS_SET_MAX)
         return fail(ERR_USAGE, "with --bytes there can be %d --set", ARGS_SET_MAX - FIRST);
     snprintf(published, sizeof published, "%d", def->input.size);

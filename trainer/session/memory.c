@@ -178,13 +178,15 @@ typedef struct Probe {
 } Probe;
 
 /* A device that is too small to prepare on is too small to run on, and so is one without a
- * convolution that makes do with its scratch, where a smaller batch had one. */
+ * convolution that makes do with its scratch, where a smaller batch had one. One image alone is not
+ * enough for a batch norm on 1x1: no plan. */
 static Status try_batch(Session *s, int64_t batch, bool smaller_fits, Probe *out)
 {
     Executor *x = NULL;
     Status status = session_try_batch(s, batch, &x);
     *out = (Probe){ .batch = batch, .bytes = 1e18 };
     if (status == ERR_MEMORY || (status == ERR_ENV && smaller_fits)) return OK;
+    if (status == ERR_USAGE && batch == 1) return OK;
     if (status == OK) out->bytes = (double)plan_bytes(s, x, batch);
     executor_destroy(x);
     return status;
@@ -202,7 +204,7 @@ Status memory_largest_batch(Session *s, size_t budget, int64_t *out)
 {
     const bool tries = s->backend->v->device && !s->config->device.properties;
     const int probes = tries ? PROBES_PRESENT : PROBES_DESCRIBED;
-    int64_t fits = 0, exceeds = INT64_MAX, next = 1;
+    int64_t fits = 0, exceeds = INT64_MAX, next = 2;
     Probe last[2] = { { 0, 0 }, { 0, 0 } };
     for (int i = 0; i < probes && exceeds - fits > 1; i++) {
         Probe p;

@@ -166,6 +166,9 @@ static Status compare_settings(const Loop *l, const CheckpointMeta *meta, const 
         status = config_math_difference(l->s->config, meta->config, &math);
     if (status == OK && math.length > 0)
         log_warning("resuming with other settings than the checkpoint's: %s", math.text);
+    const char *init = l->s->config->model.init;
+    if (status == OK && init[0] && strcmp(init, then->model.init) != 0)
+        log_warning("model.init is not read: the run goes on from %s", path);
     config_destroy(then);
     str_free(&math);
     return status;

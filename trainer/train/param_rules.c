@@ -132,7 +132,7 @@ static Status apply_groups(const Rules *r)
             return fail(
                 ERR_USAGE,
                 "optimizer.groups: \"%s\" fits no parameter that trains and that no pattern "
-                "before it fits (convoy inspect model shows them)",
+                "before it fits (convoy inspect model NAME --parameters lists them)",
                 groups.list[k].pattern);
     return OK;
 }
