@@ -162,7 +162,7 @@ if have_mpi && [[ $has != none ]]; then
     done
     expect_one_error "a rank with AVX2" "run on machines of one kind"
     started mixed-AVX512_CORE fp32
-    [[ $has == AMX ]] && why="another rank's CPU has no AMX" || why="this CPU has no AMX"
+    [[ $has == emulated ]] && why="this CPU has no AMX" || why="another rank's CPU has no AMX"
     grep -q "$why" "$SCRATCH/mixed-AVX512_CORE/log.txt" || broken "log.txt does not say: $why"
 fi
 exit "$failed"

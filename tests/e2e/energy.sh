@@ -104,7 +104,7 @@ wait_for_step killed 50
 kill -9 "$pid"
 wait "$pid" 2> /dev/null
 sleep 0.5
-train killed "$ranks" "${base[@]}" train.max_steps=60
+train killed "$ranks" "${base[@]}" "train.max_steps=$(($(field killed step step) + 20))"
 awk -v all="$(sum killed cpu_j)" -v total="$(field killed spent total_j)" \
     'BEGIN { exit !(total > 0 && all >= total) }' || broken "killed: sums did not go on"
 

@@ -6,7 +6,7 @@ source tests/e2e/lib/common.sh
 source tests/e2e/lib/minislurm.sh
 slurm_begin 2
 
-fixed=(train.max_steps=30 train.epochs=9)
+fixed=(train.max_steps=200 train.epochs=400)
 train unbroken 2 "${fixed[@]}"
 for LAUNCHER in srun mpirun; do
     export LAUNCHER
