@@ -12,6 +12,7 @@ const char *const precision_names[PRECISION_COUNT + 1] = { [PRECISION_FP32] = "f
 const char *const cpu_bf16_names[CPU_BF16_COUNT + 1] = { [CPU_BF16_NONE] = "none",
                                                          [CPU_BF16_EMULATED] = "emulated",
                                                          [CPU_BF16_AVX512] = "AVX-512",
+                                                         [CPU_BF16_AMD] = "AVX-512 of AMD",
                                                          [CPU_BF16_AMX] = "AMX" };
 const char *const kernel_mode_names[KERNEL_MODE_COUNT + 1] = {
     [KERNELS_OWN] = "own", [KERNELS_CUDNN] = "cudnn", [KERNELS_AUTO] = "auto"

@@ -213,6 +213,7 @@ typedef enum CpuBf16 {
     CPU_BF16_NONE,     /* nothing: the backend itself widens operands to f32; for tests */
     CPU_BF16_EMULATED, /* AVX-512 without bf16: oneDNN's kernels widen them */
     CPU_BF16_AVX512,   /* vectors: slower than f32 is */
+    CPU_BF16_AMD,      /* the same of AMD, which are faster: measured on Zen 5 */
     CPU_BF16_AMX,
     CPU_BF16_COUNT
 } CpuBf16;

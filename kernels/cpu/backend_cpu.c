@@ -108,7 +108,11 @@ static const struct IsaRow *isa_row(void)
 
 CpuBf16 backend_cpu_bf16(void)
 {
-    return isa_row()->bf16;
+    const CpuBf16 has = isa_row()->bf16;
+#if defined(__x86_64__)
+    if (has == CPU_BF16_AVX512 && __builtin_cpu_is("amd")) return CPU_BF16_AMD;
+#endif
+    return has;
 }
 
 static void cpu_describe(const Backend *backend, char *out, size_t bytes)

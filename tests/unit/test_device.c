@@ -35,7 +35,7 @@ TEST(the_cpu_computes_in_fp32_unless_it_has_amx)
           choice.sharers == 1);
     CHECK(choice.plan_cache[0] == '\0' && !choice.warning);
     CHECK_CONTAINS(choice.reason, "cpu in fp32: device.backend is cpu, train.precision is auto: ");
-    CHECK_CONTAINS(choice.reason, " CPU has no AMX");
+    CHECK_CONTAINS(choice.reason, " CPU has no fast bf16");
     Config *c = NULL;
     REQUIRE_OK(config_load(&c, NULL, cpu, 1)); /* ResNet-50 */
     REQUIRE_OK(device_choose(&choice, c, 0, CPU_BF16_AMX));

@@ -433,6 +433,7 @@ TEST(bf16_is_what_the_instruction_set_has)
 {
     static const char *const sets[CPU_BF16_COUNT] = { [CPU_BF16_EMULATED] = ", AVX-512",
                                                       [CPU_BF16_AVX512] = ", AVX-512 BF16,",
+                                                      [CPU_BF16_AMD] = ", AVX-512 BF16,",
                                                       [CPU_BF16_AMX] = ", AMX," };
     char text[128];
     start();

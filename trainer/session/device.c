@@ -68,7 +68,7 @@ static Status choose_precision(DeviceChoice *out, const Config *c, CpuBf16 cpu,
                          .other_rank = !out->cuda && backend_cpu_bf16() > cpu };
     const CudaOptions o = cuda_options(out, c);
     if (out->cuda) TRY(backend_cuda_capability(&o, &f.capability));
-    else if (cpu == CPU_BF16_AMX) TRY(precision_network_share(&f.amx_share, c));
+    else if (cpu >= CPU_BF16_AMD) TRY(precision_network_share(&f.amx_share, c));
     if (!out->cuda && c->train.auto_before) f.kept = PRECISION_FP32;
     return precision_choose(choice, &f);
 }
