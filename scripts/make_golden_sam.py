@@ -57,14 +57,18 @@ def rate_of(step):
     return 0.001 * (1 - step / 40)
 
 
-def train(dtype, rho, interval=1):
-    """Losses of the first passes, norms of the gradients that update, statistics at the end."""
+def train(dtype, rho, interval=1, first=0, memory_format=torch.contiguous_format):
+    """Losses of the first passes, norms of the gradients that update, statistics at the end; the
+    images in the order that begins with first."""
     torch.manual_seed(0)
     model = CifarResNet(20, CLASSES, (8, 16, 32)).to(dtype).train()
     fill(model)
     mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
     x = images(BATCH, 3, SIZE, mean.float().double(), std.float().double()).to(dtype)
     y = labels(BATCH, CLASSES)
+    order = torch.roll(torch.arange(BATCH), first)
+    x, y = x[order].to(memory_format=memory_format), y[order]
+    model = model.to(memory_format=memory_format)
     optimizer = torch.optim.SGD(model.parameters(), lr=1, momentum=0.9)
     losses, norms = [], []
     for step in range(STEPS):
@@ -96,9 +100,15 @@ def main():
             line(out, f"{name}.norms", norms)
             line(out, f"{name}.bn1", statistics[0])
             line(out, f"{name}.layer3.2.bn2", statistics[1])
-            single = train(torch.float32, rho, interval)[0]
-            worst = max(abs(a / b - 1) for a, b in zip(single, losses))
-            print(f"{name}: loss {losses[0]:.4f} to {losses[-1]:.4f}, float32 within {worst:.2g}")
+            singles = [train(torch.float32, rho, interval, first, memory_format)
+                       for first in range(BATCH)
+                       for memory_format in (torch.contiguous_format, torch.channels_last)]
+            off = [max(abs(a / b - 1) for single in singles for a, b in zip(single[k], want))
+                   for k, want in enumerate((losses, norms))]
+            moved = max(abs(a - b) / (0.1 + abs(b)) for single in singles
+                        for got, want in zip(single[2], statistics) for a, b in zip(got, want))
+            print(f"{name}: loss {losses[0]:.4f} to {losses[-1]:.4f}, float32 within {off[0]:.2g}, "
+                  f"norms {off[1]:.2g}, statistics {moved:.2g}")
 
 
 if __name__ == "__main__":

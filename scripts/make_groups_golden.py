@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Golden file for tests/unit/test_param_rules.c: a few float64 steps of PyTorch with frozen stages
-and a rate and a decay of their own for each kind of parameter, and timm's layer-wise rates.
+and a rate and a decay of their own for each kind of parameter, what float32 PyTorch is off there,
+and timm's layer-wise rates.
 
     python3 scripts/make_groups_golden.py > tests/golden/groups.txt
 
@@ -42,23 +43,38 @@ def groups(model):
     return out
 
 
-def losses(make):
-    """Of five steps at the changing rates."""
+def losses(make, dtype=torch.float64, first=0, mkldnn=True, memory_format=torch.contiguous_format):
+    """Of five steps at the changing rates, with the images in the order that begins with first."""
     mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
     model = CifarResNet(20, 10).double().train()
     fill(model)
-    x, y = images(8, 3, 32, mean.float().double(), std.float().double()), labels(8, 10)
+    order = torch.roll(torch.arange(8), first)
+    x = images(8, 3, 32, mean.float().double(), std.float().double())[order]
+    x, y = x.to(dtype, memory_format=memory_format), labels(8, 10)[order]
+    model = model.to(dtype).to(memory_format=memory_format)
     optimizer = make(groups(model))
     values = []
     for rate in RATES:
         for g in optimizer.param_groups:
             g["lr"] = rate * g["factor"]
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
+        with torch.backends.mkldnn.flags(enabled=mkldnn):
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
         optimizer.step()
         values.append(loss.item())
     return values
+
+
+def trains(out, name, make):
+    """Its losses, and how far float32 PyTorch is off in the worst of several orders of sums."""
+    want = losses(make)
+    runs = [losses(make, torch.float32, first, mkldnn, memory_format)
+            for first in range(8) for mkldnn in (True, False)
+            for memory_format in (torch.contiguous_format, torch.channels_last)]
+    line(out, name, want)
+    line(out, f"{name}.float32",
+         [max(abs(run[step] - value) for run in runs) for step, value in enumerate(want)])
 
 
 def layer_rates(out, name):
@@ -77,8 +93,8 @@ def main():
     out.write(f"# torch {torch.__version__} timm {timm.__version__}; made by "
               "scripts/make_groups_golden.py\n")
     line(out, "rates", RATES)
-    line(out, "sgd", losses(lambda g: torch.optim.SGD(g, lr=1, momentum=0.9)))
-    line(out, "adamw", losses(lambda g: torch.optim.AdamW(g, lr=1)))
+    trains(out, "sgd", lambda g: torch.optim.SGD(g, lr=1, momentum=0.9))
+    trains(out, "adamw", lambda g: torch.optim.AdamW(g, lr=1))
     for name in ("resnet18", "tf_efficientnet_b0", "deit_tiny_patch16_224"):
         layer_rates(out, name)
 

@@ -84,9 +84,10 @@ static bool accept_fast_sum(const char *info)
     return accept_fast(info) && !strstr(info, "jit_dw:sse41");
 }
 
-/* oneDNN's gradient of weights with AVX-512 in bf16, of one strided tap over fewer channels than a
- * block, writes behind its scratchpad or sums wrongly (2.6.3 and 3.2). */
 enum { BF16_BLOCK = 16 };
+
+/* Of fewer channels than a block. oneDNN's gradient of weights with AVX-512 in bf16 writes behind
+ * its scratchpad or sums wrongly there, where one tap has a stride (2.6.3 and 3.2). */
 static bool accept_fast_narrow(const char *info)
 {
     return accept_fast(info) && !strstr(info, "jit_bf16_1x1");

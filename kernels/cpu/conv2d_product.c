@@ -8,8 +8,8 @@
  * reduce dw row by row of the image, of which short ones leave an AMX tile (32 positions) mostly
  * empty, and with a stride they are at best half as fast as without one; 2.6.3's for dx of one tap,
  * which are not by its product ("brg"), take twice as long as one. Padding is multiplied too: a NaN
- * or infinity in dy reaches every tap that meets padding at its position, where a
- * convolution leaves it out. */
+ * or infinity in dy reaches every tap that meets padding at its position, where a convolution
+ * leaves it out. */
 #include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/dnnl.h"
 #include <stdio.h>

@@ -148,6 +148,7 @@ typedef struct Subject {
      * and the gradients of its scores */
     bool rounds_inside;
     bool wide_sums;     /* a convolution's gradient of weights is f32 from the first */
+    bool pairs;         /* multiplies two channels of bf16 at a time */
     bool products_only; /* of ops the gradients that are matrix products on some CPUs */
     int pad;            /* grouped convolutions need multiples of so many channels; 1 = any */
 } Subject;

@@ -128,8 +128,8 @@ static bool is_nan_count(const Checked *k, int64_t i)
            k->c->variant.mode == MODE_NAN; /* how NaN ranks is not defined */
 }
 
-/* Padding is left out or multiplied as zeros, whose product with a NaN is one: then it is at taps
- * too that meet it nowhere. Others of their window meet it. */
+/* Our CUDA kernel for one filter a channel multiplies padding as zeros, whose product with a NaN
+ * is one: then it is at taps too that meet it nowhere. Others of their window meet it. */
 static bool is_nan_by_padding(const Checked *k, int64_t i)
 {
     const Conv2dAttr *a = &k->c->problem->attr.conv;
@@ -138,6 +138,7 @@ static bool is_nan_by_padding(const Checked *k, int64_t i)
         !(a->pad_top || a->pad_bottom || a->pad_left || a->pad_right))
         return false;
     const int64_t *w = k->c->problem->out[CONV_BWD_WEIGHTS_OUT_DW].dims, taps = w[2] * w[3];
+    if (w[1] > 1 || a->groups == 1) return false;
     for (int64_t t = i - i % taps; t < (i / taps + 1) * taps; t++)
         if (isnan(k->ref->v[t])) return true;
     return false;

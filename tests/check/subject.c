@@ -13,8 +13,8 @@
 
 #define TF32_LOST_BITS 13
 
-/* bf16 is multiplied in pairs of channels, by oneDNN 3 with the first of the next group or pixel
- * where a group's are odd: times zero, but for a NaN. */
+/* oneDNN multiplies bf16 in pairs of channels, the last of an odd number with the first of the next
+ * group or pixel: times zero, but for a NaN. */
 static bool pairs_reach_beyond(const Case *c)
 {
     Problem p;
@@ -37,7 +37,7 @@ bool subject_takes(const Subject *s, const Case *c)
     if (s->products_only && c->family->kind != OP_CONV2D_BWD_DATA &&
         c->family->kind != OP_CONV2D_BWD_WEIGHTS)
         return false;
-    if (v->mode == MODE_NAN && s->compute == DTYPE_BF16 && c->family->flags & FAMILY_WEIGHTS &&
+    if (v->mode == MODE_NAN && s->pairs && c->family->flags & FAMILY_WEIGHTS &&
         pairs_reach_beyond(c))
         return false;
     if (v->wide && s->compute == DTYPE_F32) return false; /* the same as without */

@@ -374,6 +374,35 @@ TEST(keys_are_checked_together)
                       "data.progressive_until has 0 values and data.progressive_sizes 2");
 }
 
+TEST(augmentation_keys_are_checked)
+{
+    check_set_refused("data.color_jitter=0.4,0.4", "it takes four");
+    check_set_refused("data.color_jitter=0.4,0.4,0.4,0.6", "at most 0.5");
+    check_set_refused("data.randaugment_magnitude=31", "not below data.magnitude_bins 31");
+    check_set_refused("data.auto_augment_fill=1,2", "one value, or one for each channel");
+    check_set_refused("data.auto_augment=randaug", "randaugment");
+}
+
+/* What would change nothing is refused: who gives it means another run. */
+TEST(idle_keys_are_refused)
+{
+    check_set_refused("train.bce_threshold=0.2", "train.bce_threshold is of bce");
+    check_set_refused("train.bce_sum=true", "train.bce_sum is of bce");
+    check_set_refused("ema.rule=torchvision", "ema.rule needs ema.decay or ema.half_life");
+    check_set_refused("ema.warmup=true", "ema.warmup needs ema.decay or ema.half_life");
+    check_set_refused("ema.every=32", "ema.every needs ema.decay or ema.half_life");
+    check_set_refused("optimizer.lookahead_steps=5", "lookahead_steps needs optimizer.lookahead");
+    check_set_refused("optimizer.lookahead_alpha=1", "lookahead_alpha needs optimizer.lookahead");
+    check_set_refused("optimizer.sam_interval=5", "sam_interval needs optimizer.sam_rho");
+    check_set_refused("data.mixup_prob=0.5", "data.mixup_prob needs data.mixup or data.cutmix");
+    check_set_refused("data.mixup_off_epoch=3", "data.mixup_off_epoch needs data.mixup or");
+    check_set_refused("data.mixup_switch_prob=0.3", "needs data.mixup and data.cutmix");
+    check_set_refused("data.erase_mode=pixel", "data.erase_mode needs data.random_erase");
+    check_set_refused("data.mixup_prob=0", "data.mixup_prob");
+    check_set_refused("train.bce_threshold=1", "train.bce_threshold");
+    check_set_refused("train.loss=mse", "cross_entropy");
+}
+
 TEST(files_that_cannot_be_read)
 {
     Config *c = NULL;
@@ -576,33 +605,4 @@ TEST(all_configs_load)
         CHECK(yaml >= 5);
         mem_free(names);
     }
-}
-
-TEST(augmentation_keys_are_checked)
-{
-    check_set_refused("data.color_jitter=0.4,0.4", "it takes four");
-    check_set_refused("data.color_jitter=0.4,0.4,0.4,0.6", "at most 0.5");
-    check_set_refused("data.randaugment_magnitude=31", "not below data.magnitude_bins 31");
-    check_set_refused("data.auto_augment_fill=1,2", "one value, or one for each channel");
-    check_set_refused("data.auto_augment=randaug", "randaugment");
-}
-
-/* What would change nothing is refused: who gives it means another run. */
-TEST(idle_keys_are_refused)
-{
-    check_set_refused("train.bce_threshold=0.2", "train.bce_threshold is of bce");
-    check_set_refused("train.bce_sum=true", "train.bce_sum is of bce");
-    check_set_refused("ema.rule=torchvision", "ema.rule needs ema.decay or ema.half_life");
-    check_set_refused("ema.warmup=true", "ema.warmup needs ema.decay or ema.half_life");
-    check_set_refused("ema.every=32", "ema.every needs ema.decay or ema.half_life");
-    check_set_refused("optimizer.lookahead_steps=5", "lookahead_steps needs optimizer.lookahead");
-    check_set_refused("optimizer.lookahead_alpha=1", "lookahead_alpha needs optimizer.lookahead");
-    check_set_refused("optimizer.sam_interval=5", "sam_interval needs optimizer.sam_rho");
-    check_set_refused("data.mixup_prob=0.5", "data.mixup_prob needs data.mixup or data.cutmix");
-    check_set_refused("data.mixup_off_epoch=3", "data.mixup_off_epoch needs data.mixup or");
-    check_set_refused("data.mixup_switch_prob=0.3", "needs data.mixup and data.cutmix");
-    check_set_refused("data.erase_mode=pixel", "data.erase_mode needs data.random_erase");
-    check_set_refused("data.mixup_prob=0", "data.mixup_prob");
-    check_set_refused("train.bce_threshold=1", "train.bce_threshold");
-    check_set_refused("train.loss=mse", "cross_entropy");
 }

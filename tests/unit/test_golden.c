@@ -159,11 +159,11 @@ TEST(logits_of_narrow_airbench94)
     check_logits("airbench94_narrow", "airbench94", 0.25);
 }
 
-/* Our error on the stored elements against float32 PyTorch's on the whole tensor, the worst of
- * several orders of summation: at most three times, with a floor of a few roundings. The elements
- * are few and the order of a CPU with other vectors is one more, so one tensor is a draw of luck;
- * *share: that many times, for the network's mean. */
-static void check_gradient(const char *file, const Network *n, const GraphTensor *t, double *share)
+/* Our error on the stored elements against float32 PyTorch's, the worst of several orders of
+ * summation: at most so many times, with a floor of a few roundings. *share: how many times, for
+ * the network's mean. */
+static void check_gradient(const char *file, const Network *n, const GraphTensor *t, double times,
+                           double *share)
 {
     double want[GOLDEN_VALUES], *got = NULL, error = 0, size = 0, norm = 0, projection = 0;
     char name[200];
@@ -181,7 +181,7 @@ static void check_gradient(const char *file, const Network *n, const GraphTensor
         norm += got[i] * got[i];
         projection += got[i] * (2 * network_uniform(network_stream(t->name) + 1, (uint32_t)i) - 1);
     }
-    const double bound = 3 * want[0] + 4e-7, relative = sqrt(error / size);
+    const double bound = times * want[0] + 4e-7, relative = sqrt(error / size);
     *share = relative / (want[0] + 2e-7);
     if (!test_check(relative <= bound, __FILE__, __LINE__, t->name)) {
         printf("    relative error %.3g, float32 PyTorch %.3g\n", relative, want[0]);
@@ -193,7 +193,8 @@ static void check_gradient(const char *file, const Network *n, const GraphTensor
 }
 
 /* least: parameters that there are at least. */
-static void check_training(const char *file, const char *model, double width, int least)
+static void check_training_within(double times, const char *file, const char *model, double width,
+                                  int least)
 {
     double want[GOLDEN_VALUES], loss = 0, share = 0, shares = 0;
     Network n;
@@ -207,13 +208,20 @@ static void check_training(const char *file, const char *model, double width, in
     int checked = 0;
     for (TensorId id = 0; id < graph_tensor_count(g); id++) {
         if (graph_tensor(g, id)->role != ROLE_PARAM || graph_tensor(g, id)->frozen) continue;
-        check_gradient(file, &n, graph_tensor(g, id), &share);
+        check_gradient(file, &n, graph_tensor(g, id), times, &share);
         shares += share;
         checked++;
     }
     CHECK(checked >= least);
     CHECK(shares <= 1.5 * checked);
     network_close(&n);
+}
+
+/* Three times are for networks of which a ReLU is so close to its kink that orders of summation
+ * take it to either side, AVX-512's among them. */
+static void check_training(const char *file, const char *model, double width, int least)
+{
+    check_training_within(2, file, model, width, least);
 }
 
 TEST(gradients_of_narrow_resnet18)
@@ -245,7 +253,7 @@ TEST(gradients_of_narrow_efficientnet_v2_s)
 /* ReLU6; hard swish and hard gates; groups and gates */
 TEST(gradients_of_narrow_mobilenet_v2)
 {
-    check_training("mobilenet_v2_narrow", "mobilenet_v2", 0.25, 59);
+    check_training_within(3, "mobilenet_v2_narrow", "mobilenet_v2", 0.25, 59);
 }
 TEST(gradients_of_mobilenet_v3_small)
 {
@@ -257,7 +265,7 @@ TEST(gradients_of_regnet_y_400mf)
 }
 TEST(gradients_of_seresnet50)
 {
-    check_training("seresnet50_64", "seresnet50", 1, 59);
+    check_training_within(3, "seresnet50_64", "seresnet50", 1, 59);
 }
 TEST(gradients_of_narrow_resnet50d)
 {

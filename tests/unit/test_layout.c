@@ -417,9 +417,10 @@ TEST(gradients_are_products_where_that_pays)
     int any = 0;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const ProductRow *row = &rows[i];
-        const int wanted = has == CPU_BF16_NONE ? 0 : row->data + 2 * row->weights,
-                  /* of data without a stride with some of oneDNN's implementations */
-            open = row->window == 1 && row->stride == 1, amx = products_of(row, true, true);
+        const int wanted = has == CPU_BF16_NONE ? 0 : row->data + 2 * row->weights;
+        /* of data without a stride: in the place of some of oneDNN's implementations alone */
+        const int open = row->window == 1 && row->stride == 1;
+        const int amx = products_of(row, true, true);
         CHECK_INT(products_of(row, true, false) | open, wanted | open);
         CHECK_INT(products_of(row, false, false), amx);
         any |= amx;

@@ -376,14 +376,16 @@ TEST(decay_leaves_out_the_class_token_and_positions)
 
 /* ---- steps ---- */
 
-/* tolerance: of the losses that follow an update, relative; fivefold with each that came before. */
-static void check_steps(const char *line, const char *optimizer, double tolerance)
+/* To 2e-6, fivefold with each step, or twice what float32 PyTorch is off where that is more: Adam's
+ * first step follows the sign of a gradient, which is rounding where that is near zero. */
+static void check_steps(const char *line, const char *optimizer)
 {
     const char *sets[] = {
         optimizer, "optimizer.weight_decay=0.5", "optimizer.decay_skip=torchvision",
         "optimizer.groups=fc.*: lr=10; layer3.0.*: lr=0.5 decay=2; *.bias: lr=8 decay=0.25"
     };
-    double rates[GOLDEN_VALUES], want[GOLDEN_VALUES];
+    double rates[GOLDEN_VALUES], want[GOLDEN_VALUES], off[GOLDEN_VALUES];
+    char name[32];
     Network n;
     Config *c = NULL;
     Optimizer *o = NULL;
@@ -396,6 +398,8 @@ static void check_steps(const char *line, const char *optimizer, double toleranc
     REQUIRE_OK(optimizer_create(&o, n.executor, n.backend, c, &whole, 1));
     const int steps = golden_read("groups", "rates", rates);
     REQUIRE(steps == 5 && golden_read("groups", line, want) == steps);
+    snprintf(name, sizeof name, "%s.float32", line);
+    REQUIRE(golden_read("groups", name, off) == steps);
     for (int step = 0; step < steps; step++) {
         float scalars[SCALAR_COUNT] = { 0 };
         optimizer_scalars(o, rates[step], step + 1, scalars);
@@ -403,7 +407,7 @@ static void check_steps(const char *line, const char *optimizer, double toleranc
         REQUIRE_OK(executor_set_record(n.executor, "scalars", scalars));
         REQUIRE_OK(executor_run(n.executor, n.program, NULL));
         CHECK_NEAR(program_stats(n.program)[STATS_LOSS_SUM] / 8, want[step],
-                   (step ? tolerance : 2e-6) * pow(5, step) * (1 + want[step]));
+                   fmax(2e-6 * pow(5, step) * (1 + want[step]), 2 * off[step]));
         REQUIRE_OK(optimizer_update(o, 0, executor_stream(n.executor)));
     }
     CHECK(fabs(want[steps - 1] - want[0]) > 0.1 * want[0]);
@@ -414,13 +418,12 @@ static void check_steps(const char *line, const char *optimizer, double toleranc
 
 TEST(sgd_with_groups_trains_like_pytorch)
 {
-    check_steps("sgd", "optimizer.name=sgd", 2e-6);
+    check_steps("sgd", "optimizer.name=sgd");
 }
 
-/* Adam's first step follows the sign of a gradient, which is rounding where that is near zero. */
 TEST(adamw_with_groups_trains_like_pytorch)
 {
-    check_steps("adamw", "optimizer.name=adamw", 2e-5);
+    check_steps("adamw", "optimizer.name=adamw");
 }
 
 /* Parameters that are all 0.5: a quarter of the elements, by what each decays. */

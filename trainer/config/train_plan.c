@@ -50,15 +50,12 @@ static Status global_mode(TrainPlan *p, const Config *c, int world)
 
 static Status check_batch(const TrainPlan *p, const Config *c, int64_t global_batch)
 {
+    const char *place = c->data.format == DATA_SYNTHETIC ? "data.synthetic_images" : c->data.train;
     if (global_batch <= p->images) return OK;
     return fail(ERR_USAGE,
                 "%s: a global batch of %lld images is larger than the dataset of %lld images%s%s",
                 c->train.batch_mode == BATCH_GLOBAL ? "train.global_batch" : "train.batch_per_rank",
-                (long long)global_batch, (long long)p->images,
-                c->data.format == DATA_SYNTHETIC ? " (data.synthetic_images)"
-                : c->data.train[0]               ? " in "
-                                                 : "",
-                c->data.format == DATA_SYNTHETIC ? "" : c->data.train);
+                (long long)global_batch, (long long)p->images, place[0] ? " in " : "", place);
 }
 
 /* Equal neighbours are one phase. */

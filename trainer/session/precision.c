@@ -1,8 +1,8 @@
 /* precision.c - see precision.h.
  *
- * WHAT AUTO TAKES ON THE CPU. bf16 halves what moves, but only AMX computes in it faster than
- * vectors do in f32: with oneDNN 2.6.3 a convolution that AMX takes needs 1/2.7 of its time in
- * f32, all directions together, one that AVX-512 computes in bf16 1/0.6 of it (measured,
+ * WHAT AUTO TAKES ON THE CPU. bf16 halves what moves, but of Intel's only AMX computes in it
+ * faster than vectors do in f32: with oneDNN 2.6.3 a convolution that AMX takes needs 1/2.7 of its
+ * time in f32, all directions together, one that AVX-512 computes in bf16 1/0.6 of it (measured,
  * ResNet-50), and what is no product as long as in f32: a step spends on each value that such an
  * operation writes what it spends on FLOPS_A_VALUE of forward convolutions (95 by the nodes of
  * ResNet-50 in f32, 81 by EfficientNet-B0's). Of the sum of both AMX takes 0.44 and less in
