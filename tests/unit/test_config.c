@@ -1,6 +1,4 @@
-/* test_config.c - the table of keys, YAML and --set, error messages, the dump, and the files that
- * are made from the table. Runs from the root of the repository: it loads every file in configs/
- * and compares docs/config.md. */
+/* test_config.c - the table of keys, YAML and --set, error messages, and the dump. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -556,53 +554,4 @@ TEST(help_prints_every_key)
         if ((size_t)(end - p) > longest) longest = (size_t)(end - p);
     CHECK(longest <= 120);
     str_free(&text);
-}
-
-/* ---- files in the tree ---- */
-
-TEST(docs_page_is_current)
-{
-    StrBuf want = { 0 };
-    uint8_t *got = NULL;
-    size_t bytes = 0;
-    REQUIRE_OK(config_write_markdown(&want));
-    REQUIRE_OK(fs_read_file("docs/config.md", &got, &bytes));
-    /* Out of date: ./convoy inspect config --markdown > docs/config.md */
-    CHECK(bytes == want.length && memcmp(got, want.text, bytes) == 0);
-    mem_free(got);
-    str_free(&want);
-}
-
-static void check_config_file(const char *folder, const char *name)
-{
-    char path[256], run_dir[256];
-    Config *c = NULL, *again = NULL;
-    StrBuf dump = { 0 };
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    REQUIRE_OK(config_load(&c, path, NULL, 0));
-    snprintf(run_dir, sizeof run_dir, "runs/%.*s", (int)(strlen(name) - strlen(".yaml")), name);
-    CHECK_STR(c->run.dir, run_dir);
-    REQUIRE_OK(config_dump_yaml(c, &dump));
-    REQUIRE_OK(load_text(&again, dump.text, NULL));
-    CHECK_INT(config_math_hash(again), config_math_hash(c));
-    str_free(&dump);
-    config_destroy(c);
-    config_destroy(again);
-}
-
-TEST(all_configs_load)
-{
-    static const char *const folders[] = { "configs", "configs/recipes" };
-    for (int k = 0; k < 2; k++) {
-        char **names = NULL;
-        int64_t count = 0, yaml = 0;
-        REQUIRE_OK(fs_list(folders[k], &names, &count));
-        for (int64_t i = 0; i < count; i++) {
-            if (!str_ends_with_nocase(names[i], ".yaml")) continue;
-            yaml++;
-            check_config_file(folders[k], names[i]);
-        }
-        CHECK(yaml >= 5);
-        mem_free(names);
-    }
 }

@@ -1,6 +1,5 @@
 /* test_report.c - what is read of run folders, epoch times against ranks by their definitions, and
- * pages of runs that are unfinished, torn, without finite losses, or of one
- * step. */
+ * pages of runs that are unfinished, torn, without finite losses, or of one step. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
