@@ -67,8 +67,7 @@ static Status ask_again(Request *r)
 static const char *outcome(const Request *r, double waited_s)
 {
     const bool asked = fs_exists(r->asked.text);
-    if (!asked && !fs_exists(r->seen.text)) return "has left";
-    if (r->locked) return has_lock(r) ? NULL : "has left";
+    if (r->locked || (!asked && !fs_exists(r->seen.text))) return has_lock(r) ? NULL : "has left";
     return asked && waited_s > ANSWER_S ? "was not there" : NULL;
 }
 
