@@ -60,13 +60,15 @@ far "airbench's counts its steps" often whole3 1e-3
     broken "airbench's Lookahead: not of running statistics"
 
 # Killed in the middle, and continued from what is there.
-killed=("${steady[@]}" ema.decay=0.9 optimizer.lookahead=timm optimizer.lookahead_steps=3)
-train unbroken 1 "${killed[@]}" train.max_steps=30
-train_in_background killed 1 "${killed[@]}" train.max_steps=30
+killed=("${steady[@]}" train.epochs=9000 ema.decay=0.9 optimizer.lookahead=timm
+    optimizer.lookahead_steps=3)
+train_in_background killed 1 "${killed[@]}" train.max_steps=90000
 wait_for_step killed 9
 kill -9 "$pid"
 wait "$pid" 2> /dev/null
-train killed 1 "${killed[@]}" train.max_steps=30
+end=$(($(field killed step step) + 9))
+train killed 1 "${killed[@]}" "train.max_steps=$end"
+train unbroken 1 "${killed[@]}" "train.max_steps=$end"
 (($(events killed resume) == 1)) || broken "killed: it was not in the middle of the run"
 same "killed and continued" unbroken killed
 

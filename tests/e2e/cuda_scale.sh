@@ -48,13 +48,13 @@ train clip_high 1 "${high[@]}" "${clip[@]}" train.max_steps=8
         "the norms are $(norms clip_high | xargs)"
 
 # Stopped by a signal with a step under way, and continued.
-sgd=(train.epochs=9 train.max_steps=12)
-train unbroken 1 "${sgd[@]}"
-train_in_background broken_off 1 "${sgd[@]}"
+train_in_background broken_off 1 train.epochs=90000
 wait_for_step broken_off 3
 kill -TERM "$pid"
 wait_to_end 100
 [[ $code == 75 ]] || broken "stopped by a signal: exit code $code, expected 75"
+sgd=(train.epochs=90000 "train.max_steps=$(($(field broken_off step step) + 9))")
+train unbroken 1 "${sgd[@]}"
 train broken_off 1 "${sgd[@]}"
 expect_text "stopped by a signal" 1 "resumed from"
 same "stopped by a signal and continued" unbroken broken_off

@@ -44,6 +44,7 @@ expect_one_error "rank 0 knows nothing of MPI" "rank 1 on $here: $late"
 first=(convoy) second=(sleep 25)
 together asked
 wait_for_ranks 2
+wait_for_handlers "${processes[0]}"
 sleep 0.5
 kill -TERM "${processes[0]}"
 ended asked 75

@@ -45,10 +45,7 @@ expect_nothing_runs "main"
     broken "main: ends are '$(launch_events main exit reason)'"
 [[ $(launch_events main cooldown host) == h2 ]] ||
     broken "main: '$(launch_events main cooldown host)' cooled down, expected h2"
-lost=$(launch_events main exit step | cut -d' ' -f1)
-resumed=$(awk -F'"step":' '/"event":"resume"/ { print $2 + 0; exit }' "$SCRATCH/main/metrics.jsonl")
-((lost - resumed <= 10 + 1)) || broken \
-    "main: a host lost at step $lost, the run went on from step $resumed: checkpoints are 10 apart"
+expect_little_lost main 10
 last=$(field main step step)
 launch_command --min-hosts 2 -- main "${endless[@]}" "train.max_steps=$((last + 5))"
 expect "finish" 0 timeout 60 "${launching[@]}"

@@ -77,13 +77,7 @@ expect_nothing_on "at the end" 5 h1 h2 h3
 expect_nothing_runs "at the end"
 
 # What each loss has cost.
-read -r -a ends <<< "$(launch_events main exit step)"
-mapfile -t resumed < <(sed -nE 's/.*"event":"resume".*"step":([0-9]+).*/\1/p' \
-    "$SCRATCH/main/metrics.jsonl")
-for ((i = 0; i < ${#resumed[@]}; i++)); do
-    ((ends[i] - resumed[i] <= apart + 1)) ||
-        broken "start $((i + 1)) ended after step ${ends[i]}, the next began at ${resumed[i]}"
-done
+expect_little_lost main "$apart"
 reasons=$(launch_events main exit reason)
 [[ $reasons == "hosts were lost hosts were lost other hosts"*"asked to stop" ]] ||
     broken "ends: '$reasons'"

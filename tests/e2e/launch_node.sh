@@ -49,12 +49,13 @@ expect_text "status" 1 "4 ranks on localhost:4"
 mapfile -t processes < <(ranks)
 ((${#processes[@]} == 4)) || broken "main: ${#processes[@]} ranks run, expected 4"
 kill -9 "${processes[1]}"
-killed=$(date +%s%N)
+killed=${EPOCHREALTIME/,/.}
 wait_for_starts main "4 4"
-noticed=$((($(date +%s%N) - killed) / 1000000))
-((noticed < 1500)) || broken "main: started again $noticed ms after the loss of a rank"
+awk -v killed="$killed" -v run="$(launch_events main run time)" \
+    'BEGIN { split(run, runs, " "); exit !(runs[2] - killed < 3) }' ||
+    broken "main: killed at $killed, started at $(launch_events main run time)"
 wait_for_progress main 5
-expect_field main main resume step 10
+expect_little_lost main 10
 kill -TERM "$pid"
 wait_to_end 60
 ((code == 75)) || broken "main: exit code $code after TERM, expected 75"
@@ -84,7 +85,10 @@ done
 kill -STOP "${processes[1]}"
 sleep 2.8
 kill -STOP "${processes[2]}"
-sleep 0.9
+for ((tries = 0; tries < 100; tries++)); do
+    [[ -s $SCRATCH/hang/hang-0.json ]] && break
+    sleep 0.02
+done
 kill -CONT "${processes[2]}"
 wait_to_end 60
 ((code == 76)) || broken "hang: exit code $code, expected 76"

@@ -192,6 +192,7 @@ revive_host h2
 launch_command --min-hosts 2 --wait-hosts 1 -- slots "${endless[@]}" comm.timeout_s=10
 (exec 9>> "$SCRATCH/slots/metrics.jsonl" && flock 9 && exec sleep 100) &
 holder=$!
+wait_for_lock "$SCRATCH/slots/metrics.jsonl"
 expect "a locked folder" 75 timeout 60 "${launching[@]}"
 expect_text "a locked folder" 1 "gave up after 1 s of waiting for the run folder"
 kill "$holder"
@@ -199,12 +200,13 @@ launch_command --min-hosts 2 -- slots "${endless[@]}" comm.timeout_s=10
 (exec 9>> "$SCRATCH/slots/metrics.jsonl" && flock 9 &&
     while sleep 0.1; do echo '{"event":"step","step":3}' >&9; done) &
 holder=$!
+wait_for_lock "$SCRATCH/slots/metrics.jsonl"
 expect "a folder in use" 74 timeout 60 "${launching[@]}"
 expect_one_error "a folder in use" "another convoy is writing to this run folder"
 kill "$holder"
 
 # A script that fails while the run goes on: the last good list holds.
-launch_command --min-hosts 2 -- later "${endless[@]}" train.max_steps=15
+launch_command --min-hosts 2 -- later "${endless[@]}" train.max_steps=150
 launching[3]="[ ! -e $SCRATCH/asked ] || exit 3; touch $SCRATCH/asked; printf 'h1\\nh3\\n'"
 expect "a script that fails later" 0 timeout 60 "${launching[@]}"
 expect_text "a script that fails later" 1 "failed with exit code 3"

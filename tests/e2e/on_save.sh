@@ -34,7 +34,7 @@ expect_field "failing" failing on_save code 3
 # The end of the run waits no longer than the limit.
 start=$SECONDS
 train endless "$ranks" "${base[@]}" train.max_steps=2 checkpoint.every_steps=0 \
-    checkpoint.on_save_timeout_s=1 "checkpoint.on_save=exec sleep 987"
+    checkpoint.on_save_timeout_s=1 "checkpoint.on_save=exec sleep $((1000000 + $$))"
 ((SECONDS - start < 60)) || broken "endless: took $((SECONDS - start)) s"
 expect_text "endless" 1 "checkpoint.on_save: killed after 1 s"
 still_runs() {
@@ -43,21 +43,21 @@ still_runs() {
         echo
     done 2> /dev/null)
 }
-still_runs 987 && broken "endless: the command still runs"
+still_runs $((1000000 + $$)) && broken "endless: the command still runs"
 
 # A run that is killed takes the command along, with what the command has started.
 train_in_background killed 1 "${base[@]}" train.epochs=9000 train.max_steps=90000 \
-    checkpoint.on_save='sleep 986; true'
+    "checkpoint.on_save=sleep $((2000000 + $$)); true"
 for ((tries = 0; tries < 400; tries++)); do
-    still_runs 986 && break
+    still_runs $((2000000 + $$)) && break
     sleep 0.05
 done
-still_runs 986 || broken "killed: the command does not run"
+still_runs $((2000000 + $$)) || broken "killed: the command does not run"
 kill -9 "$pid"
 wait "$pid" 2> /dev/null
 for ((tries = 0; tries < 100; tries++)); do
-    still_runs 986 || break
+    still_runs $((2000000 + $$)) || break
     sleep 0.05
 done
-still_runs 986 && broken "killed: what the command has started still runs"
+still_runs $((2000000 + $$)) && broken "killed: what the command has started still runs"
 exit "$failed"

@@ -34,7 +34,7 @@ for n in "${ranks[@]}"; do
     no_allocations "accumulation on $n"
 done
 if have_mpi; then
-    expect "resnet18 on 2" 0 run 2 bench step "$SCRATCH/small.yaml" "${resnet18[@]}" --steps 8
+    expect "resnet18 on 2" 0 run 2 bench step "$SCRATCH/small.yaml" "${resnet18[@]}" --steps 24
     no_allocations "resnet18 on 2"
     awk -v overlap="$(value overlap)" 'BEGIN { exit !(overlap >= 0.8) }' ||
         broken_run "resnet18 on 2: overlap $(value overlap), expected 0.8"

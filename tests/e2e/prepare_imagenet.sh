@@ -102,17 +102,22 @@ expect "done before" 0 prepare a --train "$source/train.tar" --val "$source/val.
     --labels "$source/xml"
 expect_text "done before" 1 "train: complete"
 
-# ---- an interruption, and the same command again: with a slow dd, to have time for it ----
+# ---- an interruption, and the same command again: with a dd that is slow then ----
 mkdir -p "$SCRATCH/slow"
-printf '#!/bin/sh\nsleep 0.3\nexec %s "$@"\n' "$(command -v dd)" > "$SCRATCH/slow/dd"
+cat > "$SCRATCH/slow/dd" << END
+#!/bin/sh
+[ "\$(ls "\$PIECES" | wc -l)" -lt 2 ] || sleep 4
+exec $(command -v dd) "\$@"
+END
 chmod +x "$SCRATCH/slow/dd"
 
 # interrupt OUT FOLDER SIGNAL RC - while it unpacks, once two pieces are in FOLDER.
 interrupt()
 {
     local tries
-    PATH=$SCRATCH/slow:$PATH prepare "$1" --jobs 1 --train "$source/train.tar" \
-        --val "$source/val.tar" --labels "$source/xml" > "$SCRATCH/$1.out" 2>&1 &
+    PIECES=$SCRATCH/$1/.prepare/$2 PATH=$SCRATCH/slow:$PATH \
+        prepare "$1" --jobs 1 --train "$source/train.tar" --val "$source/val.tar" \
+        --labels "$source/xml" > "$SCRATCH/$1.out" 2>&1 &
     pid=$!
     for ((tries = 0; tries < 500; tries++)); do
         (($(find "$SCRATCH/$1/.prepare/$2" -mindepth 1 -maxdepth 1 2> /dev/null | wc -l) >= 2)) &&

@@ -17,7 +17,7 @@ send()
 stop()
 {
     local step
-    train_in_background "$1" "$2" "${long[@]}"
+    slowly 5 train_in_background "$1" "$2" "${long[@]}" data.readers=1
     wait_for_step "$1" $((4 + $(field "$1" step step)))
     send "$3" "$4"
     wait_to_end 60
@@ -43,6 +43,7 @@ stop_slow()
         grep -qsF -- "$4" "$SCRATCH/$1/metrics.jsonl" "$SCRATCH/$1/config.yaml" && break
         sleep 0.02
     done
+    wait_for_handlers "$pid"
     sleep 0.5
     start=$SECONDS
     kill "-$2" "$pid"
@@ -136,8 +137,8 @@ expect_field "three stops" many eval top1 "$(field unbroken eval top1)"
 # Asked before the first step.
 train_in_background early 2 "${long[@]}"
 wait_for_ranks 2
-# The ranks install their handlers first thing; before that a signal ends them as any program.
-sleep 0.1
+# before that a signal ends them as any program
+wait_for_handlers "${processes[@]}"
 kill -USR1 "$pid"
 wait_to_end 60
 cp "$SCRATCH/early.out" "$out"

@@ -6,11 +6,11 @@ source tests/e2e/lib/common.sh
 source tests/e2e/lib/minislurm.sh
 slurm_begin 2
 
-fixed=(train.max_steps=200 train.epochs=400)
+fixed=(train.max_steps=200 train.epochs=400 data.readers=1)
 train unbroken 2 "${fixed[@]}"
 for LAUNCHER in srun mpirun; do
     export LAUNCHER
-    submit "$LAUNCHER" --nodes=2 -- "${fixed[@]}"
+    slowly 2 submit "$LAUNCHER" --nodes=2 -- "${fixed[@]}"
     wait_for_step "$LAUNCHER" 5
     scancel --batch --signal=USR1 "$job"
     wait_for_starts "$LAUNCHER" "2 2" 90
@@ -41,7 +41,7 @@ expect "--test-only, more nodes than there are" 1 sbatch --test-only \
 
 # A job of a partition with more priority wants both nodes: this one saves, makes room,
 # and goes on after it.
-submit preempted --nodes=2 -- "${fixed[@]}" train.max_steps=2000
+submit preempted --nodes=2 -- "${fixed[@]}" train.max_steps=20000 train.epochs=40000
 wait_for_step preempted 5
 at=$(field preempted step step)
 urgent=$(sbatch --parsable --partition=urgent --nodes=2 --exclusive --output="$SCRATCH/urgent.log" \

@@ -106,11 +106,11 @@ printf '%s\n' '# alone: it says so' 'ls -d build/e2e-*/*/ | wc -l > build/beside
 printf '%s\n' '# first: it says so' '((E2E_JOBS > 1)) || ! ls -d build/e2e-*/fails' | plant z
 for jobs in 1 2; do
     closes "e2e, $jobs at a time" 1 "4 passed, 2 failed, 2 skipped" \
-        env E2E_JOBS=$jobs E2E_LIMIT_S=2 scripts/e2e.sh
+        env E2E_JOBS=$jobs E2E_LIMIT_S=4 scripts/e2e.sh
     expect_text "e2e" 1 "skip passes, in part: a part: no tool"
     expect_text "e2e" 1 "skip skips: why not"
     expect_text "e2e" 1 "FAIL fails: status 3"
-    expect_text "e2e" 1 "FAIL hangs: took longer than 2 s"
+    expect_text "e2e" 1 "FAIL hangs: took longer than 4 s"
     # its own folder, and those that fails and hangs leave
     [[ $(cat build/beside) == 3 ]] || broken_run "e2e: something ran beside lone"
     rm -rf build/e2e-*

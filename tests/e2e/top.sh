@@ -18,17 +18,21 @@ expect_text "stopped" 1 "ended with code 75"
 expect_text "stopped" 1 "checkpoint  step $(field run checkpoint step), "
 
 # In a terminal it redraws until the run ends.
+drawn=$'\033\\[H\033\\[J'
 if command -v script > /dev/null; then
     train_in_background live 1 train.epochs=100000 schedule.name=constant
     wait_for_step live 2
     timeout 30 script -qec "$CONVOY top $SCRATCH/live --every 0.2" /dev/null > "$out" \
         2>&1 < /dev/null &
     watching=$!
-    sleep 1
+    for ((tries = 0; tries < 500; tries++)); do
+        (($(grep -c "$drawn" "$out") >= 3)) && break
+        sleep 0.02
+    done
     kill -USR1 "$pid"
     wait_to_end 30
     wait "$watching" || broken_run "live: exit code $?"
-    (($(grep -c $'\033\\[H\033\\[J' "$out") >= 3)) || broken_run "live: not drawn again"
+    (($(grep -c "$drawn" "$out") >= 3)) || broken_run "live: not drawn again"
     grep -q "ended with code 75" "$out" || broken_run "live: does not end with the run"
 fi
 
@@ -37,7 +41,10 @@ if command -v script > /dev/null; then
     timeout 60 script -qec "$CONVOY top $SCRATCH/later --every 0.1" /dev/null > "$out" \
         2>&1 < /dev/null &
     watching=$!
-    sleep 0.5
+    for ((tries = 0; tries < 500; tries++)); do
+        grep -q "not there yet" "$out" && break
+        sleep 0.02
+    done
     settings later train.max_steps=1
     "$CONVOY" train "${sets[@]}" > "$SCRATCH/later.out" 2>&1
     wait "$watching" || broken_run "later: exit code $?"

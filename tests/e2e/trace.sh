@@ -6,7 +6,7 @@ make_data "$SCRATCH/data" 4 1
 make_config
 ranks=1
 have_mpi && ranks=2
-base=(train.batch_per_rank=2 train.accumulate=2 train.epochs=9 train.max_steps=6 data.threads=2
+base=(train.batch_per_rank=2 train.accumulate=2 train.epochs=9 train.max_steps=6 data.threads=1
     data.readers=1 comm.bucket_mb=0.2)
 
 train plain "$ranks" "${base[@]}"

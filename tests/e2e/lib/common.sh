@@ -174,6 +174,13 @@ train_in_background()
     pid=$!
 }
 
+# slowly MS COMMAND... - with a storage where each training image takes so long to open and to read:
+# with data.readers=1 a step takes at least twice that for each image of its own, on any machine.
+slowly()
+{
+    SLOW_FILES_MATCH=/data/train/ SLOW_FILES_MS=$1 LD_PRELOAD=$PWD/build/slow_files.so "${@:2}"
+}
+
 # children PID - the processes that PID has started: under mpirun the ranks.
 children()
 {
@@ -193,6 +200,19 @@ wait_for_ranks()
         sleep 0.01
     done
     broken "mpirun has started ${#processes[@]} processes, expected $1"
+}
+
+# wait_for_handlers PID... - until SIGUSR1 asks each of the processes to stop rather than ends it.
+wait_for_handlers()
+{
+    local process caught tries=0
+    for process; do
+        while ((++tries < 1000)); do
+            caught=$(sed -nE 's/^SigCgt:[[:space:]]*//p' "/proc/$process/status" 2> /dev/null)
+            ((0x${caught:-0} & 1 << 9)) && break
+            sleep 0.01
+        done
+    done
 }
 
 # expect_gone WHAT PID... - none of the processes runs any more, at most 5 s from now. Dead ones

@@ -113,6 +113,32 @@ wait_for_progress()
     wait_for_step "$1" $(($(field "$1" step step) + $2))
 }
 
+# expect_little_lost RUN EVERY - each end cost no more than the steps since the checkpoint before
+# the newest, which may not have been whole: one is made every so many steps.
+expect_little_lost()
+{
+    local ends resumed i
+    read -r -a ends <<< "$(launch_events "$1" exit step)"
+    mapfile -t resumed < <(sed -nE 's/.*"event":"resume".*"step":([0-9]+).*/\1/p' \
+        "$SCRATCH/$1/metrics.jsonl")
+    ((${#resumed[@]})) || broken "$1: nothing went on"
+    for ((i = 0; i < ${#resumed[@]}; i++)); do
+        ((ends[i] - resumed[i] <= 2 * $2)) || broken \
+            "$1: start $((i + 1)) ended after step ${ends[i]}, the next began at ${resumed[i]}"
+    done
+}
+
+# wait_for_lock FILE - until somebody holds it.
+wait_for_lock()
+{
+    local tries
+    for ((tries = 0; tries < 500; tries++)); do
+        flock -n "$1" true || return
+        sleep 0.02
+    done
+    broken "nobody holds $1"
+}
+
 # wait_for_text RUN TEXT - until the supervisor has said so.
 wait_for_text()
 {
