@@ -199,10 +199,10 @@ TEST(unknown_keys_name_line_and_nearest)
     check_refused("train: 3\n", "t.yaml:1: train is a section");
     check_refused("train: {epochs: {a: 3}}\n", "train.epochs takes a value, not a map");
     check_set_refused("train.epoch=3",
-                      "--set: unknown key train.epoch (did you mean train.epochs?)");
+                      "command line: unknown key train.epoch (did you mean train.epochs?)");
     check_set_refused("watchdog.cutoff_s=3", "(did you mean watchdog.disconnect_s?)");
-    check_set_refused("train.epochs", "--set train.epochs: write it as key=value");
-    check_set_refused("train=3", "--set: train is a section");
+    check_set_refused("train.epochs", "command line: train.epochs: write it as key=value");
+    check_set_refused("train=3", "command line: train is a section");
 }
 
 TEST(bad_values_name_key_value_and_range)
@@ -228,7 +228,7 @@ TEST(bad_values_name_key_value_and_range)
     check_refused("data: {mean: [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}\n",
                   "a list of more than 16 values");
     check_refused("train: {epochs: [3]}\n", "train.epochs is a list; it takes one value");
-    check_set_refused("train.epochs=-1", "--set: train.epochs is \"-1\"");
+    check_set_refused("train.epochs=-1", "command line: train.epochs is \"-1\"");
     check_set_refused("data.mean=1,,2", "data.mean is empty");
     check_set_refused("data.train=a\nb",
                       "data.train must be UTF-8 text without control characters");
@@ -324,7 +324,8 @@ TEST(old_names_set_the_key_and_warn_once)
     CHECK(!c->device.cuda_graph);
     config_destroy(c);
     CHECK_INT(count_in_log(log, "data.repeated is"), 2);
-    CHECK_INT(count_in_log(log, "--set: device.graph is the old name of device.cuda_graph"), 1);
+    CHECK_INT(count_in_log(log, "command line: device.graph is the old name of device.cuda_graph"),
+              1);
     REQUIRE_OK(config_load_again(&c, path, twice, 3));
     config_destroy(c);
     REQUIRE_OK(config_parse(&c, "watchdog: {cut_off_s: 7}\ncheckpoint: {on_save_limit_s: 8}\n"));
@@ -338,7 +339,8 @@ TEST(old_names_set_the_key_and_warn_once)
         "t.yaml:3: data.repeated_augmentation is given by its old name data.repeated too");
     check_refused("data: {repeated: 2, repeated: 2}\n", "data.repeated is given twice");
     CHECK_STATUS(config_load(&c, NULL, both, 2), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "--set: data.repeated_augmentation is given by its old name");
+    CHECK_CONTAINS(status_message(),
+                   "command line: data.repeated_augmentation is given by its old name");
     check_set_refused("repeated=2", "did you mean data.repeated_augmentation?");
 }
 
@@ -358,11 +360,11 @@ TEST(keys_are_checked_together)
     check_refused("schedule: {milestones: [3, 3]}\n", "schedule.milestones must be ascending");
     check_refused("data: {image_size: 300, eval_resize: 256}\n",
                   "data.eval_resize is 256, smaller than data.image_size 300");
-    check_set_refused("data.std=[1,1]", "--set: data.std has 2 values");
+    check_set_refused("data.std=[1,1]", "command line: data.std has 2 values");
     check_set_refused("data.progressive_sizes=128,160.5",
-                      "--set: data.progressive_sizes takes whole numbers");
+                      "command line: data.progressive_sizes takes whole numbers");
     check_set_refused("data.progressive_until=1.5",
-                      "--set: data.progressive_until takes whole numbers");
+                      "command line: data.progressive_until takes whole numbers");
     check_refused("data:\n"
                   "  progressive_until: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]\n"
                   "  progressive_sizes: [8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, "

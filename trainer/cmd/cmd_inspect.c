@@ -77,7 +77,7 @@ static Status read_model_keys(ModelOptions *out, const ModelDef *def, const Args
         if (strncmp(set, "model.", 6) != 0 || strncmp(set, "model.name=", 11) == 0 ||
             strncmp(set, "model.init=", 11) == 0)
             return fail(ERR_USAGE,
-                        "--set %s: what makes a network is model.stem, model.blurpool, "
+                        "%s: what makes a network is model.stem, model.blurpool, "
                         "model.in_channels and their like",
                         set);
         sets[i + 3] = set;

@@ -16,7 +16,7 @@ Status config_fail_key(const ConfigOrigin *origin, const char *key, const char *
 {
     int line = origin->line[config_find_key(key)];
     if (line > 0) return fail(ERR_USAGE, "%s:%d: %s %s", origin->path, line, key, sentence);
-    return fail(ERR_USAGE, "%s%s %s", line == ORIGIN_SET ? "--set: " : "", key, sentence);
+    return fail(ERR_USAGE, "%s%s %s", line == ORIGIN_SET ? FROM_SET : "", key, sentence);
 }
 
 /* Keys that cannot stand beside others. Those that need a partner and would change nothing without

@@ -54,6 +54,7 @@ typedef struct ConfigOrigin {
     bool quiet;               /* says nothing of old names */
 } ConfigOrigin;
 #define ORIGIN_SET (-1)
+#define FROM_SET   "command line: " /* before a message on a key=value, with --set or without */
 
 /* config_value.c */
 int config_find_key(const char *key);     /* index, -1; old names are found too */

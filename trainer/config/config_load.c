@@ -36,12 +36,12 @@ static Status apply_set(Config *c, ConfigOrigin *origin, const char *set)
 {
     char name[128];
     const char *equals = strchr(set, '=');
-    if (!equals) return fail(ERR_USAGE, "--set %s: write it as key=value", set);
+    if (!equals) return fail(ERR_USAGE, FROM_SET "%s: write it as key=value", set);
     snprintf(name, sizeof name, "%.*s", (int)(equals - set < 127 ? equals - set : 127), set);
     int index = config_find_key(name);
-    if (index < 0) return config_fail_unknown("--set: ", name);
-    TRY(config_note_origin(origin, index, name, ORIGIN_SET, "--set: "));
-    return config_set_text(c, &config_keys[index], equals + 1, "--set: ");
+    if (index < 0) return config_fail_unknown(FROM_SET, name);
+    TRY(config_note_origin(origin, index, name, ORIGIN_SET, FROM_SET));
+    return config_set_text(c, &config_keys[index], equals + 1, FROM_SET);
 }
 
 static Status set_key(Config *c, const char *key, const char *text)

@@ -84,7 +84,7 @@ static Status configure(CheckpointModel *m, const ModelWeights *w, const Foreign
         if (!begins_with_any(foreign->sets[i], may_be_set,
                              sizeof may_be_set / sizeof may_be_set[0]))
             return fail(ERR_USAGE,
-                        "--set %s: of a network beside --model only data.*, model.stem, "
+                        "%s: of a network beside --model only data.*, model.stem, "
                         "model.blurpool and model.in_channels can be said",
                         foreign->sets[i]);
         sets[count++] = foreign->sets[i];
