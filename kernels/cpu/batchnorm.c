@@ -44,17 +44,22 @@ CPU_INLINE void sum_step(const void *x, int64_t i, const float *guess, float *su
     }
 }
 
-CPU_INLINE void sum_tile(const void *x, BnTile t, const float *guess, BnSums *out, DType type)
+CPU_INLINE void sum_tile(const void *x, BnTile t, const BnLanes *guess, BnSums *out, DType type)
 {
-    const int whole = batchnorm_lanes(type);
-    float sum[BN_LANES] = { 0 }, square[BN_LANES] = { 0 };
-    for (int64_t s = 0; s < t.steps; s++, t.at += t.stride)
-        sum_step(x, t.at, guess, sum, square, whole, type);
-    for (int lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
+    const int whole = batchnorm_lanes(type), each = whole / CPU_LANES;
+    float sum[BN_TILE_TABLES][BN_LANES], square[BN_TILE_TABLES][BN_LANES];
+    for (int64_t j = 0; j < t.tables; j++)
+        for (int l = 0; l < whole; l++) sum[j][l] = square[j][l] = 0;
+    for (int64_t k = 0; k < t.rows; k++, t.at += t.stride)
+        for (int64_t j = 0; j < t.tables; j++)
+            sum_step(x, t.at + j * whole, guess[j].mean, sum[j], square[j], whole, type);
+    for (int64_t j = 0, lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
         lanes = batchnorm_rest_lanes(t.rest, type);
-        sum_step(x, t.at, guess, sum, square, lanes, type);
+        sum_step(x, t.at, guess[j].mean, sum[j], square[j], (int)lanes, type);
+        if (type == DTYPE_BF16) j++;
     }
-    batchnorm_add_sums(out, sum, square, whole);
+    for (int64_t j = 0; j < t.tables; j++)
+        batchnorm_add_sums(&out[j * each], sum[j], square[j], whole);
 }
 
 /* Sums of x - guess and its square over a span. */
@@ -62,13 +67,12 @@ CPU_INLINE void sum_span(const void *x, const BnSpan *s, const BnLanes *guess, B
                          DType type)
 {
     const int64_t tables = type == DTYPE_F32 ? 1 : s->tables,
-                  length = type == DTYPE_F32 ? SUM_STEPS : BN_TILE_ROWS;
+                  rows = type == DTYPE_F32 ? SUM_STEPS : BN_TILE_ROWS;
     const int64_t each = batchnorm_lanes(type) / CPU_LANES;
     memset(out, 0, (size_t)(tables * each) * sizeof *out);
-    for (int64_t first = 0; first <= s->steps; first += length)
-        for (int64_t j = 0; j < tables; j++)
-            sum_tile(x, batchnorm_tile(s, first, length, j, type), guess[j].mean, &out[j * each],
-                     type);
+    for (int64_t first = 0; first <= s->steps; first += rows)
+        for (int64_t j = 0; j < tables; j += BN_TILE_TABLES)
+            sum_tile(x, batchnorm_tile(s, first, rows, j, type), &guess[j], &out[j * each], type);
 }
 
 CPU_INLINE void normalise_step(void *y, const void *x, const void *r, int64_t i, const BnLanes *c,
@@ -91,18 +95,17 @@ CPU_INLINE void normalise_step(void *y, const void *x, const void *r, int64_t i,
 CPU_INLINE void normalise_span(void *y, const void *x, const void *r, const BnSpan *s,
                                const BnLanes *c, bool add, ActKind act, DType type)
 {
-    const int64_t tables = type == DTYPE_F32 ? 1 : s->tables,
-                  length = type == DTYPE_F32 ? s->steps + 1 : BN_TILE_ROWS;
-    for (int64_t first = 0; first <= s->steps; first += length)
-        for (int64_t j = 0; j < tables; j++) {
-            BnTile t = batchnorm_tile(s, first, length, j, type);
-            for (int64_t k = 0; k < t.steps; k++, t.at += t.stride)
-                normalise_step(y, x, r, t.at, &c[j], batchnorm_lanes(type), add, act, type);
-            for (int lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
-                lanes = batchnorm_rest_lanes(t.rest, type);
-                normalise_step(y, x, r, t.at, &c[j], lanes, add, act, type);
-            }
-        }
+    const int64_t tables = type == DTYPE_F32 ? 1 : s->tables;
+    int64_t at = s->at, rest = s->rest;
+    int lanes = batchnorm_lanes(type);
+    for (int64_t k = 0; k < s->steps; k++)
+        for (int64_t j = 0; j < tables; j++, at += lanes)
+            normalise_step(y, x, r, at, &c[j], lanes, add, act, type);
+    for (int64_t j = 0; rest > 0; rest -= lanes, at += lanes) {
+        lanes = batchnorm_rest_lanes(rest, type);
+        normalise_step(y, x, r, at, &c[j], lanes, add, act, type);
+        if (type == DTYPE_BF16) j++;
+    }
 }
 
 #define BN_SUM(name, type)                                                                         \

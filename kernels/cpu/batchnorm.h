@@ -71,33 +71,37 @@ typedef struct BnSpan {
     int64_t at, steps, rest, tables;
 } BnSpan;
 
-/* What an inner loop walks with one table: steps of batchnorm_lanes(), `stride` apart, then `rest`
- * elements in pieces of batchnorm_rest_lanes(). */
+/* Tables whose sums are in float at a time, over so many wide steps of rows. */
+enum { BN_TILE_TABLES = 64, BN_TILE_ROWS = 16 };
+
+/* What an inner loop of sums walks: `rows` times `tables` steps, the rows `stride` elements apart,
+ * and behind them `rest` elements. */
 typedef struct BnTile {
-    int64_t at, steps, stride, rest;
+    int64_t at, rows, stride, tables, rest;
 } BnTile;
 
-enum { BN_TILE_ROWS = 16 }; /* wide steps that stay in first-level cache while tables take turns */
-
-/* Tile of table j from step `first` on, of `length` steps; the last one, which is shorter, has the
- * rest. */
-CPU_INLINE BnTile batchnorm_tile(const BnSpan *s, int64_t first, int64_t length, int64_t j,
+/* Tile of the tables from `table` on, from wide step `first` on: at most `rows` of them; the last
+ * one, which is shorter, has the rest. */
+CPU_INLINE BnTile batchnorm_tile(const BnSpan *s, int64_t first, int64_t rows, int64_t table,
                                  DType type)
 {
-    const int64_t lanes = batchnorm_lanes(type), stride = s->tables * lanes,
-                  left = s->steps - first;
-    BnTile t = { .at = s->at + first * stride + j * lanes, .steps = length, .stride = stride };
-    if (left >= length) return t;
-    t.steps = left;
-    t.rest = s->rest - j * lanes;
-    if (t.rest > lanes) t.rest = lanes;
+    const int64_t lanes = batchnorm_lanes(type), left = s->steps - first,
+                  tables = type == DTYPE_F32 ? 1 : s->tables;
+    BnTile t = { .at = s->at + (first * tables + table) * lanes,
+                 .rows = left < rows ? left : rows,
+                 .stride = tables * lanes,
+                 .tables = type == DTYPE_F32 ? 1 : tables - table };
+    if (t.tables > BN_TILE_TABLES) t.tables = BN_TILE_TABLES;
+    if (left < rows) t.rest = s->rest - table * lanes;
+    if (t.rest > t.tables * lanes) t.rest = t.tables * lanes;
     return t;
 }
 
-/* In f32 lanes of blocks of 8, or of planes whose lanes are all of one channel. */
+/* How many of the `rest` elements behind whole steps are next: one table's, in f32 lanes of blocks
+ * of 8, or of planes whose lanes are all of one channel. */
 CPU_INLINE int batchnorm_rest_lanes(int64_t rest, DType type)
 {
-    if (type == DTYPE_BF16) return (int)rest;
+    if (type == DTYPE_BF16) return rest < BN_LANES ? (int)rest : BN_LANES;
     return rest >= CPU_HALF_LANES ? CPU_HALF_LANES : 1;
 }
 

@@ -86,15 +86,21 @@ CPU_INLINE void sum_step(const Planes *p, int64_t i, const BnLanes *c, float *fi
 CPU_INLINE void sum_tile(const Planes *p, BnTile t, const BnLanes *c, BnSums *out, bool two,
                          Mask mask, bool store, DType type)
 {
-    const int whole = batchnorm_lanes(type);
-    float first[BN_LANES] = { 0 }, second[BN_LANES] = { 0 };
-    for (int64_t s = 0; s < t.steps; s++, t.at += t.stride)
-        sum_step(p, t.at, c, first, second, whole, two, mask, store, type);
-    for (int lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
+    const int whole = batchnorm_lanes(type), each = whole / CPU_LANES;
+    float first[BN_TILE_TABLES][BN_LANES], second[BN_TILE_TABLES][BN_LANES];
+    for (int64_t j = 0; j < t.tables; j++)
+        for (int l = 0; l < whole; l++) first[j][l] = second[j][l] = 0;
+    for (int64_t k = 0; k < t.rows; k++, t.at += t.stride)
+        for (int64_t j = 0; j < t.tables; j++)
+            sum_step(p, t.at + j * whole, &c[j], first[j], second[j], whole, two, mask, store,
+                     type);
+    for (int64_t j = 0, lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
         lanes = batchnorm_rest_lanes(t.rest, type);
-        sum_step(p, t.at, c, first, second, lanes, two, mask, store, type);
+        sum_step(p, t.at, &c[j], first[j], second[j], (int)lanes, two, mask, store, type);
+        if (type == DTYPE_BF16) j++;
     }
-    batchnorm_add_sums(out, first, second, whole);
+    for (int64_t j = 0; j < t.tables; j++)
+        batchnorm_add_sums(&out[j * each], first[j], second[j], whole);
 }
 
 CPU_INLINE void sum_span(const Planes *planes, const BnSpan *s, const BnLanes *c, BnSums *out,
@@ -102,13 +108,13 @@ CPU_INLINE void sum_span(const Planes *planes, const BnSpan *s, const BnLanes *c
 {
     const Planes p = *planes;
     const int64_t tables = type == DTYPE_F32 ? 1 : s->tables,
-                  length = type == DTYPE_F32 ? SUM_STEPS : BN_TILE_ROWS;
+                  rows = type == DTYPE_F32 ? SUM_STEPS : BN_TILE_ROWS;
     const int64_t each = batchnorm_lanes(type) / CPU_LANES;
     memset(out, 0, (size_t)(tables * each) * sizeof *out);
-    for (int64_t first = 0; first <= s->steps; first += length)
-        for (int64_t j = 0; j < tables; j++)
-            sum_tile(&p, batchnorm_tile(s, first, length, j, type), &c[j], &out[j * each], two,
-                     mask, store, type);
+    for (int64_t first = 0; first <= s->steps; first += rows)
+        for (int64_t j = 0; j < tables; j += BN_TILE_TABLES)
+            sum_tile(&p, batchnorm_tile(s, first, rows, j, type), &c[j], &out[j * each], two, mask,
+                     store, type);
 }
 
 CPU_INLINE void apply_step(const Planes *p, int64_t i, const BnLanes *c, int lanes, bool two,
@@ -128,18 +134,17 @@ CPU_INLINE void apply_span(const Planes *planes, const BnSpan *s, const BnLanes 
                            Mask mask, DType type)
 {
     const Planes p = *planes;
-    const int64_t tables = type == DTYPE_F32 ? 1 : s->tables,
-                  length = type == DTYPE_F32 ? s->steps + 1 : BN_TILE_ROWS;
-    for (int64_t first = 0; first <= s->steps; first += length)
-        for (int64_t j = 0; j < tables; j++) {
-            BnTile t = batchnorm_tile(s, first, length, j, type);
-            for (int64_t k = 0; k < t.steps; k++, t.at += t.stride)
-                apply_step(&p, t.at, &c[j], batchnorm_lanes(type), two, mask, type);
-            for (int lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
-                lanes = batchnorm_rest_lanes(t.rest, type);
-                apply_step(&p, t.at, &c[j], lanes, two, mask, type);
-            }
-        }
+    const int64_t tables = type == DTYPE_F32 ? 1 : s->tables;
+    int64_t at = s->at, rest = s->rest;
+    int lanes = batchnorm_lanes(type);
+    for (int64_t k = 0; k < s->steps; k++)
+        for (int64_t j = 0; j < tables; j++, at += lanes)
+            apply_step(&p, at, &c[j], lanes, two, mask, type);
+    for (int64_t j = 0; rest > 0; rest -= lanes, at += lanes) {
+        lanes = batchnorm_rest_lanes(rest, type);
+        apply_step(&p, at, &c[j], lanes, two, mask, type);
+        if (type == DTYPE_BF16) j++;
+    }
 }
 
 #define BN_SUM(name, two, mask, store, type)                                                       \
