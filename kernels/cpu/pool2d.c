@@ -3,11 +3,12 @@
  *
  * FORWARD takes the maximum of all lanes of a block at once. Padding never wins, of equal values
  * the first in window order does, and the first NaN wins over every number; the average divides by
- * the whole window, padding included, of tiles by what lies inside. Windows of 3x3 that lie inside
- * the image, which is nearly all there are, have code of their own with constant counts. BACKWARD
- * zeroes the plane and adds every output's gradient where it came from, in the order of outputs;
- * where dx is bf16, in a plane of f32, so that a sum is rounded once. The index tensor is bytes and
- * lies as y does. */
+ * the whole window, padding included, of tiles by what lies inside. Windows of 3x3 and 2x2 that lie
+ * inside the image, which is nearly all there are, have code of their own with constant counts.
+ * BACKWARD zeroes the plane and adds every output's gradient where it came from, in the order of
+ * outputs; where dx is bf16, in a plane of f32, so that a sum is rounded once. The index tensor is
+ * bytes and lies as y does.
+ */
 #include "kernels/cpu/blur.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/view.h"
@@ -52,6 +53,13 @@ static inline Range taps_inside(int64_t p, int stride, int pad, int kernel_size,
 {
     int64_t start = p * stride - pad, end = size - start;
     return (Range){ start < 0 ? -start : 0, end < kernel_size ? end : kernel_size };
+}
+
+/* A window of so many elements squared, none of which lies outside. */
+static inline bool is_whole(const Pool2dAttr *a, Range r, Range s, int size)
+{
+    return a->kernel_w == size && a->kernel_h == size && r.last - r.first == size &&
+           s.last - s.first == size;
 }
 
 /* What the sum of a window is divided by. */
@@ -107,7 +115,7 @@ CPU_INLINE void forward_lanes(const Pool *k, const void *x, void *y, uint8_t *in
                               DType type, int lanes)
 {
     const Pool2dAttr *a = k->attr;
-    const Range three = { 0, 3 };
+    const Range two = { 0, 2 }, three = { 0, 3 };
     const int64_t step = type == DTYPE_F32 ? lanes : k->x.step, row = k->x.w * step;
     for (int64_t p = 0; p < k->y.h; p++) {
         Range r = taps_inside(p, a->stride_h, a->pad_h, a->kernel_h, k->x.h);
@@ -119,9 +127,10 @@ CPU_INLINE void forward_lanes(const Pool *k, const void *x, void *y, uint8_t *in
             int32_t at[CPU_LANES] = { 0 };
             if (k->average)
                 avg_position(x, from, row, step, divisor(a, r, s), r, s, value, type, lanes);
-            else if (a->kernel_w == 3 && r.last - r.first == 3 && s.last - s.first == 3 &&
-                     a->kernel_h == 3)
+            else if (is_whole(a, r, s, 3))
                 max_position(x, from, row, step, 3, three, three, value, at, type, lanes);
+            else if (is_whole(a, r, s, 2))
+                max_position(x, from, row, step, 2, two, two, value, at, type, lanes);
             else max_position(x, from, row, step, a->kernel_w, r, s, value, at, type, lanes);
             for (int l = 0; l < lanes; l++) cpu_lanes_store(y, to + l, value[l], type);
             if (!index) continue;
