@@ -44,21 +44,22 @@ CPU_INLINE void sum_step(const void *x, int64_t i, const float *guess, float *su
     }
 }
 
-CPU_INLINE void sum_tile(const void *x, BnTile t, const BnLanes *guess, BnSums *out, DType type)
+CPU_INLINE void sum_tile(const void *x, BnTile t, int64_t tables, const BnLanes *guess, BnSums *out,
+                         DType type)
 {
     const int whole = batchnorm_lanes(type), each = whole / CPU_LANES;
     float sum[BN_TILE_TABLES][BN_LANES], square[BN_TILE_TABLES][BN_LANES];
-    for (int64_t j = 0; j < t.tables; j++)
+    for (int64_t j = 0; j < tables; j++)
         for (int l = 0; l < whole; l++) sum[j][l] = square[j][l] = 0;
     for (int64_t k = 0; k < t.rows; k++, t.at += t.stride)
-        for (int64_t j = 0; j < t.tables; j++)
+        for (int64_t j = 0; j < tables; j++)
             sum_step(x, t.at + j * whole, guess[j].mean, sum[j], square[j], whole, type);
     for (int64_t j = 0, lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
         lanes = batchnorm_rest_lanes(t.rest, type);
         sum_step(x, t.at, guess[j].mean, sum[j], square[j], (int)lanes, type);
         if (type == DTYPE_BF16) j++;
     }
-    for (int64_t j = 0; j < t.tables; j++)
+    for (int64_t j = 0; j < tables; j++)
         batchnorm_add_sums(&out[j * each], sum[j], square[j], whole);
 }
 
@@ -71,8 +72,12 @@ CPU_INLINE void sum_span(const void *x, const BnSpan *s, const BnLanes *guess, B
     const int64_t each = batchnorm_lanes(type) / CPU_LANES;
     memset(out, 0, (size_t)(tables * each) * sizeof *out);
     for (int64_t first = 0; first <= s->steps; first += rows)
-        for (int64_t j = 0; j < tables; j += BN_TILE_TABLES)
-            sum_tile(x, batchnorm_tile(s, first, rows, j, type), &guess[j], &out[j * each], type);
+        for (int64_t j = 0; j < tables; j += BN_TILE_TABLES) {
+            const BnTile t = batchnorm_tile(s, first, rows, j, type);
+            if (t.tables == BN_FEW_TABLES)
+                sum_tile(x, t, BN_FEW_TABLES, &guess[j], &out[j * each], type);
+            else sum_tile(x, t, t.tables, &guess[j], &out[j * each], type);
+        }
 }
 
 CPU_INLINE void normalise_step(void *y, const void *x, const void *r, int64_t i, const BnLanes *c,

@@ -8,9 +8,9 @@
  *
  * ROWS have no blocks to go by: a few channels of all positions would be a cache line each. There
  * the first pass streams over all of x and the second goes back. Rows follow each other without a
- * gap, so images mean nothing either; x is one run of memory, read in wide steps: as many whole
- * rows as make a multiple of BN_LANES, so that any number of channels vectorises, and lane l of a
- * wide step is of channel l % C.
+ * gap, so images mean nothing either; x is one run of memory, read as it lies, or the prefetchers
+ * lose it, in wide steps: as many whole rows as make a multiple of BN_LANES, so that any number of
+ * channels vectorises, and lane l of a wide step is of channel l % C.
  *
  * REPEATABLE. Sums of a plane, or of a part of rows that the shape alone decides, are one partial,
  * in float over a short run and in double beyond, and partials are added in the order of memory.
@@ -71,8 +71,9 @@ typedef struct BnSpan {
     int64_t at, steps, rest, tables;
 } BnSpan;
 
-/* Tables whose sums are in float at a time, over so many wide steps of rows. */
-enum { BN_TILE_TABLES = 64, BN_TILE_ROWS = 16 };
+/* Tables whose sums are in float at a time, over so many wide steps of rows: they stay in
+ * first-level cache, and where there are as few tables as narrow rows have, in registers. */
+enum { BN_TILE_TABLES = 64, BN_TILE_ROWS = 16, BN_FEW_TABLES = 2 };
 
 /* What an inner loop of sums walks: `rows` times `tables` steps, the rows `stride` elements apart,
  * and behind them `rest` elements. */

@@ -83,15 +83,15 @@ CPU_INLINE void sum_step(const Planes *p, int64_t i, const BnLanes *c, float *fi
     }
 }
 
-CPU_INLINE void sum_tile(const Planes *p, BnTile t, const BnLanes *c, BnSums *out, bool two,
-                         Mask mask, bool store, DType type)
+CPU_INLINE void sum_tile(const Planes *p, BnTile t, int64_t tables, const BnLanes *c, BnSums *out,
+                         bool two, Mask mask, bool store, DType type)
 {
     const int whole = batchnorm_lanes(type), each = whole / CPU_LANES;
     float first[BN_TILE_TABLES][BN_LANES], second[BN_TILE_TABLES][BN_LANES];
-    for (int64_t j = 0; j < t.tables; j++)
+    for (int64_t j = 0; j < tables; j++)
         for (int l = 0; l < whole; l++) first[j][l] = second[j][l] = 0;
     for (int64_t k = 0; k < t.rows; k++, t.at += t.stride)
-        for (int64_t j = 0; j < t.tables; j++)
+        for (int64_t j = 0; j < tables; j++)
             sum_step(p, t.at + j * whole, &c[j], first[j], second[j], whole, two, mask, store,
                      type);
     for (int64_t j = 0, lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
@@ -99,7 +99,7 @@ CPU_INLINE void sum_tile(const Planes *p, BnTile t, const BnLanes *c, BnSums *ou
         sum_step(p, t.at, &c[j], first[j], second[j], (int)lanes, two, mask, store, type);
         if (type == DTYPE_BF16) j++;
     }
-    for (int64_t j = 0; j < t.tables; j++)
+    for (int64_t j = 0; j < tables; j++)
         batchnorm_add_sums(&out[j * each], first[j], second[j], whole);
 }
 
@@ -112,9 +112,12 @@ CPU_INLINE void sum_span(const Planes *planes, const BnSpan *s, const BnLanes *c
     const int64_t each = batchnorm_lanes(type) / CPU_LANES;
     memset(out, 0, (size_t)(tables * each) * sizeof *out);
     for (int64_t first = 0; first <= s->steps; first += rows)
-        for (int64_t j = 0; j < tables; j += BN_TILE_TABLES)
-            sum_tile(&p, batchnorm_tile(s, first, rows, j, type), &c[j], &out[j * each], two, mask,
-                     store, type);
+        for (int64_t j = 0; j < tables; j += BN_TILE_TABLES) {
+            const BnTile t = batchnorm_tile(s, first, rows, j, type);
+            if (t.tables == BN_FEW_TABLES)
+                sum_tile(&p, t, BN_FEW_TABLES, &c[j], &out[j * each], two, mask, store, type);
+            else sum_tile(&p, t, t.tables, &c[j], &out[j * each], two, mask, store, type);
+        }
 }
 
 CPU_INLINE void apply_step(const Planes *p, int64_t i, const BnLanes *c, int lanes, bool two,
