@@ -2,18 +2,18 @@
 """Which rule trains ResNet-20 on CIFAR-10 best at batch 4096, in as few steps as that leaves?
 SGD with the learning rate scaled linearly, LARS and LAMB, each with the same four rates: those of
 SGD are 0.1 for 256, 128, 64 and 32 images; LARS, whose trust coefficient is 0.001, takes the same.
-A long step of LARS is lr * 0.001 / (1 - momentum) of a weight's norm and one of LAMB lr: LAMB takes
-a hundredth, so that both move weights alike. All else is configs/resnet20-cifar10.yaml with 3
-epochs of warm-up, batch norm over 128 images, and for LAMB a decay of 0.02 and clipping at 1, as
-published with it. Prints top-1 after the last epoch, as Markdown; ends with 1 where the best of
-LARS and LAMB is less than 2 points above the best of SGD.
+Its steps are at most lr * 0.001 / (1 - momentum) of a weight's norm and LAMB's lr: LAMB takes a
+hundredth, so that weights that decay move about alike. All else is configs/resnet20-cifar10.yaml
+with 3 epochs of warm-up, batch norm over 128 images, and for LAMB a decay of 0.02 and clipping at
+1, as published with it. Prints top-1 after the last epoch, as Markdown; ends with 1 where the best
+of LARS and LAMB is less than 2 points above the best of SGD.
 
     python3 scripts/compare_large_batch.py FOLDER [--convoy ./convoy] [--epochs 15]
         [--precision auto|fp32|bf16] [--rules sgd,lars,lamb] [--rates 1.6,3.2,6.4,12.8]
         [--jobs 2]
 
 FOLDER holds train and test, each with a folder of JPEG files for each class. Runs have a thread
-each, --jobs of them at a time. With fewer rules it only prints.
+each, --jobs of them at a time. With fewer rules it only prints. 2: a run failed.
 """
 import argparse
 import concurrent.futures
@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 
-GAIN, DIVERGED = 2.0, 71
+GAIN, CHANCE, DIVERGED = 2.0, 10.0, 71
 RULES = {
     "sgd": (1, []),
     "lars": (1, ["optimizer.trust_coefficient=0.001"]),
@@ -46,7 +46,7 @@ def train(options, rule, rate, to):
     if done.returncode == DIVERGED:
         return None
     if done.returncode:
-        sys.exit(f"{' '.join(command)}\n{done.stderr}")
+        raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
     with open(os.path.join(run, "metrics.jsonl"), encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     return 100 * [record for record in records if record["event"] == "eval"][-1]["top1"]
@@ -68,13 +68,18 @@ def main():
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         runs = {(rule, rate): pool.submit(train, options, rule, rate, to)
                 for rate in rates for rule in rules}
-        for (rule, rate), run in runs.items():
-            print(f"{rule} at {rate:g}: {run.result()}", file=sys.stderr, flush=True)
+        try:
+            for (rule, rate), run in runs.items():
+                print(f"{rule} at {rate:g}: {run.result()}", file=sys.stderr, flush=True)
+        except (RuntimeError, KeyboardInterrupt) as error:
+            pool.shutdown(cancel_futures=True)
+            print(error, file=sys.stderr)
+            return 2
     best = {}
     print("| | " + " | ".join(f"{rate:g}" for rate in rates) + " |\n|---|" + "---|" * len(rates))
     for rule in rules:
         found = [runs[rule, rate].result() for rate in rates]
-        best[rule] = max((top1 for top1 in found if top1 is not None), default=0)
+        best[rule] = max(CHANCE if top1 is None else top1 for top1 in found)
         print(f"| `{rule}` | " + " | ".join(
             "diverged" if top1 is None else f"{top1:.2f} %" for top1 in found) + " |")
     if best.keys() != RULES.keys():

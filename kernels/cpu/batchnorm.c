@@ -3,10 +3,11 @@
  *
  * STATISTICS are sums of x - k and (x - k)^2 where k is the mean of the channel's first values, so
  * that a mean of a thousand deviations costs no digits; float over a run of SUM_STEPS values per
- * lane, double beyond it. saved holds the float mean and 1/sqrt(var + eps) that were applied:
- * backward starts from the same two numbers. Sums that are to be added over ranks are about 0,
- * which all ranks have in common, in double: where the mean is 2^k deviations, 53 - 2k bits of the
- * variance are left. */
+ * lane (of rows BN_TILE_ROWS), double beyond it. saved holds the float mean and 1/sqrt(var + eps)
+ * that were applied: backward starts from the same two numbers. Sums that are to be added over
+ * ranks are about 0, which all ranks have in common, in double: where the mean is 2^k deviations,
+ * 53 - 2k bits of the variance are left.
+ */
 #include "kernels/cpu/batchnorm.h"
 #include "kernels/cpu/cpu_math.h"
 #include <math.h>
@@ -48,19 +49,19 @@ CPU_INLINE void sum_tile(const void *x, BnTile t, int64_t tables, const BnLanes 
                          DType type)
 {
     const int whole = batchnorm_lanes(type), each = whole / CPU_LANES;
-    float sum[BN_TILE_TABLES][BN_LANES], square[BN_TILE_TABLES][BN_LANES];
+    float sums[BN_TILE_TABLES][2][BN_LANES]; /* and squares, beside them */
     for (int64_t j = 0; j < tables; j++)
-        for (int l = 0; l < whole; l++) sum[j][l] = square[j][l] = 0;
+        for (int l = 0; l < whole; l++) sums[j][0][l] = sums[j][1][l] = 0;
     for (int64_t k = 0; k < t.rows; k++, t.at += t.stride)
         for (int64_t j = 0; j < tables; j++)
-            sum_step(x, t.at + j * whole, guess[j].mean, sum[j], square[j], whole, type);
+            sum_step(x, t.at + j * whole, guess[j].mean, sums[j][0], sums[j][1], whole, type);
     for (int64_t j = 0, lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
         lanes = batchnorm_rest_lanes(t.rest, type);
-        sum_step(x, t.at, guess[j].mean, sum[j], square[j], (int)lanes, type);
+        sum_step(x, t.at, guess[j].mean, sums[j][0], sums[j][1], (int)lanes, type);
         if (type == DTYPE_BF16) j++;
     }
     for (int64_t j = 0; j < tables; j++)
-        batchnorm_add_sums(&out[j * each], sum[j], square[j], whole);
+        batchnorm_add_sums(&out[j * each], sums[j][0], sums[j][1], whole);
 }
 
 /* Sums of x - guess and its square over a span. */

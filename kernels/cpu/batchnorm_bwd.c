@@ -87,20 +87,20 @@ CPU_INLINE void sum_tile(const Planes *p, BnTile t, int64_t tables, const BnLane
                          bool two, Mask mask, bool store, DType type)
 {
     const int whole = batchnorm_lanes(type), each = whole / CPU_LANES;
-    float first[BN_TILE_TABLES][BN_LANES], second[BN_TILE_TABLES][BN_LANES];
+    float sums[BN_TILE_TABLES][2][BN_LANES];
     for (int64_t j = 0; j < tables; j++)
-        for (int l = 0; l < whole; l++) first[j][l] = second[j][l] = 0;
+        for (int l = 0; l < whole; l++) sums[j][0][l] = sums[j][1][l] = 0;
     for (int64_t k = 0; k < t.rows; k++, t.at += t.stride)
         for (int64_t j = 0; j < tables; j++)
-            sum_step(p, t.at + j * whole, &c[j], first[j], second[j], whole, two, mask, store,
+            sum_step(p, t.at + j * whole, &c[j], sums[j][0], sums[j][1], whole, two, mask, store,
                      type);
     for (int64_t j = 0, lanes; t.rest > 0; t.rest -= lanes, t.at += lanes) {
         lanes = batchnorm_rest_lanes(t.rest, type);
-        sum_step(p, t.at, &c[j], first[j], second[j], (int)lanes, two, mask, store, type);
+        sum_step(p, t.at, &c[j], sums[j][0], sums[j][1], (int)lanes, two, mask, store, type);
         if (type == DTYPE_BF16) j++;
     }
     for (int64_t j = 0; j < tables; j++)
-        batchnorm_add_sums(&out[j * each], first[j], second[j], whole);
+        batchnorm_add_sums(&out[j * each], sums[j][0], sums[j][1], whole);
 }
 
 CPU_INLINE void sum_span(const Planes *planes, const BnSpan *s, const BnLanes *c, BnSums *out,

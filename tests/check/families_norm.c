@@ -40,7 +40,9 @@ static const char *const bn_fixed[] = {
     "n=4 c=17 h=6 w=6 residual=1 dy2=1 offset=100 ranks=4",
     "n=5 c=10 h=0 w=0 act=* ranks=8",
     "n=1 c=9 h=1 w=1 act=1 ranks=2",
-    "n=3 c=131 h=4 w=7 act=1 dy2=1", /* rows of more tables than a tile of the CPU's takes */
+    /* rows of more tables than a tile of the CPU's takes: two wide steps and a rest, 16 and one */
+    "n=3 c=131 h=4 w=7 act=1 dy2=1",
+    "n=1 c=131 h=23 w=23 act=1 dy2=1",
     NULL,
 };
 

@@ -18,7 +18,9 @@ static const char *const pool_fixed[] = {
     "n=2 c=16 h=9 w=8 wh=3 ww=3 ph=1 pw=1 index=0",
     "n=2 c=5 h=7 w=7 wh=3 ww=3 sh=1 sw=1 ph=1 pw=1",
     "n=1 c=13 h=6 w=5 wh=2 ww=3 sh=2 sw=1 ph=1 pw=0",
+    "n=2 c=19 h=6 w=7 sh=1 sw=1 ph=1 pw=1",
     "n=2 c=9 h=2 w=3 wh=5 ww=5 sh=1 sw=1 ph=2 pw=2",
+    "n=2 c=16 h=7 w=8", /* airbench's, nothing outside */
     "n=2 c=8 h=6 w=6 wh=3 ww=3 ph=1 pw=1 kind=*",
     "n=2 c=16 h=8 w=7 kind=2 wh=3 ww=3 sh=1 sw=1 ph=1 pw=1", /* FFCV's */
     "n=2 c=19 h=1 w=2 kind=2 wh=3 ww=3 sh=1 sw=2 ph=1 pw=1",

@@ -86,7 +86,7 @@ sizes=(--images 50 data.image_size=40 data.train_size=24)
 answers "24 to train, 40 to evaluate" inspect config "${sizes[@]}"
 answers "16 to step 25, 24 to train, 40 to evaluate" inspect config "${sizes[@]}" \
     data.progressive_sizes=16 data.progressive_until=2 train.batch_per_rank=4
-expect_error "inspect model of data" 64 "--set data.train_size=8: what makes a network" 1 \
+expect_error "inspect model of data" 64 "data.train_size=8: what makes a network" 1 \
     inspect model resnet50 data.train_size=8
 expect_error "a blur of no ResNet" 64 "model.blurpool is of ResNets" 1 \
     inspect model efficientnet_b0 model.blurpool=ffcv

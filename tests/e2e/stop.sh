@@ -78,6 +78,21 @@ sleep 0.2
 expect "stop of a run that begins" 0 timeout 60 "$CONVOY" stop "$SCRATCH/begins"
 [[ -e $SCRATCH/heard ]] || broken "begins: the run was not asked again"
 
+# A supervisor that comes while it waits is asked instead, or it would start the run again.
+mkdir "$SCRATCH/comes"
+: > "$SCRATCH/comes/metrics.jsonl"
+(
+    timeout 20 bash -c "until [[ -e $SCRATCH/comes/stop ]]; do sleep 0.02; done"
+    exec 9> "$SCRATCH/comes/launch.lock"
+    flock 9
+    echo "$(hostname) $BASHPID $(date +%s)" >&9
+    timeout 20 bash -c "until [[ -e $SCRATCH/comes/launch.stop ]]; do sleep 0.02; done" &&
+        rm "$SCRATCH/comes/launch.stop" && touch "$SCRATCH/supervised"
+) &
+expect "stop before its supervisor" 0 timeout 60 "$CONVOY" stop "$SCRATCH/comes"
+[[ -e $SCRATCH/supervised ]] || broken "comes: the supervisor was not asked"
+[[ ! -e $SCRATCH/comes/stop ]] || broken "comes: the request to the run is left behind"
+
 # Under a supervisor it is not started again.
 if have_mpi; then
     make_hosts h1

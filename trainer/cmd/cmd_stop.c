@@ -1,8 +1,8 @@
 /* cmd_stop.c - convoy stop RUN: asks a run, on whatever hosts, to save a checkpoint and leave.
  *
  * By a file in its folder (trainer/guard/presence.h): where a supervisor has the run, one for the
- * supervisor, which starts it no more. That the run has left is told by the file, which it removes,
- * or by its lock, which a run that was killed loses too. */
+ * supervisor, which starts it no more. That the run has left is told by its lock, which a run that
+ * was killed loses too, and where that is not seen by the file, which it removes. */
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -43,24 +43,39 @@ static Status ask(const Request *r)
     return fs_write_atomic(r->asked.text, "", 0);
 }
 
-static Status prepare(Request *r)
+/* Names the request, and asks. */
+static Status begin(Request *r, bool supervised)
 {
-    int64_t bytes = 0;
-    r->supervised = lock_is_held(r->run);
-    r->locked = r->supervised || progress_is_locked(r->run, &bytes);
-    if (bytes < 0)
-        return fail(ERR_USAGE, "convoy stop: %s is no run folder: it has no metrics.jsonl", r->run);
-    str_printf(&r->asked, "%s/%s", r->run, r->supervised ? PRESENCE_LAUNCH : PRESENCE_RUN);
+    r->supervised = supervised;
+    str_free(&r->asked);
+    str_free(&r->seen);
+    str_printf(&r->asked, "%s/%s", r->run, supervised ? PRESENCE_LAUNCH : PRESENCE_RUN);
     str_printf(&r->seen, "%s" PRESENCE_SEEN, r->asked.failed ? "" : r->asked.text);
     return r->asked.failed || r->seen.failed ? fail(ERR_MEMORY, "out of memory") : ask(r);
 }
 
-/* A run that was about to begin removed what lay there, and has not heard: once more. */
+static Status prepare(Request *r)
+{
+    int64_t bytes = 0;
+    const bool supervised = lock_is_held(r->run);
+    r->locked = supervised || progress_is_locked(r->run, &bytes);
+    if (bytes < 0)
+        return fail(ERR_USAGE, "convoy stop: %s is no run folder: it has no metrics.jsonl", r->run);
+    return begin(r, supervised);
+}
+
+/* A supervisor that has come since is asked instead of the run; a run that was about to begin
+ * removed what lay there, and has not heard: once more. */
 static Status ask_again(Request *r)
 {
-    if (fs_exists(r->asked.text) || fs_exists(r->seen.text) || !has_lock(r)) return OK;
-    r->locked = true;
-    return ask(r);
+    if (!r->supervised && lock_is_held(r->run)) {
+        r->locked = true;
+        unlink(r->asked.text);
+        return begin(r, true);
+    }
+    const bool held = has_lock(r);
+    r->locked = r->locked || held;
+    return !held || fs_exists(r->asked.text) || fs_exists(r->seen.text) ? OK : ask(r);
 }
 
 /* What is to be said at the end of the waiting; NULL: not yet. */

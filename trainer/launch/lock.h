@@ -3,8 +3,8 @@
  * launch.lock in the run folder is held by flock() while a supervisor lives, and names host,
  * process and a time that is renewed. Not every file system carries flock() from host to host, and
  * a server of files may hold the lock for minutes on behalf of a host that died: so another host's
- * lock means a supervisor that lives if it is renewed, and only then. Clocks of different hosts are
- * not compared. */
+ * lock means a supervisor that lives if it is renewed, and only then. To take it clocks of
+ * different hosts are not compared; to ask whether it is held they are, to a minute. */
 #ifndef CONVOY_TRAINER_LAUNCH_LOCK_H
 #define CONVOY_TRAINER_LAUNCH_LOCK_H
 #include "base/status.h"
@@ -25,6 +25,6 @@ void lock_release(LaunchLock *l);           /* NULL ok */
 const char *lock_host(const LaunchLock *l); /* this host's name */
 bool lock_is_held(const char *run_dir);     /* by a supervisor that lives */
 /* Whether the supervisor lives that said so on host at time_s (Unix): on this host its lock tells,
- * elsewhere whether it is young. */
+ * elsewhere and where there are no locks whether it is young. */
 bool lock_holder_lives(const char *run_dir, const char *host, double time_s);
 #endif
