@@ -46,6 +46,8 @@ for n in "${ranks[@]}"; do
     cp "$SCRATCH/lost$n.out" "$out"
     ((code == 74)) || broken_run "folder lost on $n: exit code $code, expected 74"
     expect_one_error "folder lost on $n" "$SCRATCH/lost$n/checkpoints"
+    grep -qE 'checkpoints(/step-|/latest: cannot|: cannot open folder)' "$out" ||
+        broken_run "folder lost on $n: another file is named"
     sound_metrics "lost$n"
 
     # No room for the records of the run.

@@ -29,7 +29,7 @@ expect_text "one reader" 0 "read ahead"
 expect "as many readers as it takes" 0 slow
 [[ $(value readers) -ge 8 ]] ||
     broken_run "no more than $(value readers) readers for files of 40 ms"
-awk -v one="$one" -v many="$(value images_per_s)" 'BEGIN { exit !(one < 30 && many > 4 * one) }' ||
+awk -v one="$one" -v many="$(value images_per_s)" 'BEGIN { exit !(one < 25 && many > 4 * one) }' ||
     broken_run "one reader $one images/s (at most 25 can be)," \
         "as many as it takes $(value images_per_s)"
 expect_text "as many readers as it takes" some "threads read ahead (data.readers)"

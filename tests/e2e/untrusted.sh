@@ -83,12 +83,12 @@ grep -q "done" "$SCRATCH/all_closed/log.txt" || broken "train <&- >&- 2>&-: no l
 mkfifo "$SCRATCH/fifo" "$SCRATCH/fifo.jpg"
 mkdir "$SCRATCH/piped"
 mkfifo "$SCRATCH/piped/metrics.jsonl"
-# refused CODE TEXT ARGS... - and soon.
+# refused CODE TEXT ARGS... - within five seconds.
 refused()
 {
     local code=$1 text=$2
     shift 2
-    expect "$*" "$code" timeout 20 "$CONVOY" "$@"
+    expect "$*" "$code" timeout 5 "$CONVOY" "$@"
     expect_one_error "$*" "$text"
 }
 refused 64 "/dev/zero: cannot read: not a regular file" train /dev/zero

@@ -16,8 +16,7 @@ hang()
     cp "$SCRATCH/$phase.out" "$out"
     ((code == 76)) || broken_run "$phase: exit code $code, expected 76"
     expect_one_error "$phase" "no sign of life within watchdog.${phase}_s"
-    grep -qE "rank 0 on $(hostname): no progress for [2-9]\." "$out" ||
-        broken_run "$phase: is not said to have made no progress"
+    expect_text "$phase" some "rank 0 on $(hostname): no progress for 2."
     grep -q "\"phase\":\"$phase\"" "$SCRATCH/$phase/hang-0.json" ||
         broken "$phase: hang-0.json does not name the phase"
     grep -q '"stack":\[.*"cmd_train+0x' "$SCRATCH/$phase/hang-0.json" ||

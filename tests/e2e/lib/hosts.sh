@@ -113,15 +113,27 @@ wait_for_progress()
     wait_for_step "$1" $(($(field "$1" step step) + $2))
 }
 
-# expect_little_lost RUN EVERY - each end cost no more than the steps since the checkpoint before
-# the newest, which may not have been whole: one is made every so many steps.
+# expect_little_lost RUN EVERY - each start went on from the newest checkpoint that was recorded, or
+# a newer one; they are so many steps apart at most, and each end cost no more than the steps since
+# the one before the newest, which may not have been whole.
 expect_little_lost()
 {
-    local ends resumed i
+    local ends resumed i faults
     read -r -a ends <<< "$(launch_events "$1" exit step)"
     mapfile -t resumed < <(sed -nE 's/.*"event":"resume".*"step":([0-9]+).*/\1/p' \
         "$SCRATCH/$1/metrics.jsonl")
     ((${#resumed[@]})) || broken "$1: nothing went on"
+    faults=$(awk -v every="$2" '
+        match($0, /"step":[0-9]+/) { step = substr($0, RSTART + 7, RLENGTH - 7) + 0 }
+        /"event":"checkpoint"/ {
+            if (step - saved > every) print "no checkpoint between " saved " and " step
+            saved = step
+        }
+        /"event":"resume"/ {
+            if (step < saved) print "went on from " step ", " saved " was saved"
+            saved = step
+        }' "$SCRATCH/$1/metrics.jsonl")
+    [[ -z $faults ]] || broken "$1: $faults"
     for ((i = 0; i < ${#resumed[@]}; i++)); do
         ((ends[i] - resumed[i] <= 2 * $2)) || broken \
             "$1: start $((i + 1)) ended after step ${ends[i]}, the next began at ${resumed[i]}"
