@@ -20,11 +20,17 @@ make_zone()
 make_zone intel-rapl:0 package-0 19999999
 make_zone intel-rapl:0:0 core 19999999
 make_zone intel-rapl:0:1 dram 3999999
+# The counters are late by at most what $tree/late tells, in microseconds: however busy the machine.
 tick()
 {
-    local us
+    local us last=${EPOCHREALTIME/[.,]/} late=0
     while sleep 0.01 && [[ ! -e $tree/stop ]]; do
         us=${EPOCHREALTIME/[.,]/}
+        if ((us - last > late)); then
+            echo $((late = us - last)) > "$tree/later"
+            mv "$tree/later" "$tree/late"
+        fi
+        last=$us
         echo $((us * 10 % 20000000)) > "$tree/package"
         echo $((us * 2 % 4000000)) > "$tree/dram"
         mv "$tree/package" "$tree/intel-rapl:0/energy_uj"
@@ -82,7 +88,8 @@ train main "$ranks" "${base[@]}" "train.max_steps=$steps" "checkpoint.on_save=sl
 total=$(field main spent total_j) hosts_s=$(field main spent total_host_seconds)
 close_to "parts and total" "$(sum main cpu_j)" "$total" 0.01
 close_to "time of parts and of the whole" "$(sum main host_seconds)" "$hosts_s" 0.01
-close_to "12 W" "$total" "$(awk -v s="$hosts_s" 'BEGIN { print 12 * s }')" 0.03
+close_to "12 W" "$total" "$(awk -v s="$hosts_s" 'BEGIN { print 12 * s }')" \
+    "$(awk -v s="$hosts_s" -v late="$(< "$tree/late")" 'BEGIN { print 0.01 + 2e-6 * late / s }')"
 close_to "the whole" "$(awk -v all="$hosts_s" -v start="$(sum main host_seconds start)" \
     'BEGIN { print all - start }')" "$(lasted main)" 0.01
 for part in start train evaluation checkpoint; do

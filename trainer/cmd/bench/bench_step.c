@@ -14,11 +14,27 @@
 
 typedef struct StepTimes {
     double *ms;           /* [steps] */
+    double *overlap;      /* [steps] */
     double *item_seconds; /* [program_step_items()] or NULL */
     double seconds;       /* of all steps together, from the end of the one before */
-    double data_wait_s, comm_wait_s, overlap, loss;
+    double data_wait_s, comm_wait_s, loss;
     int64_t allocations;
 } StepTimes;
+
+/* t is freed by free_times, also where this fails. */
+static Status allocate_times(StepTimes *t, const BenchOptions *o)
+{
+    t->ms = mem_calloc((size_t)o->steps, sizeof *t->ms);
+    t->overlap = mem_calloc((size_t)o->steps, sizeof *t->overlap);
+    return t->ms && t->overlap ? OK : ERR_MEMORY;
+}
+
+static void free_times(StepTimes *t)
+{
+    mem_free(t->ms);
+    mem_free(t->overlap);
+    mem_free(t->item_seconds);
+}
 
 static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, StepTimes *t,
                         double *item_seconds)
@@ -42,7 +58,7 @@ static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, Ste
         t->allocations += mem_allocation_count() - before;
         t->data_wait_s += r.data_wait_s;
         t->comm_wait_s += r.comm_wait_s;
-        t->overlap += trace.overlap / (double)o->steps;
+        t->overlap[i - o->warmup] = trace.overlap;
         t->loss = r.loss;
     }
     t->seconds = clock_s() - begin_s;
@@ -53,10 +69,10 @@ static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, Ste
  * their own for it. */
 static Status run_timed(Session *s, Stepper *stepper, const BenchOptions *o, StepTimes *t)
 {
-    StepTimes ignored = { .ms = mem_calloc((size_t)o->steps, sizeof *ignored.ms) };
-    Status status = comm_agree(s->comm, ignored.ms ? OK : ERR_MEMORY);
+    StepTimes ignored = { 0 };
+    Status status = comm_agree(s->comm, allocate_times(&ignored, o));
     if (status == OK) status = run_steps(s->comm, stepper, o, &ignored, t->item_seconds);
-    mem_free(ignored.ms);
+    free_times(&ignored);
     return status;
 }
 
@@ -181,9 +197,20 @@ static Status print_peaks(const Session *s)
     return OK;
 }
 
+/* Mean over the steps, of the rank that ended backward last: to others sums seem to begin late that
+ * only wait for its gradients. */
+static double last_overlap(Comm *comm, const BenchOptions *o, double *overlap)
+{
+    double sum = 0;
+    comm_allreduce(comm, overlap, (size_t)o->steps, COMM_F64, COMM_MAX, "overlap");
+    for (int64_t i = 0; i < o->steps; i++) sum += overlap[i];
+    return sum / (double)o->steps;
+}
+
 static void print_times(const Session *s, const BenchOptions *o, StepTimes *t)
 {
     double median = bench_median(t->ms, o->steps), steps = (double)o->steps;
+    double overlap = last_overlap(s->comm, o, t->overlap);
     log_info("model %s", s->config->model.name);
     log_info("ranks %d", s->comm->world);
     log_info("compute_threads %d", s->threads.compute);
@@ -193,7 +220,7 @@ static void print_times(const Session *s, const BenchOptions *o, StepTimes *t)
     log_info("mean_images_per_s %.3f", (double)s->plan.global_batch * steps / t->seconds);
     log_info("data_wait_ms %.3f", t->data_wait_s * 1e3 / steps);
     log_info("comm_wait_ms %.3f", t->comm_wait_s * 1e3 / steps);
-    log_info("overlap %.4f", t->overlap);
+    log_info("overlap %.4f", overlap);
     log_info("allocations %lld", (long long)t->allocations);
     log_info("loss %.6g", t->loss);
 }
@@ -220,16 +247,15 @@ static Status measure(Session *s, const BenchOptions *o)
     LoaderOptions options = session_loader_options(s, DATA_TRAIN);
     options.last_step = -1;
     prefetch_loader_options(s->train_input, &options);
-    t.ms = mem_calloc((size_t)o->steps, sizeof *t.ms);
-    Status status = t.ms ? stepper_create(&stepper, s) : ERR_MEMORY;
+    Status status = allocate_times(&t, o);
+    if (status == OK) status = stepper_create(&stepper, s);
     if (status == OK) status = loader_create(&loader, s->train, &options);
     if (status == OK) status = stepper_set_loader(stepper, loader);
     status = comm_agree(s->comm, status);
     if (status == OK) status = measure_steps(s, o, stepper, &t);
     stepper_destroy(stepper);
     loader_destroy(loader);
-    mem_free(t.ms);
-    mem_free(t.item_seconds);
+    free_times(&t);
     return status;
 }
 
