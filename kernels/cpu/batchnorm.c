@@ -6,8 +6,7 @@
  * lane (of rows BN_TILE_ROWS), double beyond it. saved holds the float mean and 1/sqrt(var + eps)
  * that were applied: backward starts from the same two numbers. Sums that are to be added over
  * ranks are about 0, which all ranks have in common, in double: where the mean is 2^k deviations,
- * 53 - 2k bits of the variance are left.
- */
+ * 53 - 2k bits of the variance are left. */
 #include "kernels/cpu/batchnorm.h"
 #include "kernels/cpu/cpu_math.h"
 #include <math.h>
