@@ -126,9 +126,11 @@ NVCC_FLAGS = -std=c++17 -O3 -lineinfo -Wno-deprecated-gpu-targets -Xptxas=-v \
               -Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
               $(addprefix -Xcompiler=,$(HOST_HARDENED)) \
               $(if $(filter 1,$(WERROR)),-Werror=all-warnings -Xcompiler=-Werror) $(CUDA_ISYSTEM)
-# g++ takes rows of kernels for uninitialised that are never read.
+# g++ takes rows of kernels for uninitialised that are never read. Where this machine can, a product
+# and a sum round once, as nvcc has them.
 EMU_CXXFLAGS := -std=c++17 -O2 -g -fopenmp -Wall -Wextra -Wswitch-enum -Wno-unknown-pragmas \
-                -Wno-maybe-uninitialized $(if $(filter 1,$(WERROR)),-Werror)
+                -Wno-maybe-uninitialized $(if $(filter 1,$(WERROR)),-Werror) \
+                $(if $(shell grep -wm1 fma /proc/cpuinfo 2>/dev/null),-mfma -ffp-contract=fast)
 
 # What ptxas says of the kernels of X.cu is kept in X.cu.ptxas, for `make ptxas`.
 ifeq ($(EMU),1)

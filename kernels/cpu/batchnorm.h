@@ -36,8 +36,8 @@ typedef struct BnSums {
 } BnSums;
 
 /* The one expression for what is normalised. Backward recomputes the sign of y from it, so both
- * must round alike: with -std=c17 gcc does not contract it to a fused multiply-add, and elsewhere
- * both sides contract the same expression. x - mean first keeps the digits of channels whose mean
+ * must round alike: of this product and sum there is one way to make a fused multiply-add, and a
+ * machine that has it does so on both sides. x - mean first keeps the digits of channels whose mean
  * is large against their deviation. */
 CPU_INLINE float batchnorm_affine(float x, float mean, float scale, float shift)
 {

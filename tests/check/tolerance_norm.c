@@ -1,4 +1,5 @@
-/* tolerance_norm.c - how much rounding can show in each result of batch norm, in units of eps.
+/* tolerance_norm.c - how much rounding can show in each result of batch norm, and in layer norm's
+ * dx and dgamma, in units of eps.
  *
  * Per channel of n elements, A = |x| + |mean| is what x - mean is computed from, so an element of
  * (x - mean) is uncertain by A. Then
@@ -11,6 +12,8 @@
  *   dx      |gamma| istd (|dz| + mean|dz| + |xh| mean(|dz| X) + X mean(|dz xh|))
  * SiLU has slopes up to 1.1, and its slope changes by at most half of what its argument does: y is
  * allowed 1.1 times that, and dz = |dy| (1.1 + (|gamma| X + |beta|) / 2) for |dy| above.
+ * Layer norm's are as these, dx with a position's channels for n and gamma dy for dz. Its variance
+ * is to be found from x - mean, whatever the mean: V = 0.
  * The sums over n are allowed no factor that grows with n: a backend must add in parts or in
  * float64. */
 #include "tests/check/check.h"
@@ -142,10 +145,53 @@ static void sums_channel(const Host *x, int64_t c, double *scale)
     }
 }
 
+/* Of one position's channels, which lie `step` elements apart from `base` on; dgamma's are sums
+ * over positions. */
+static void layernorm_position(const Problem *p, const Host *in, int64_t base, int64_t step,
+                               int slot, double *scale)
+{
+    const double *x = &in[LAYERNORM_BWD_IN_X].v[base], *dy = &in[LAYERNORM_BWD_IN_DY].v[base],
+                 *gamma = in[LAYERNORM_BWD_IN_GAMMA].v;
+    const int64_t channels = in[LAYERNORM_BWD_IN_X].desc.dims[1];
+    const double n = (double)channels;
+    double mean = 0, var = 0, sum_g = 0, sum_g_x = 0, sum_g_xh = 0;
+    for (int64_t c = 0; c < channels; c++) mean += x[c * step] / n;
+    for (int64_t c = 0; c < channels; c++) var += pow(x[c * step] - mean, 2) / n;
+    const double istd = 1 / sqrt(var + (double)p->attr.layernorm.eps);
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t c = 0; c < channels; c++) {
+            const double xh = fabs(x[c * step] - mean) * istd, g = fabs(gamma[c] * dy[c * step]),
+                         xh_scale = istd * (fabs(x[c * step]) + fabs(mean)) + xh;
+            if (pass == 0) {
+                sum_g += g / n;
+                sum_g_x += g * xh_scale / n;
+                sum_g_xh += g * xh / n;
+                if (slot == LAYERNORM_BWD_OUT_DGAMMA) scale[c] += fabs(dy[c * step]) * xh_scale;
+            } else if (slot == LAYERNORM_BWD_OUT_DX)
+                scale[base + c * step] = istd * (g + sum_g + xh * sum_g_x + xh_scale * sum_g_xh);
+        }
+}
+
+static void layernorm_scale(const Problem *p, const Host *in, const Host *result, int slot,
+                            double *scale)
+{
+    const TensorDesc *x = &in[LAYERNORM_BWD_IN_X].desc;
+    const int64_t positions = x->rank == 4 ? x->dims[2] * x->dims[3] : 1;
+    if (slot == LAYERNORM_BWD_OUT_DGAMMA) /* covers what it is added to */
+        for (int64_t c = 0; c < x->dims[1]; c++) scale[c] = fabs(result->v[c]);
+    for (int64_t n = 0; n < x->dims[0]; n++)
+        for (int64_t i = 0; i < positions; i++)
+            layernorm_position(p, in, n * x->dims[1] * positions + i, positions, slot, scale);
+}
+
 void tolerance_norm_scale(const Problem *p, const Host *in, const Result *ref, bool input, int slot,
                           double *scale)
 {
     bool forward = p->kind == OP_BATCHNORM;
+    if (p->kind == OP_LAYERNORM_BWD) {
+        layernorm_scale(p, in, &ref->out[slot], slot, scale);
+        return;
+    }
     const Host *x = forward || p->kind == OP_BN_SUMS ? &in[BN_IN_X] : &in[BN_BWD_IN_X];
     const Host *saved = forward ? &ref->out[BN_OUT_SAVED] : &in[BN_BWD_IN_SAVED];
     for (int64_t c = 0; c < x->desc.dims[1]; c++) {
