@@ -9,7 +9,7 @@ typedef struct CpuBias {
     bool adds; /* to what db holds */
 } CpuBias;
 
-/* What cpu_bias_run finds at address[]. PARTS: a sum for each image and lane. */
+/* What cpu_bias_run finds at address[]. PARTS: a sum for each image and channel. */
 enum { BIAS_DB, BIAS_DY, BIAS_PARTS, BIAS_COUNT };
 
 /* parts: layout of PARTS. */

@@ -1,23 +1,21 @@
-/* gate.c - y = x sigmoid(g), or x hard_sigmoid(g), and its gradient, a channel block of an image at
- * a time: one pass over memory each. Sums are float over a run of SUM_STEPS values per lane and
- * double beyond it. */
+/* gate.c - y = x sigmoid(g), or x hard_sigmoid(g), and its gradient, a strip of an image at a time:
+ * one pass over memory each. Sums are float over a run of SUM_STEPS values per lane and double
+ * beyond it. */
 #include "kernels/cpu/cpu_math.h"
-#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/layout.h"
 #include "kernels/cpu/view.h"
 #include <string.h>
 
 enum { SUM_STEPS = 128 };
 
-/* The gates of a plane's channels, one to a lane; zero for channels past C. */
-static void spread_gates(const CpuView *v, int64_t plane, const OpTensor *g, const GateAttr *attr,
-                         float *lanes)
+/* The gates of a strip's channels, by lanes; of lanes past C zero. */
+static void spread_gates(const CpuView *v, const CpuStrip *s, const OpTensor *g,
+                         const GateAttr *attr, float lanes[CPU_STRIP])
 {
-    int64_t block = plane % v->cb, at = plane / v->cb * v->c + block * v->b;
-    memset(lanes, 0, CPU_LANES * sizeof *lanes);
-    for (int64_t c = 0; c < cpu_view_channels(v, block); c++) {
-        const float z = cpu_lanes_load(g->data, at + c, cpu_layout_type(g));
-        cpu_lanes_fill(lanes, c, v->b, attr->hard ? cpu_hard_sigmoid(z) : cpu_sigmoid(z));
+    memset(lanes, 0, (size_t)s->lanes * sizeof *lanes);
+    for (int64_t c = 0; c < s->channels; c++) {
+        const float z = cpu_lanes_load(g->data, s->n * v->c + s->first + c, cpu_layout_type(g));
+        cpu_view_fill(v, lanes, c, attr->hard ? cpu_hard_sigmoid(z) : cpu_sigmoid(z));
     }
 }
 
@@ -28,23 +26,28 @@ static double slope_of_gate(float g, const GateAttr *attr)
     return (double)cpu_sigmoid(g) * (double)cpu_sigmoid(-g);
 }
 
-CPU_INLINE void gate_walk(void *y, const void *x, const CpuWalk *walk, const float *restrict gates,
-                          DType type, int lanes)
+CPU_INLINE void gate_step(void *y, const void *x, int64_t at, const float *gates, DType type,
+                          int lanes)
 {
-    const int64_t stride = type == DTYPE_F32 ? CPU_LANES : walk->stride;
-    int64_t at = 0;
-    for (int64_t i = 0; i < walk->steps; i++, at += stride)
 #pragma omp simd
-        for (int l = 0; l < lanes; l++)
-            cpu_lanes_store(y, at + l, cpu_lanes_load(x, at + l, type) * gates[l], type);
-    for (int l = 0; l < walk->rest; l++)
+    for (int l = 0; l < lanes; l++)
         cpu_lanes_store(y, at + l, cpu_lanes_load(x, at + l, type) * gates[l], type);
 }
 
-CPU_CLONES static void gate_plane(void *y, const void *x, const CpuWalk *walk, DType type,
+CPU_CLONES static void gate_block(void *y, const void *x, const CpuStrip *s,
                                   const float *restrict gates)
 {
-    CPU_WALK(gate_walk, type, walk->lanes, y, x, walk, gates);
+    const int64_t end = s->steps * CPU_LANES;
+    for (int64_t at = 0; at < end; at += CPU_LANES)
+        gate_step(y, x, at, gates, DTYPE_F32, CPU_LANES);
+    gate_step(y, x, end, gates, DTYPE_F32, (int)s->rest);
+}
+
+CPU_CLONES static void gate_rows(void *y, const void *x, const CpuStrip *s,
+                                 const float *restrict gates)
+{
+    for (int64_t i = 0; i < s->steps; i++)
+        gate_step(y, x, i * s->stride, gates, DTYPE_BF16, s->lanes);
 }
 
 CPU_INLINE void gate_bwd_step(void *dx, const void *dy, const void *x, int64_t at,
@@ -58,33 +61,36 @@ CPU_INLINE void gate_bwd_step(void *dx, const void *dy, const void *x, int64_t a
     }
 }
 
-CPU_INLINE void gate_bwd_walk(void *dx, const void *dy, const void *x, const CpuWalk *walk,
-                              const float *restrict gates, double *restrict out, DType type,
-                              int lanes)
+CPU_INLINE void gate_bwd_strip(void *dx, const void *dy, const void *x, const CpuStrip *s,
+                               const float *restrict gates, double *restrict out, float *sum,
+                               DType type, int lanes)
 {
-    const int64_t stride = type == DTYPE_F32 ? CPU_LANES : walk->stride,
-                  count = walk->steps * CPU_LANES + walk->rest;
+    const int64_t stride = type == DTYPE_F32 ? CPU_LANES : s->stride;
     int64_t i = 0, at = 0;
-    memset(out, 0, CPU_LANES * sizeof *out);
-    while (i < count) {
-        float sum[CPU_LANES] = { 0 };
-        int64_t end = count - i < SUM_STEPS * CPU_LANES ? count : i + SUM_STEPS * CPU_LANES;
-        for (; i + CPU_LANES <= end; i += CPU_LANES, at += stride)
-            gate_bwd_step(dx, dy, x, at, gates, sum, type, lanes);
-        if (i + CPU_HALF_LANES <= end) {
-            gate_bwd_step(dx, dy, x, at, gates, sum, type, CPU_HALF_LANES);
-            i += CPU_HALF_LANES;
-            at += CPU_HALF_LANES;
-        }
-        for (; i < end; i++, at++) gate_bwd_step(dx, dy, x, at, gates, sum, type, 1);
-        for (int l = 0; l < CPU_LANES; l++) out[l] += (double)sum[l];
+    memset(out, 0, (size_t)lanes * sizeof *out);
+    while (i < s->steps) {
+        const int64_t end = s->steps - i < SUM_STEPS ? s->steps : i + SUM_STEPS;
+        memset(sum, 0, (size_t)lanes * sizeof *sum);
+        for (; i < end; i++, at += stride) gate_bwd_step(dx, dy, x, at, gates, sum, type, lanes);
+        for (int l = 0; l < lanes; l++) out[l] += (double)sum[l];
     }
 }
 
-CPU_CLONES static void gate_bwd_plane(void *dx, const void *dy, const void *x, const CpuWalk *walk,
-                                      DType type, const float *restrict gates, double *restrict out)
+CPU_CLONES static void gate_bwd_block(void *dx, const void *dy, const void *x, const CpuStrip *s,
+                                      const float *restrict gates, double *restrict out)
 {
-    CPU_WALK(gate_bwd_walk, type, walk->lanes, dx, dy, x, walk, gates, out);
+    float sum[CPU_LANES];
+    gate_bwd_strip(dx, dy, x, s, gates, out, sum, DTYPE_F32, CPU_LANES);
+    memset(sum, 0, sizeof sum);
+    gate_bwd_step(dx, dy, x, s->steps * CPU_LANES, gates, sum, DTYPE_F32, (int)s->rest);
+    for (int l = 0; l < s->rest; l++) out[l] += (double)sum[l];
+}
+
+CPU_CLONES static void gate_bwd_rows(void *dx, const void *dy, const void *x, const CpuStrip *s,
+                                     const float *restrict gates, double *restrict out)
+{
+    float sum[CPU_STRIP];
+    gate_bwd_strip(dx, dy, x, s, gates, out, sum, DTYPE_BF16, s->lanes);
 }
 
 static Status gate_prepare(OpInstance *op)
@@ -99,16 +105,16 @@ static Status gate_run(OpInstance *op, Stream *stream)
     CpuView v = cpu_view(&op->in[GATE_IN_X]);
     const void *x = op->in[GATE_IN_X].data;
     void *y = op->out[GATE_OUT_Y].data;
-    int threads = cpu_team(op, v.n * v.cb * v.hw * v.b);
+    const int threads = cpu_team(op, v.n * v.cb * v.hw * v.b);
+    const int64_t strips = cpu_view_strips(&v, threads);
     (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t plane = 0; plane < v.n * v.cb; plane++) {
-        float gates[CPU_LANES];
-        const CpuWalk walk = cpu_view_walk(&v, plane % v.cb);
-        const int64_t at = cpu_view_plane(&v, plane);
-        spread_gates(&v, plane, &op->in[GATE_IN_G], op->attr, gates);
-        gate_plane(cpu_lanes_at_out(y, at, v.type), cpu_lanes_at(x, at, v.type), &walk, v.type,
-                   gates);
+    for (int64_t i = 0; i < v.n * strips; i++) {
+        const CpuStrip strip = cpu_view_strip(&v, strips, i);
+        float gates[CPU_STRIP];
+        spread_gates(&v, &strip, &op->in[GATE_IN_G], op->attr, gates);
+        (v.rows ? gate_rows : gate_block)(cpu_lanes_at_out(y, strip.at, v.type),
+                                          cpu_lanes_at(x, strip.at, v.type), &strip, gates);
     }
     return OK;
 }
@@ -130,21 +136,22 @@ static Status gate_bwd_run(OpInstance *op, Stream *stream)
     const OpTensor *g = &op->in[GATE_BWD_IN_G];
     void *dx = op->out[GATE_BWD_OUT_DX].data, *dg = op->out[GATE_BWD_OUT_DG].data;
     const DType type = v.type, g_type = cpu_layout_type(g);
-    int threads = cpu_team(op, v.n * v.cb * v.hw * v.b);
+    const int threads = cpu_team(op, v.n * v.cb * v.hw * v.b);
+    const int64_t strips = cpu_view_strips(&v, threads);
     (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t plane = 0; plane < v.n * v.cb; plane++) {
-        float gates[CPU_LANES];
-        double sums[CPU_LANES];
-        const int64_t at = cpu_view_plane(&v, plane), block = plane % v.cb, n = plane / v.cb;
-        const CpuWalk walk = cpu_view_walk(&v, block);
-        spread_gates(&v, plane, g, op->attr, gates);
-        gate_bwd_plane(cpu_lanes_at_out(dx, at, type), cpu_lanes_at(dy, at, type),
-                       cpu_lanes_at(x, at, type), &walk, type, gates, sums);
-        for (int64_t c = 0; c < cpu_view_channels(&v, block); c++) {
-            const int64_t at_g = n * v.c + block * v.b + c;
+    for (int64_t i = 0; i < v.n * strips; i++) {
+        const CpuStrip strip = cpu_view_strip(&v, strips, i);
+        float gates[CPU_STRIP];
+        double sums[CPU_STRIP];
+        spread_gates(&v, &strip, g, op->attr, gates);
+        (v.rows ? gate_bwd_rows : gate_bwd_block)(
+            cpu_lanes_at_out(dx, strip.at, type), cpu_lanes_at(dy, strip.at, type),
+            cpu_lanes_at(x, strip.at, type), &strip, gates, sums);
+        for (int64_t c = 0; c < strip.channels; c++) {
+            const int64_t at_g = strip.n * v.c + strip.first + c;
             const double slope = slope_of_gate(cpu_lanes_load(g->data, at_g, g_type), op->attr);
-            cpu_lanes_store(dg, at_g, (float)(cpu_lanes_sum(sums, c, v.b) * slope), g_type);
+            cpu_lanes_store(dg, at_g, (float)(cpu_view_sum(&v, sums, c) * slope), g_type);
         }
     }
     return OK;

@@ -8,7 +8,7 @@
  * where all lanes are the same channel).
  *
  * In rows (bf16) a step is one position's CPU_LANES channels, or what the last block has of them,
- * and the next one lies C elements on; view.h's CpuWalk says both. A kernel writes one walk for
+ * and the next one lies C elements on; view.h's CpuStrip says both. A kernel writes one walk for
  * all, with the type as a constant of the inner function.
  *
  * RULES for the inner functions. They are CPU_CLONES and have no parallel region, which gcc would

@@ -68,14 +68,37 @@ int64_t cpu_view_plane(const CpuView *v, int64_t plane)
     return plane / v->cb * v->image + plane % v->cb * v->block_step;
 }
 
-CpuWalk cpu_view_walk(const CpuView *v, int64_t block)
+int64_t cpu_view_strips(const CpuView *v, int threads)
+{
+    enum { EACH = 4, STRIP_BLOCKS = CPU_STRIP / CPU_LANES };
+    int64_t strips = (v->cb + STRIP_BLOCKS - 1) / STRIP_BLOCKS;
+    if (!v->rows) return v->cb;
+    if (strips * v->n < EACH * threads) strips = (EACH * threads + v->n - 1) / v->n;
+    return strips < v->cb ? strips : v->cb;
+}
+
+CpuStrip cpu_view_strip(const CpuView *v, int64_t strips, int64_t i)
 {
     const int64_t count = v->hw * v->b;
-    if (v->rows)
-        return (
-            CpuWalk){ .steps = v->hw, .stride = v->c, .lanes = (int)cpu_view_channels(v, block) };
-    return (CpuWalk){ .steps = count / CPU_LANES,
-                      .stride = CPU_LANES,
-                      .rest = count % CPU_LANES,
-                      .lanes = CPU_LANES };
+    int64_t first, last;
+    cpu_share(v->cb, (int)(i % strips), (int)strips, &first, &last);
+    CpuStrip s = { .n = i / strips,
+                   .first = first * v->b,
+                   .channels = (last < v->cb ? last * v->b : v->c) - first * v->b,
+                   .at = i / strips * v->image + first * v->block_step,
+                   .steps = v->rows ? v->hw : count / CPU_LANES,
+                   .stride = v->rows ? v->c : CPU_LANES,
+                   .rest = v->rows ? 0 : count % CPU_LANES };
+    s.lanes = v->rows ? (int)s.channels : CPU_LANES;
+    return s;
+}
+
+void cpu_view_fill(const CpuView *v, float *lanes, int64_t c, float value)
+{
+    cpu_lanes_fill(lanes + c / v->b * CPU_LANES, c % v->b, v->b, value);
+}
+
+double cpu_view_sum(const CpuView *v, const double *lanes, int64_t c)
+{
+    return cpu_lanes_sum(lanes + c / v->b * CPU_LANES, c % v->b, v->b);
 }

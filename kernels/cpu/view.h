@@ -29,13 +29,23 @@ int64_t cpu_view_at(const CpuView *view, int64_t n, int64_t c, int64_t position)
 /* Elements from the start of a tensor to channel block plane % cb of image plane / cb. */
 int64_t cpu_view_plane(const CpuView *view, int64_t plane);
 
-/* How a kernel walks a plane: `steps` runs of `lanes` neighbouring elements, each `stride` behind
- * the last, and behind them `rest` single ones. In blocks a plane is contiguous, lanes is
- * CPU_LANES, and lane l is of channel l % b; in rows a step is a position, lanes is
- * cpu_view_channels() and rest is 0. */
-typedef struct CpuWalk {
-    int64_t steps, stride, rest;
+/* A strip: what of one image a kernel takes at a time. In blocks it is one of them, contiguous:
+ * steps of CPU_LANES elements, where lane l is of channel l % b, and behind them `rest` single
+ * ones. Of rows it is all positions of as many channels as CPU_STRIP and enough strips for the team
+ * allow, so that memory is read nearly as it lies: a step is a position, and rest is 0. */
+enum { CPU_STRIP = 1024 };
+typedef struct CpuStrip {
+    int64_t n, first, channels;  /* image; first channel, and how many that exist */
+    int64_t at;                  /* elements from the start of the tensor */
+    int64_t steps, stride, rest; /* a step is `lanes` elements */
     int lanes;
-} CpuWalk;
-CpuWalk cpu_view_walk(const CpuView *view, int64_t block);
+} CpuStrip;
+/* Strips of an image. */
+int64_t cpu_view_strips(const CpuView *view, int threads);
+/* Strip i % strips of image i / strips. */
+CpuStrip cpu_view_strip(const CpuView *view, int64_t strips, int64_t i);
+/* Writes value to the lanes of the c-th channel of a strip, of at least CPU_LANES. */
+void cpu_view_fill(const CpuView *view, float *lanes, int64_t c, float value);
+/* Sum over the lanes of the c-th channel of a strip, in a fixed order. */
+double cpu_view_sum(const CpuView *view, const double *lanes, int64_t c);
 #endif

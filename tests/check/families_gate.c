@@ -8,11 +8,17 @@ enum { GN, GC, GH, GW, GHARD };
 
 static const ParamDef gate_params[] = { { "n", 1 }, { "c", 1 },    { "h", 1 },
                                         { "w", 1 }, { "hard", 0 }, { NULL, 0 } };
-static const char *const gate_fixed[] = { "n=1 c=1 h=1 w=1",         "n=2 c=16 h=7 w=7",
-                                          "n=3 c=13 h=4 w=5",        "n=2 c=8 h=3 w=3",
-                                          "n=1 c=40 h=14 w=14",      "n=2 c=3 h=9 w=9",
-                                          "n=1 c=9 h=65 w=64",       "n=3 c=13 h=4 w=5 hard=1",
-                                          "n=2 c=40 h=9 w=9 hard=1", NULL };
+static const char *const gate_fixed[] = { "n=1 c=1 h=1 w=1",
+                                          "n=2 c=16 h=7 w=7",
+                                          "n=3 c=13 h=4 w=5",
+                                          "n=2 c=8 h=3 w=3",
+                                          "n=1 c=40 h=14 w=14",
+                                          "n=2 c=3 h=9 w=9",
+                                          "n=1 c=9 h=65 w=64",
+                                          "n=3 c=13 h=4 w=5 hard=1",
+                                          "n=2 c=40 h=9 w=9 hard=1",
+                                          "n=4 c=1100 h=12 w=12",
+                                          NULL };
 
 static void draw_gate(Rng *rng, int64_t *p)
 {

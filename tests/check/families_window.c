@@ -139,8 +139,13 @@ enum { GN, GC, GH, GW };
 static const ParamDef gap_params[] = {
     { "n", 1 }, { "c", 1 }, { "h", 1 }, { "w", 1 }, { NULL, 0 }
 };
-static const char *const gap_fixed[] = { "n=1 c=1 h=1 w=1",  "n=2 c=16 h=7 w=7", "n=3 c=13 h=4 w=4",
-                                         "n=2 c=64 h=8 w=8", "n=1 c=9 h=1 w=2",  NULL };
+static const char *const gap_fixed[] = { "n=1 c=1 h=1 w=1",
+                                         "n=2 c=16 h=7 w=7",
+                                         "n=3 c=13 h=4 w=4",
+                                         "n=2 c=64 h=8 w=8",
+                                         "n=1 c=9 h=1 w=2",
+                                         "n=4 c=1100 h=12 w=12",
+                                         NULL };
 
 static void draw_gap(Rng *rng, int64_t *p)
 {
