@@ -10,11 +10,12 @@
 typedef struct CpuDepthwise {
     CpuView x, y;
     int64_t rows, stride[2], pad[2];
-    int64_t inner[2]; /* positions of a row where all taps see the image: first, end */
+    int64_t width; /* of a row of x with the zeros that windows reach */
     int columns;
 } CpuDepthwise;
 
-/* What cpu_depthwise_run finds at address[]. PARTS: one sum for each image, tap, and lane. */
+/* What cpu_depthwise_run finds at address[]. PARTS: one sum for each image, tap and lane; behind
+ * them, for each thread, copies of a plane of x and, where they are rows, of dy. */
 enum { DEPTHWISE_DW, DEPTHWISE_X, DEPTHWISE_DY, DEPTHWISE_PARTS, DEPTHWISE_COUNT };
 
 bool cpu_depthwise_takes(const ConvProblem *p);
