@@ -1,38 +1,25 @@
 /* attention.c - multi-head attention and its gradient, one head of one image at a time by one
  * thread.
  *
- * Queries, keys and values of a head are brought into matrices [L,d] of f32 in the thread's part of
- * the workspace, from whatever layout they lie in: d of them go into each of the products, so that
- * costs little. The softmax is made for a block of queries at a time, whose rows lie in the cache
- * until they are used; no other part of it exists. Backward makes it again from lse. Products are
- * oneDNN's, on f32 in bf16 too: the softmax is not rounded, nor is what comes back through it.
+ * IN F32, and in bf16 where that is no faster: queries, keys and values of a head are brought into
+ * matrices [L,d] of f32 in the thread's part of the workspace, from whatever layout they lie in: d
+ * of them go into each of the products, so that costs little. The softmax is made for a block of
+ * queries at a time, whose rows lie in the cache until they are used; no other part of it exists.
+ * Backward makes it again from lse. Products are oneDNN's sgemm.
+ *
+ * IN BF16 (attention_bf16.c) such matrices are of bf16, and products of bf16 (head_product.h).
+ * Scores and their gradients are f32, of all queries at once; the softmax, and what comes back
+ * through it, are rounded to be factors of the next product, as cuDNN has them.
  *
  * Results do not depend on the number of threads: each head is one thread's, and inside a team
  * oneDNN's products are one thread's too. */
-#include "kernels/ops/attention.h"
-#include "kernels/cpu/cpu_math.h"
-#include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/attention.h"
+#include "base/mem.h"
 #include "kernels/cpu/layout.h"
 #include "kernels/cpu/view.h"
-#include "kernels/drop.h"
 #include <string.h>
 
-/* A block has at most so many queries; queries, keys, values; matrices in a thread's workspace. */
-enum { QUERIES = 128, PARTS = 3, MATRICES = 2 * PARTS + 1 };
-
-typedef struct Call {
-    AttentionSizes z;
-    int64_t block; /* queries in one, but for the last */
-    bool drops;
-    DropAddress drop;
-} Call;
-
-/* One head's matrices [L,d], and what a block of queries needs; all in the workspace. */
-typedef struct Scratch {
-    float *part[PARTS], *y, *dpart[PARTS]; /* y: y, or dy */
-    float *scores, *slopes;                /* [block,L] */
-    float *factors;                        /* [L] */
-} Scratch;
+enum { QUERIES = 128 }; /* in a block, at most */
 
 static int64_t block_of(const AttentionSizes *z)
 {
@@ -40,24 +27,54 @@ static int64_t block_of(const AttentionSizes *z)
     return (z->length + blocks - 1) / blocks;
 }
 
-static int64_t scratch_floats(const AttentionSizes *z)
+/* The next `bytes` of a thread's part of the workspace, which begins at base; without base they are
+ * counted alone. */
+static void *take(char *base, size_t *at, size_t bytes)
 {
-    const int64_t each = MATRICES * z->length * z->width + (2 * block_of(z) + 1) * z->length;
-    return (each + 15) / 16 * 16;
+    char *here = base ? base + *at : NULL;
+    *at += (bytes + MEM_ALIGN - 1) / MEM_ALIGN * MEM_ALIGN;
+    return here;
 }
 
-static Scratch scratch_at(const OpInstance *op, const AttentionSizes *z, int thread)
+static AttentionScratch lay_out(const AttentionState *state, const AttentionSizes *z, char *base,
+                                size_t *at)
 {
-    float *at = (float *)op->workspace + thread * scratch_floats(z);
-    const int64_t matrix = z->length * z->width;
-    Scratch s = { .y = at + PARTS * matrix };
-    for (int i = 0; i < PARTS; i++) {
-        s.part[i] = at + i * matrix;
-        s.dpart[i] = at + (PARTS + 1 + i) * matrix;
+    const size_t matrix = (size_t)(z->length * z->width) * sizeof(float),
+                 square = (size_t)(z->length * z->length), row = (size_t)z->length * sizeof(float),
+                 block = row * (size_t)(state->narrow ? z->length : block_of(z));
+    AttentionScratch s = { .scores = take(base, at, block),
+                           .slopes = take(base, at, block),
+                           .factors = take(base, at, row) };
+    if (state->narrow) {
+        for (int i = 0; i < ATTENTION_PARTS; i++) s.narrow.part[i] = take(base, at, matrix / 2);
+        s.narrow.dy = take(base, at, matrix / 2);
+        s.narrow.out = take(base, at, matrix / 2);
+        s.narrow.weights = take(base, at, square * sizeof *s.narrow.weights);
+        s.narrow.slopes = take(base, at, square * sizeof *s.narrow.slopes);
+        s.narrow.product = take(base, at, state->scratch_bytes);
+        return s;
     }
-    s.scores = at + MATRICES * matrix;
-    s.slopes = s.scores + block_of(z) * z->length;
-    s.factors = s.slopes + block_of(z) * z->length;
+    s.y = take(base, at, matrix);
+    for (int i = 0; i < ATTENTION_PARTS; i++) {
+        s.part[i] = take(base, at, matrix);
+        s.dpart[i] = take(base, at, matrix);
+    }
+    return s;
+}
+
+static size_t scratch_bytes(const AttentionState *state, const AttentionSizes *z)
+{
+    size_t bytes = 0;
+    lay_out(state, z, NULL, &bytes);
+    return bytes;
+}
+
+static AttentionScratch scratch_at(const OpInstance *op, const AttentionSizes *z, int thread)
+{
+    size_t at = 0;
+    char *base = (char *)op->workspace + (size_t)thread * scratch_bytes(op->state, z);
+    AttentionScratch s = lay_out(op->state, z, base, &at);
+    s.thread = thread;
     return s;
 }
 
@@ -123,168 +140,94 @@ CPU_CLONES static void scatter(const OpTensor *t, const float *from, int64_t n, 
     if (channel + width == v.c) zero_padding(t, &v, n);
 }
 
-static void gather_parts(const Call *c, const Scratch *s, const OpTensor *qkv, int64_t n,
-                         int64_t head)
+static void gather_parts(const AttentionCall *c, const AttentionScratch *s, const OpTensor *qkv,
+                         int64_t n, int64_t head)
 {
-    for (int i = 0; i < PARTS; i++)
+    for (int i = 0; i < ATTENTION_PARTS; i++)
         gather(s->part[i], qkv, n, attention_channel(&c->z, i, head), c->z.width);
 }
 
-/* ---- rows of the softmax ---- */
+/* ---- a head in f32 ---- */
 
-/* e^(score - most) in the place of each, and their sum, in an order of its own for all sets of
- * instructions. */
-CPU_CLONES static double exponentials(float *row, int64_t count, float *most)
-{
-    float top[CPU_LANES], sum[CPU_LANES] = { 0 }, m = -INFINITY;
-    double total = 0;
-    int64_t j = 0;
-    for (int l = 0; l < CPU_LANES; l++) top[l] = m;
-    for (; j + CPU_LANES <= count; j += CPU_LANES)
-#pragma omp simd
-        for (int l = 0; l < CPU_LANES; l++) top[l] = row[j + l] > top[l] ? row[j + l] : top[l];
-    for (; j < count; j++) top[0] = row[j] > top[0] ? row[j] : top[0];
-    for (int l = 0; l < CPU_LANES; l++) m = top[l] > m ? top[l] : m;
-    for (j = 0; j + CPU_LANES <= count; j += CPU_LANES)
-#pragma omp simd
-        for (int l = 0; l < CPU_LANES; l++) sum[l] += row[j + l] = cpu_exp(row[j + l] - m);
-    for (int l = 0; j + l < count; l++) sum[l] += row[j + l] = cpu_exp(row[j + l] - m);
-    for (int l = 0; l < CPU_LANES; l++) total += (double)sum[l];
-    *most = m;
-    return total;
-}
-
-CPU_CLONES static void multiply_row(float *restrict row, int64_t count, float factor)
-{
-    for (int64_t j = 0; j < count; j++) row[j] *= factor;
-}
-
-/* scores: p, which becomes drop(p); slopes: its gradient, which becomes that of the scores. */
-CPU_INLINE void slope_of(float *score, float *slope, float kept, float lse, float inner)
-{
-    const float p = cpu_exp(*score - lse);
-    *score = p * kept;
-    *slope = p * (*slope * kept - inner);
-}
-
-/* f: what the drop keeps of each, or NULL; two loops, as a choice inside one is no vector code. */
-CPU_CLONES static void slope_row(float *restrict scores, float *restrict slopes,
-                                 const float *restrict f, int64_t count, float lse, float inner)
-{
-    if (f)
-        for (int64_t j = 0; j < count; j++) slope_of(&scores[j], &slopes[j], f[j], lse, inner);
-    else
-        for (int64_t j = 0; j < count; j++) slope_of(&scores[j], &slopes[j], 1, lse, inner);
-}
-
-/* Four at a time of a row's factors go to f, or are multiplied into it. */
-static void drop_row(const Call *c, int64_t n, int64_t head, int64_t query, float *f, bool multiply)
-{
-    const int64_t blocks = (c->z.length + 3) / 4, first = (head * c->z.length + query) * blocks;
-    float factors[4];
-    for (int64_t j = 0; j < c->z.length; j++) {
-        if (j % 4 == 0) drop_factors(&c->drop, n, (uint32_t)(first + j / 4), factors);
-        f[j] = multiply ? f[j] * factors[j % 4] : factors[j % 4];
-    }
-}
-
-/* ---- a head ---- */
-
-/* Both of rows that lie one after the other: c [m,n] = scale a b + beta c, where a is [m,k] or is
+/* Both of rows that lie one after the other: c [m,n] = a b + beta c, where a is [m,k] or is
  * transposed, and so b. */
 typedef struct Product {
     char transpose_a, transpose_b;
     int64_t m, n, k;
-    float scale, beta;
+    float beta;
 } Product;
 
 static Status multiply(const Product *p, const float *a, const float *b, float *c)
 {
-    TRY_DNNL(dnnl_sgemm(p->transpose_a, p->transpose_b, p->m, p->n, p->k, p->scale, a,
+    TRY_DNNL(dnnl_sgemm(p->transpose_a, p->transpose_b, p->m, p->n, p->k, 1, a,
                         p->transpose_a == 'N' ? p->k : p->m, b, p->transpose_b == 'N' ? p->n : p->k,
                         p->beta, c, p->n));
     return OK;
 }
 
 /* rows of a times the transpose of b: [rows,L] of two [.,d] */
-static Status multiply_widths(const Call *c, int64_t rows, float scale, const float *a,
-                              const float *b, float *out)
+static Status multiply_widths(const AttentionCall *c, int64_t rows, const float *a, const float *b,
+                              float *out)
 {
-    const Product p = { 'N', 'T', rows, c->z.length, c->z.width, scale, 0 };
+    const Product p = { 'N', 'T', rows, c->z.length, c->z.width, 0 };
     return multiply(&p, a, b, out);
 }
 
-/* [rows,d] = scale a [rows,L] b [L,d] */
-static Status multiply_rows(const Call *c, int64_t rows, float scale, const float *a,
-                            const float *b, float *out)
+/* [rows,d] = a [rows,L] b [L,d] */
+static Status multiply_rows(const AttentionCall *c, int64_t rows, const float *a, const float *b,
+                            float *out)
 {
-    const Product p = { 'N', 'N', rows, c->z.width, c->z.length, scale, 0 };
+    const Product p = { 'N', 'N', rows, c->z.width, c->z.length, 0 };
     return multiply(&p, a, b, out);
 }
 
-/* out [L,d] = scale a^T [L,rows] b [rows,d], added to what earlier blocks left */
-static Status multiply_add(const Call *c, int64_t rows, bool first, float scale, const float *a,
+/* out [L,d] = a^T [L,rows] b [rows,d], added to what earlier blocks left */
+static Status multiply_add(const AttentionCall *c, int64_t rows, bool first, const float *a,
                            const float *b, float *out)
 {
-    const Product p = { 'T', 'N', c->z.length, c->z.width, rows, scale, first ? 0.0f : 1.0f };
+    const Product p = { 'T', 'N', c->z.length, c->z.width, rows, first ? 0.0f : 1.0f };
     return multiply(&p, a, b, out);
 }
 
-static Status forward_head(const OpInstance *op, const Call *c, const Scratch *s, int64_t n,
-                           int64_t head)
+static Status forward_head(const OpInstance *op, const AttentionCall *c, const AttentionScratch *s,
+                           int64_t n, int64_t head)
 {
     const AttentionSizes *z = &c->z;
-    float *lse = op->out[ATTENTION_OUT_LSE].data;
+    float *lse = cpu_attention_lse(c, &op->out[ATTENTION_OUT_LSE], n, head);
     gather_parts(c, s, &op->in[ATTENTION_IN_QKV], n, head);
-    if (lse) lse += (n * z->heads + head) * z->length;
     for (int64_t first = 0, rows; first < z->length; first += rows) {
         rows = z->length - first < c->block ? z->length - first : c->block;
         const int64_t at = first * z->width;
-        TRY(multiply_widths(c, rows, z->scale, s->part[0] + at, s->part[1], s->scores));
-        for (int64_t i = 0; i < rows; i++) {
-            float *row = s->scores + i * z->length, most;
-            const double sum = exponentials(row, z->length, &most);
-            if (lse) lse[first + i] = (float)((double)most + log(sum));
-            multiply_row(row, z->length, (float)(1 / sum));
-            if (c->drops) drop_row(c, n, head, first + i, row, true);
-        }
-        TRY(multiply_rows(c, rows, 1, s->scores, s->part[2], s->y + at));
+        TRY(multiply_widths(c, rows, s->part[0] + at, s->part[1], s->scores));
+        for (int64_t i = 0; i < rows; i++)
+            cpu_attention_soften(c, n, head, first + i, s->scores + i * z->length, lse);
+        TRY(multiply_rows(c, rows, s->scores, s->part[2], s->y + at));
     }
     scatter(&op->out[ATTENTION_OUT_Y], s->y, n, head * z->width, z->width);
     return OK;
 }
 
-static double inner_product(const float *a, const float *b, int64_t count)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++) sum += (double)a[i] * (double)b[i];
-    return sum;
-}
-
 /* dq holds y until its own values, which come last. */
-static Status backward_block(const OpInstance *op, const Call *c, const Scratch *s, int64_t n,
-                             int64_t head, int64_t first, int64_t rows)
+static Status backward_block(const OpInstance *op, const AttentionCall *c,
+                             const AttentionScratch *s, int64_t n, int64_t head, int64_t first,
+                             int64_t rows)
 {
     const AttentionSizes *z = &c->z;
     const int64_t at = first * z->width;
-    const float *lse =
-        (const float *)op->in[ATTENTION_BWD_IN_LSE].data + (n * z->heads + head) * z->length;
-    float *dy = s->y + at, *dq = s->dpart[0] + at, *factors = c->drops ? s->factors : NULL;
-    TRY(multiply_widths(c, rows, z->scale, s->part[0] + at, s->part[1], s->scores));
-    TRY(multiply_widths(c, rows, 1, dy, s->part[2], s->slopes));
-    for (int64_t i = 0; i < rows; i++) {
-        const float inner = (float)inner_product(dy + i * z->width, dq + i * z->width, z->width);
-        if (factors) drop_row(c, n, head, first + i, factors, false);
-        slope_row(s->scores + i * z->length, s->slopes + i * z->length, factors, z->length,
-                  lse[first + i], inner);
-    }
-    TRY(multiply_add(c, rows, first == 0, 1, s->scores, dy, s->dpart[2]));
-    TRY(multiply_add(c, rows, first == 0, z->scale, s->slopes, s->part[0] + at, s->dpart[1]));
-    return multiply_rows(c, rows, z->scale, s->slopes, s->part[1], dq);
+    const float *lse = cpu_attention_lse(c, &op->in[ATTENTION_BWD_IN_LSE], n, head);
+    float *dy = s->y + at, *dq = s->dpart[0] + at;
+    TRY(multiply_widths(c, rows, s->part[0] + at, s->part[1], s->scores));
+    TRY(multiply_widths(c, rows, dy, s->part[2], s->slopes));
+    for (int64_t i = 0; i < rows; i++)
+        cpu_attention_soften_bwd(c, s, n, head, first + i, i, lse[first + i], dy + i * z->width,
+                                 dq + i * z->width, DTYPE_F32);
+    TRY(multiply_add(c, rows, first == 0, s->scores, dy, s->dpart[2]));
+    TRY(multiply_add(c, rows, first == 0, s->slopes, s->part[0] + at, s->dpart[1]));
+    return multiply_rows(c, rows, s->slopes, s->part[1], dq);
 }
 
-static Status backward_head(const OpInstance *op, const Call *c, const Scratch *s, int64_t n,
-                            int64_t head)
+static Status backward_head(const OpInstance *op, const AttentionCall *c, const AttentionScratch *s,
+                            int64_t n, int64_t head)
 {
     const AttentionSizes *z = &c->z;
     gather_parts(c, s, &op->in[ATTENTION_BWD_IN_QKV], n, head);
@@ -294,7 +237,7 @@ static Status backward_head(const OpInstance *op, const Call *c, const Scratch *
         rows = z->length - first < c->block ? z->length - first : c->block;
         TRY(backward_block(op, c, s, n, head, first, rows));
     }
-    for (int i = 0; i < PARTS; i++)
+    for (int i = 0; i < ATTENTION_PARTS; i++)
         scatter(&op->out[ATTENTION_BWD_OUT_DQKV], s->dpart[i], n, attention_channel(z, i, head),
                 z->width);
     return OK;
@@ -302,13 +245,15 @@ static Status backward_head(const OpInstance *op, const Call *c, const Scratch *
 
 /* ---- the two ops ---- */
 
-typedef Status RunHead(const OpInstance *op, const Call *c, const Scratch *s, int64_t n,
-                       int64_t head);
+typedef Status RunHead(const OpInstance *op, const AttentionCall *c, const AttentionScratch *s,
+                       int64_t n, int64_t head);
 
-static Status run_heads(const OpInstance *op, int qkv, int scalars, RunHead *run)
+static Status run_heads(const OpInstance *op, Stream *stream, int qkv, int scalars, RunHead *run)
 {
     const AttentionAttr *a = op->attr;
-    Call c = { .z = attention_sizes(a, &op->in[qkv].desc), .drops = a->drop.rate > 0 };
+    AttentionCall c = { .z = attention_sizes(a, &op->in[qkv].desc),
+                        .drops = a->drop.rate > 0,
+                        .stream = stream };
     const float *v = op->in[scalars].data;
     const int threads = cpu_backend_of(op)->threads;
     Status status = OK;
@@ -319,7 +264,7 @@ static Status run_heads(const OpInstance *op, int qkv, int scalars, RunHead *run
                               drop_word((double)v[SCALAR_PLACE_LOW], (double)v[SCALAR_PLACE_HIGH]));
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int t = 0; t < threads; t++) {
-        const Scratch s = scratch_at(op, &c.z, t);
+        const AttentionScratch s = scratch_at(op, &c.z, t);
         int64_t first, last;
         cpu_share(c.z.n * c.z.heads, t, threads, &first, &last);
         for (int64_t i = first; i < last; i++) {
@@ -332,12 +277,15 @@ static Status run_heads(const OpInstance *op, int qkv, int scalars, RunHead *run
     return status;
 }
 
-static void take_workspace(OpInstance *op, int qkv)
+static Status take_workspace(OpInstance *op, int qkv, AttentionProduct first, AttentionProduct end)
 {
     const AttentionSizes z = attention_sizes(op->attr, &op->in[qkv].desc);
-    op->implementation = "sgemm of heads";
-    op->workspace_bytes =
-        (size_t)(cpu_backend_of(op)->threads * scratch_floats(&z)) * sizeof(float);
+    AttentionState *s = op->state = mem_calloc(1, sizeof *s);
+    if (!s) return ERR_MEMORY;
+    TRY(cpu_attention_make_products(op, &z, first, end));
+    op->implementation = s->narrow ? "products of heads in bf16" : "sgemm of heads";
+    op->workspace_bytes = (size_t)cpu_backend_of(op)->threads * scratch_bytes(s, &z);
+    return OK;
 }
 
 static Status prepare(OpInstance *op)
@@ -347,8 +295,7 @@ static Status prepare(OpInstance *op)
     cpu_view_decide(b, &op->out[ATTENTION_OUT_Y]);
     if (op->out[ATTENTION_OUT_LSE].desc.rank) cpu_decide_plain(&op->out[ATTENTION_OUT_LSE]);
     if (op->in[ATTENTION_IN_SCALARS].desc.rank) cpu_decide_plain(&op->in[ATTENTION_IN_SCALARS]);
-    take_workspace(op, ATTENTION_IN_QKV);
-    return OK;
+    return take_workspace(op, ATTENTION_IN_QKV, PRODUCT_Y, PRODUCT_SLOPES);
 }
 
 static Status prepare_bwd(OpInstance *op)
@@ -358,23 +305,30 @@ static Status prepare_bwd(OpInstance *op)
     for (int i = ATTENTION_BWD_IN_LSE; i <= ATTENTION_BWD_IN_SCALARS; i++)
         if (op->in[i].desc.rank) cpu_decide_plain(&op->in[i]);
     cpu_view_decide(b, &op->out[ATTENTION_BWD_OUT_DQKV]);
-    take_workspace(op, ATTENTION_BWD_IN_QKV);
-    return OK;
+    return take_workspace(op, ATTENTION_BWD_IN_QKV, PRODUCT_SLOPES, PRODUCT_COUNT);
 }
 
 static Status run(OpInstance *op, Stream *stream)
 {
-    (void)stream; /* CPU ops run when called */
-    return run_heads(op, ATTENTION_IN_QKV, ATTENTION_IN_SCALARS, forward_head);
+    const AttentionState *s = op->state;
+    return run_heads(op, stream, ATTENTION_IN_QKV, ATTENTION_IN_SCALARS,
+                     s->narrow ? cpu_attention_forward_bf16 : forward_head);
 }
 
 static Status run_bwd(OpInstance *op, Stream *stream)
 {
-    (void)stream; /* CPU ops run when called */
-    return run_heads(op, ATTENTION_BWD_IN_QKV, ATTENTION_BWD_IN_SCALARS, backward_head);
+    const AttentionState *s = op->state;
+    return run_heads(op, stream, ATTENTION_BWD_IN_QKV, ATTENTION_BWD_IN_SCALARS,
+                     s->narrow ? cpu_attention_backward_bf16 : backward_head);
 }
 
-const OpImpl cpu_attention = { .prepare = prepare, .bind = cpu_bind_nothing, .run = run };
-const OpImpl cpu_attention_bwd = { .prepare = prepare_bwd,
-                                   .bind = cpu_bind_nothing,
-                                   .run = run_bwd };
+static void release(OpInstance *op)
+{
+    AttentionState *s = op->state;
+    for (int i = 0; s && i < PRODUCT_COUNT; i++) cpu_head_product_free(&s->products[i]);
+    mem_free(s);
+    op->state = NULL;
+}
+
+const OpImpl cpu_attention = { prepare, cpu_bind_nothing, run, release };
+const OpImpl cpu_attention_bwd = { prepare_bwd, cpu_bind_nothing, run_bwd, release };

@@ -144,13 +144,13 @@ typedef struct Subject {
     bool fuses[FUSED_COUNT]; /* it has the ops that op_fused() marks so */
     bool pools_norms;        /* of those, OP_BN_POOL and its gradient */
     bool signs_norms;        /* of those, OP_BN_SIGNS, its gradient, OP_BN_STATISTICS */
-    /* rounded to the compute type before anything else: dz of batchnorm_bwd, attention's weights
-     * and the gradients of its scores */
-    bool rounds_inside;
-    bool wide_sums;     /* a convolution's gradient of weights is f32 from the first */
-    bool pairs;         /* multiplies two channels of bf16 at a time */
-    bool products_only; /* of ops the gradients that are matrix products on some CPUs */
-    int pad;            /* grouped convolutions need multiples of so many channels; 1 = any */
+    /* rounded to the compute type before anything else */
+    bool rounds_dz;      /* of batchnorm_bwd */
+    bool rounds_weights; /* of attention, and the gradients of its scores */
+    bool wide_sums;      /* a convolution's gradient of weights is f32 from the first */
+    bool pairs;          /* multiplies two channels of bf16 at a time */
+    bool products_only;  /* of ops those that are matrix products on some CPUs */
+    int pad;             /* grouped convolutions need multiples of so many channels; 1 = any */
 } Subject;
 bool subject_takes(const Subject *s, const Case *c); /* the case's variant exists for it */
 /* prepare() must say no, with ERR_USAGE */

@@ -103,9 +103,9 @@ static double allowed_f32(const Checked *k, int64_t i)
 static double inner_rounding(const Checked *k, int64_t i)
 {
     const OpKind kind = k->c->problem->kind;
-    if ((kind == OP_ATTENTION || kind == OP_ATTENTION_BWD) && k->c->subject->rounds_inside)
+    if ((kind == OP_ATTENTION || kind == OP_ATTENTION_BWD) && k->c->subject->rounds_weights)
         return 2 * rounding(k->c->subject->compute, k->max);
-    if (kind == OP_BATCHNORM_BWD && k->c->subject->rounds_inside && k->bound == BOUND_NORM)
+    if (kind == OP_BATCHNORM_BWD && k->c->subject->rounds_dz && k->bound == BOUND_NORM)
         return rounding(k->c->subject->compute, k->scale[i]);
     if (kind != OP_BATCHNORM_BWD || k->row->slot != BN_BWD_OUT_DX ||
         !k->c->problem->out[BN_BWD_OUT_DRESIDUAL].rank)

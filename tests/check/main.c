@@ -100,6 +100,7 @@ static const BackendRow backends[] = {
       PRECISION_BF16,
       { .compute = DTYPE_BF16,
         .own_layouts = true,
+        .rounds_weights = true, /* where products are of bf16 */
         .wide_sums = true,
         .pairs = true,
         .fuses = { [FUSED_EVALUATION] = true },
@@ -109,6 +110,7 @@ static const BackendRow backends[] = {
       PRECISION_BF16,
       { .compute = DTYPE_BF16,
         .own_layouts = true,
+        .rounds_weights = true,
         .wide_sums = true,
         .pairs = true,
         .products_only = true,
@@ -155,7 +157,7 @@ static bool is_meant(const BackendRow *row, const char *name)
 static Status create_subject(Session *s)
 {
     s->subject = s->row->subject;
-    s->subject.rounds_inside = s->options.cudnn;
+    if (s->options.cudnn) s->subject.rounds_dz = s->subject.rounds_weights = true;
     return s->row->create(&s->subject.backend, &s->options, s->row->precision);
 }
 

@@ -35,7 +35,8 @@ bool subject_takes(const Subject *s, const Case *c)
     if (fused && !s->fuses[fused] && !(pooled && s->pools_norms) && !(signs && s->signs_norms))
         return false;
     if (s->products_only && c->family->kind != OP_CONV2D_BWD_DATA &&
-        c->family->kind != OP_CONV2D_BWD_WEIGHTS)
+        c->family->kind != OP_CONV2D_BWD_WEIGHTS && c->family->kind != OP_ATTENTION &&
+        c->family->kind != OP_ATTENTION_BWD)
         return false;
     if (v->mode == MODE_NAN && s->pairs && c->family->flags & FAMILY_WEIGHTS &&
         pairs_reach_beyond(c))

@@ -1,0 +1,71 @@
+/* attention.h - what attention.c, attention_softmax.c and attention_bf16.c share. L positions, d
+ * channels of a head. */
+#ifndef CONVOY_KERNELS_CPU_ATTENTION_H
+#define CONVOY_KERNELS_CPU_ATTENTION_H
+#include "kernels/cpu/head_product.h"
+#include "kernels/drop.h"
+#include "kernels/ops/attention.h"
+
+enum { ATTENTION_PARTS = 3 }; /* queries, keys, values */
+
+/* Products in bf16, each with the shape of its result. */
+typedef enum AttentionProduct {
+    PRODUCT_SCORES, /* [L,L] of queries and keys */
+    PRODUCT_Y,      /* [L,d] of the softmax and values */
+    PRODUCT_SLOPES, /* [L,L] of dy and values */
+    PRODUCT_DV,     /* [L,d] of the softmax's transpose and dy */
+    PRODUCT_DK,     /* [L,d] of the transpose of the scores' gradient and queries */
+    PRODUCT_DQ,     /* [L,d] of that gradient and keys */
+    PRODUCT_COUNT
+} AttentionProduct;
+typedef struct AttentionState {
+    bool narrow; /* products are these; else oneDNN's sgemm */
+    HeadProduct products[PRODUCT_COUNT];
+    size_t scratch_bytes; /* the most of any */
+} AttentionState;
+
+typedef struct AttentionCall {
+    AttentionSizes z;
+    int64_t block; /* queries in one, but for the last */
+    bool drops;
+    DropAddress drop;
+    Stream *stream;
+} AttentionCall;
+
+/* What a thread has in the workspace: one head's matrices [L,d], and what a block of queries needs,
+ * which in bf16 is all of them. */
+typedef struct AttentionScratch {
+    int thread;
+    float *part[ATTENTION_PARTS], *y, *dpart[ATTENTION_PARTS]; /* y: y, or dy */
+    float *scores, *slopes;                                    /* [block,L] */
+    float *factors;                                            /* [L] */
+    struct {                                                   /* in bf16 */
+        uint16_t *part[ATTENTION_PARTS], *dy, *out;            /* [L,d] */
+        uint16_t *weights, *slopes;                            /* [L,L] */
+        void *product;                                         /* a product's own */
+    } narrow;
+} AttentionScratch;
+
+/* ---- rows of the softmax ---- */
+
+/* Where the logarithms of a head's sums lie, or NULL. */
+float *cpu_attention_lse(const AttentionCall *c, const OpTensor *lse, int64_t n, int64_t head);
+/* A query's scores become its weights; lse: cpu_attention_lse(). */
+void cpu_attention_soften(const AttentionCall *c, int64_t n, int64_t head, int64_t query,
+                          float *row, float *lse);
+/* Row `row` of s->scores becomes the weights of a query again, and that of s->slopes, the weights'
+ * gradient, the scores'. dy, y: the query's [d], of type. */
+void cpu_attention_soften_bwd(const AttentionCall *c, const AttentionScratch *s, int64_t n,
+                              int64_t head, int64_t query, int64_t row, float lse, const void *dy,
+                              const void *y, DType type);
+
+/* ---- heads in bf16 ---- */
+
+/* Products of kinds first up to end, and scores; all are there (op->state's narrow) or none. */
+Status cpu_attention_make_products(OpInstance *op, const AttentionSizes *z, AttentionProduct first,
+                                   AttentionProduct end);
+Status cpu_attention_forward_bf16(const OpInstance *op, const AttentionCall *c,
+                                  const AttentionScratch *s, int64_t n, int64_t head);
+Status cpu_attention_backward_bf16(const OpInstance *op, const AttentionCall *c,
+                                   const AttentionScratch *s, int64_t n, int64_t head);
+#endif
