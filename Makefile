@@ -53,8 +53,11 @@ LINK_HARDENED := $(if $(SAN),,-pie -Wl,-z,relro,-z,now,-z,noexecstack)
 # One line of flags for all files; the *_FLAGS come on top of it, by room.
 ALL_FLAGS = -std=c17 -g -fopenmp $(WARNINGS) $(SANFLAGS) $(HARDENED) $(CPPFLAGS) $(CFLAGS)
 PLAIN_FLAGS := -O2
-# Where there are fused multiply-adds loops are to use them: e^x and erf are little else.
+# Where there are fused multiply-adds loops are to use them: e^x and erf are little else. But what
+# each rank computes for itself has to be the same on all, whatever their instruction sets.
 CPU_FLAGS   := -O3 -fno-math-errno -ffp-contract=fast
+ALIKE_FLAGS := $(CPU_FLAGS) -ffp-contract=off
+ALIKE       := update trust lerp scale loss_scale grad_norm
 # Decoded and augmented pixels must be the same on every machine: no fused multiply-add behind our
 # back.
 DATA_FLAGS  := -O3 -ffp-contract=off
@@ -155,6 +158,7 @@ tools: $(B)/fake_nvml/libnvidia-ml.so.1
 
 $(B)/obj/%.o: ROOM_FLAGS := $(PLAIN_FLAGS)
 $(B)/obj/kernels/cpu/%.o: ROOM_FLAGS := $(CPU_FLAGS)
+$(ALIKE:%=$(B)/obj/kernels/cpu/%.o): ROOM_FLAGS := $(ALIKE_FLAGS)
 $(B)/obj/data/%.o: ROOM_FLAGS := $(DATA_FLAGS)
 $(B)/obj/kernels/cuda/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
 $(B)/obj/trainer/comm/comm_mpi.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(MPI_CFLAGS)
@@ -172,8 +176,8 @@ $(B)/obj/%.o: %.c $(B)/flags
 	$(Q)$(CC) $(ALL_FLAGS) $(ROOM_FLAGS) -MMD -MP -c $< -o $@
 
 CUDA_COMMANDS = $(if $(CUDA_OBJ),$(CUDA_CFLAGS) | $(NVCC) $(NVCC_FLAGS) $(GENCODE))
-COMMAND_LINES = $(CC) $(ALL_FLAGS) | $(PLAIN_FLAGS) | $(CPU_FLAGS) | $(DATA_FLAGS) | \
-                $(MPI_CFLAGS) | $(LINK_HARDENED) $(LDFLAGS) $(LIBS) | \
+COMMAND_LINES = $(CC) $(ALL_FLAGS) | $(PLAIN_FLAGS) | $(CPU_FLAGS) | $(ALIKE_FLAGS) | \
+                $(DATA_FLAGS) | $(MPI_CFLAGS) | $(LINK_HARDENED) $(LDFLAGS) $(LIBS) | \
                 $(if $(filter 1,$(EMU)),$(CXX) $(EMU_CXXFLAGS),$(CUDA_COMMANDS))
 
 # Rewritten only if their content changes, so that objects are rebuilt then and only then.

@@ -199,11 +199,18 @@ typedef enum Precision {
     PRECISION_COUNT
 } Precision;
 extern const char *const precision_names[PRECISION_COUNT + 1]; /* NULL at the end */
+/* Which operations are matrix products in bf16 where that is a choice: gradients of convolutions,
+ * and attention. */
+typedef enum CpuProducts {
+    CPU_PRODUCTS_FAST,  /* where they are fast on this CPU */
+    CPU_PRODUCTS_EVERY, /* tests: wherever oneDNN has them */
+    CPU_PRODUCTS_NONE   /* tests */
+} CpuProducts;
 typedef struct CpuOptions {
     int threads; /* size of the compute team; 0 = all CPUs this process may run on */
     FuseMode fuse;
     Precision precision; /* fp32 or bf16 */
-    bool every_product;  /* tests: gradients are matrix products without AMX too */
+    CpuProducts products;
 } CpuOptions;
 /* One CPU backend per process. */
 Status backend_cpu_create(Backend **out, const CpuOptions *o);

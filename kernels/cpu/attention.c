@@ -42,15 +42,16 @@ static AttentionScratch lay_out(const AttentionState *state, const AttentionSize
     const size_t matrix = (size_t)(z->length * z->width) * sizeof(float),
                  square = (size_t)(z->length * z->length), row = (size_t)z->length * sizeof(float),
                  block = row * (size_t)(state->narrow ? z->length : block_of(z));
-    AttentionScratch s = { .scores = take(base, at, block),
-                           .slopes = take(base, at, block),
-                           .factors = take(base, at, row) };
+    AttentionScratch s = { .thread = 0 };
+    s.scores = take(base, at, block);
+    if (state->backward) s.slopes = take(base, at, block);
+    s.factors = take(base, at, row);
     if (state->narrow) {
         for (int i = 0; i < ATTENTION_PARTS; i++) s.narrow.part[i] = take(base, at, matrix / 2);
         s.narrow.dy = take(base, at, matrix / 2);
         s.narrow.out = take(base, at, matrix / 2);
         s.narrow.weights = take(base, at, square * sizeof *s.narrow.weights);
-        s.narrow.slopes = take(base, at, square * sizeof *s.narrow.slopes);
+        if (state->backward) s.narrow.slopes = take(base, at, square * sizeof *s.narrow.slopes);
         s.narrow.product = take(base, at, state->scratch_bytes);
         return s;
     }
@@ -277,12 +278,13 @@ static Status run_heads(const OpInstance *op, Stream *stream, int qkv, int scala
     return status;
 }
 
-static Status take_workspace(OpInstance *op, int qkv, AttentionProduct first, AttentionProduct end)
+static Status take_workspace(OpInstance *op, int qkv, bool backward)
 {
     const AttentionSizes z = attention_sizes(op->attr, &op->in[qkv].desc);
     AttentionState *s = op->state = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
-    TRY(cpu_attention_make_products(op, &z, first, end));
+    s->backward = backward;
+    TRY(cpu_attention_make_products(op, &z));
     op->implementation = s->narrow ? "products of heads in bf16" : "sgemm of heads";
     op->workspace_bytes = (size_t)cpu_backend_of(op)->threads * scratch_bytes(s, &z);
     return OK;
@@ -295,7 +297,7 @@ static Status prepare(OpInstance *op)
     cpu_view_decide(b, &op->out[ATTENTION_OUT_Y]);
     if (op->out[ATTENTION_OUT_LSE].desc.rank) cpu_decide_plain(&op->out[ATTENTION_OUT_LSE]);
     if (op->in[ATTENTION_IN_SCALARS].desc.rank) cpu_decide_plain(&op->in[ATTENTION_IN_SCALARS]);
-    return take_workspace(op, ATTENTION_IN_QKV, PRODUCT_Y, PRODUCT_SLOPES);
+    return take_workspace(op, ATTENTION_IN_QKV, false);
 }
 
 static Status prepare_bwd(OpInstance *op)
@@ -305,7 +307,7 @@ static Status prepare_bwd(OpInstance *op)
     for (int i = ATTENTION_BWD_IN_LSE; i <= ATTENTION_BWD_IN_SCALARS; i++)
         if (op->in[i].desc.rank) cpu_decide_plain(&op->in[i]);
     cpu_view_decide(b, &op->out[ATTENTION_BWD_OUT_DQKV]);
-    return take_workspace(op, ATTENTION_BWD_IN_QKV, PRODUCT_SLOPES, PRODUCT_COUNT);
+    return take_workspace(op, ATTENTION_BWD_IN_QKV, true);
 }
 
 static Status run(OpInstance *op, Stream *stream)

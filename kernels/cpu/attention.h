@@ -12,7 +12,7 @@ enum { ATTENTION_PARTS = 3 }; /* queries, keys, values */
 typedef enum AttentionProduct {
     PRODUCT_SCORES, /* [L,L] of queries and keys */
     PRODUCT_Y,      /* [L,d] of the softmax and values */
-    PRODUCT_SLOPES, /* [L,L] of dy and values */
+    PRODUCT_SLOPES, /* [L,L] of dy and values; from here on backward's */
     PRODUCT_DV,     /* [L,d] of the softmax's transpose and dy */
     PRODUCT_DK,     /* [L,d] of the transpose of the scores' gradient and queries */
     PRODUCT_DQ,     /* [L,d] of that gradient and keys */
@@ -20,6 +20,7 @@ typedef enum AttentionProduct {
 } AttentionProduct;
 typedef struct AttentionState {
     bool narrow; /* products are these; else oneDNN's sgemm */
+    bool backward;
     HeadProduct products[PRODUCT_COUNT];
     size_t scratch_bytes; /* the most of any */
 } AttentionState;
@@ -61,9 +62,9 @@ void cpu_attention_soften_bwd(const AttentionCall *c, const AttentionScratch *s,
 
 /* ---- heads in bf16 ---- */
 
-/* Products of kinds first up to end, and scores; all are there (op->state's narrow) or none. */
-Status cpu_attention_make_products(OpInstance *op, const AttentionSizes *z, AttentionProduct first,
-                                   AttentionProduct end);
+/* Makes what op->state, which knows its direction, needs, and sets its narrow: whether they are all
+ * there. They hold all scores of a head, so that for many positions they are not made. */
+Status cpu_attention_make_products(OpInstance *op, const AttentionSizes *z);
 Status cpu_attention_forward_bf16(const OpInstance *op, const AttentionCall *c,
                                   const AttentionScratch *s, int64_t n, int64_t head);
 Status cpu_attention_backward_bf16(const OpInstance *op, const AttentionCall *c,

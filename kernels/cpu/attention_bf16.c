@@ -4,9 +4,12 @@
 #include "kernels/cpu/view.h"
 #include <string.h>
 
+enum { MAX_LENGTH = 1024 }; /* 12 MB of scores for each thread */
+
 /* Where the rows of image n of a tensor have a head's first channel. */
 static uint16_t *rows_at(const CpuView *v, const OpTensor *t, int64_t n, int64_t channel)
 {
+    ASSERT(v->rows && v->type == DTYPE_BF16);
     return (uint16_t *)t->data + cpu_view_at(v, n, channel, 0);
 }
 
@@ -95,8 +98,12 @@ Status cpu_attention_backward_bf16(const OpInstance *op, const AttentionCall *c,
     return OK;
 }
 
-Status cpu_attention_make_products(OpInstance *op, const AttentionSizes *z, AttentionProduct first,
-                                   AttentionProduct end)
+static bool is_needed(const AttentionState *s, AttentionProduct kind)
+{
+    return kind == PRODUCT_SCORES || (kind >= PRODUCT_SLOPES) == s->backward;
+}
+
+Status cpu_attention_make_products(OpInstance *op, const AttentionSizes *z)
 {
     const int64_t l = z->length, d = z->width;
     const HeadMatrix part = { l, d, false, DTYPE_BF16 }, part_t = { d, l, true, DTYPE_BF16 },
@@ -108,10 +115,10 @@ Status cpu_attention_make_products(OpInstance *op, const AttentionSizes *z, Atte
         [PRODUCT_DK] = { weights_t, part, part },    [PRODUCT_DQ] = { weights, part, part },
     };
     AttentionState *s = op->state;
-    s->narrow = true;
+    s->narrow = l <= MAX_LENGTH;
     for (int kind = 0; kind < PRODUCT_COUNT && s->narrow; kind++) {
         HeadProduct *p = &s->products[kind];
-        if (kind != PRODUCT_SCORES && (kind < (int)first || kind >= (int)end)) continue;
+        if (!is_needed(s, (AttentionProduct)kind)) continue;
         TRY(cpu_head_product_make(cpu_backend_of(op), p, of[kind], &s->narrow));
         if (p->scratch_bytes > s->scratch_bytes) s->scratch_bytes = p->scratch_bytes;
     }

@@ -151,7 +151,8 @@ Status backend_cpu_create(Backend **out, const CpuOptions *o)
     b->block = has_isa(dnnl_cpu_isa_avx512_core) ? 16 : 8;
     b->compute = o->precision == PRECISION_BF16 ? DTYPE_BF16 : DTYPE_F32;
     b->fuse = o->fuse;
-    b->every_product = o->every_product;
+    b->products = o->products;
+    b->fast_bf16 = backend_cpu_bf16() >= CPU_BF16_AMD;
     omp_set_num_threads(b->threads);
     Status st = OK;
     if (!(b->engine = mem_calloc(1, sizeof *b->engine))) {

@@ -11,7 +11,7 @@
  * IN BF16 activations of rank 4 and 2 are ROWS: [N][H][W][C] without padding, which oneDNN's
  * convolutions for AMX take and are fastest in. Logits, what other linear layers make, and
  * everything that is no activation stay f32. Kernels widen what they read, compute in f32 as ever
- * and round what they write to nearest even. The same code walks blocks, plain and rows (view.h,
+ * and round what they write to nearest even. Most loops walk blocks, plain and rows alike (view.h,
  * lanes.h).
  *
  * WEIGHTS are f32 and lie however oneDNN's forward convolution wants them, in bf16 however it makes
@@ -27,7 +27,8 @@ typedef struct CpuBackend {
     int block;     /* b above */
     DType compute; /* what activations are kept in: DTYPE_F32 or DTYPE_BF16 */
     FuseMode fuse;
-    bool every_product;         /* as in CpuOptions */
+    bool fast_bf16; /* products of bf16 are faster than of f32 */
+    CpuProducts products;
     struct CpuLayouts *layouts; /* all layouts made so far; owned */
     struct CpuEngine *engine;   /* oneDNN engine and stream; owned */
 } CpuBackend;

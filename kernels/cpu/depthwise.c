@@ -124,10 +124,11 @@ Status cpu_depthwise_run(const void *cookie, void *const *address, int threads)
               *own = x + d->x.h * d->width * CPU_LANES;
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < planes; i++) {
-            const float *dy = (const float *)address[DEPTHWISE_DY] + cpu_view_plane(&d->y, i);
+            const float *dy = own;
             copy_plane(&d->x, address[DEPTHWISE_X], i, d->pad[1], d->width, x);
             if (d->y.rows) copy_plane(&d->y, address[DEPTHWISE_DY], i, 0, d->y.w, own);
-            sum_any(d, x, d->y.rows ? own : dy, parts + i * sums, (int)d->x.b);
+            else dy = (const float *)address[DEPTHWISE_DY] + cpu_view_plane(&d->y, i);
+            sum_any(d, x, dy, parts + i * sums, (int)d->x.b);
         }
 #pragma omp for schedule(static)
         for (int64_t channel = 0; channel < d->x.c; channel++)

@@ -7,9 +7,9 @@
  * well. What a plane leaves after whole steps is one half step (b = 8, odd hw) or any rest (b = 1,
  * where all lanes are the same channel).
  *
- * In rows (bf16) a step is one position's CPU_LANES channels, or what the last block has of them,
- * and the next one lies C elements on; view.h's CpuStrip says both. A kernel writes one walk for
- * all, with the type as a constant of the inner function.
+ * In rows (bf16) a step is one position's channels, CPU_LANES of them, what the last block has, or
+ * those of a strip (view.h), and the next one lies C elements on. A kernel has its type, and lanes
+ * where it can, as constants of the inner function.
  *
  * RULES for the inner functions. They are CPU_CLONES and have no parallel region, which gcc would
  * outline without the target; the region sits in the caller. The loop over lanes is marked `omp
@@ -47,8 +47,8 @@ CPU_INLINE void *cpu_lanes_at_out(void *p, int64_t i, DType type)
     return (char *)p + (size_t)i * (type == DTYPE_BF16 ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* f(..., type, lanes) for one step of a walk or more (view.h), with both as constants where that is
- * what there mostly is. */
+/* f(..., type, lanes) for steps of a block, with both as constants where that is what there mostly
+ * is. */
 #define CPU_WALK(f, type, lanes, ...)                                                              \
     do {                                                                                           \
         if ((type) == DTYPE_F32) f(__VA_ARGS__, DTYPE_F32, CPU_LANES);                             \

@@ -103,7 +103,8 @@ static double allowed_f32(const Checked *k, int64_t i)
 static double inner_rounding(const Checked *k, int64_t i)
 {
     const OpKind kind = k->c->problem->kind;
-    if ((kind == OP_ATTENTION || kind == OP_ATTENTION_BWD) && k->c->subject->rounds_weights)
+    const bool attention = kind == OP_ATTENTION && k->row->slot == ATTENTION_OUT_Y;
+    if ((attention || kind == OP_ATTENTION_BWD) && k->c->subject->rounds_weights)
         return 2 * rounding(k->c->subject->compute, k->max);
     if (kind == OP_BATCHNORM_BWD && k->c->subject->rounds_dz && k->bound == BOUND_NORM)
         return rounding(k->c->subject->compute, k->scale[i]);
@@ -128,8 +129,8 @@ static bool is_nan_count(const Checked *k, int64_t i)
            k->c->variant.mode == MODE_NAN; /* how NaN ranks is not defined */
 }
 
-/* Our CUDA kernel for one filter a channel multiplies padding as zeros, whose product with a NaN
- * is one: then it is at taps too that meet it nowhere. Others of their window meet it. */
+/* Our kernels for one filter a channel multiply padding as zeros, whose product with a NaN is one:
+ * then it is at taps too that meet it nowhere. Others of their window meet it. */
 static bool is_nan_by_padding(const Checked *k, int64_t i)
 {
     const Conv2dAttr *a = &k->c->problem->attr.conv;

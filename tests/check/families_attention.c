@@ -32,7 +32,7 @@ static void draw(Rng *rng, int64_t *p)
     p[AD] = 8 * draw_between(rng, 1, 4);
     p[AH] = draw_between(rng, 1, 40);
     p[AW] = draw_chance(rng, 3) ? 2 : 1;
-    /* of one weight or two a drop may leave nothing */
+    /* of a few weights a drop leaves nothing of too many rows */
     p[ARATE] = draw_chance(rng, 2) && p[AH] > 4 ? draw_between(rng, 1, 600) : 0;
     p[ASTEP] = draw_between(rng, 0, 1 << 30);
     p[APLACE] = draw_between(rng, 0, 1 << 20);

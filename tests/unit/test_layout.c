@@ -384,7 +384,9 @@ typedef struct ProductRow {
 /* Which gradients of it are products, of data 1 and of weights 2; or those by AMX alone. */
 static int products_of(const ProductRow *row, bool every, bool by_amx)
 {
-    const CpuOptions o = { .threads = 2, .precision = PRECISION_BF16, .every_product = every };
+    const CpuOptions o = { .threads = 2,
+                           .precision = PRECISION_BF16,
+                           .products = every ? CPU_PRODUCTS_EVERY : CPU_PRODUCTS_FAST };
     const int s = (int)row->stride, p = (int)row->pad;
     Conv2dAttr attr = { s, s, p, p, p, p, 1 };
     OpInstance op;

@@ -132,11 +132,12 @@ static double share(const char *model, double width, int64_t size)
 
 /* Of ResNet-20 with 8, 8 and 16 channels only the last stage is wide enough. Half of
  * EfficientNet-B0 is norms with SiLU and gates; a perceptron has no convolution at all. */
-TEST(amx_takes_wide_convolutions_without_groups)
+TEST(amx_takes_attention_and_wide_convolutions_without_groups)
 {
     CHECK_NEAR(share("resnet20", 1, 32), 0.81, 0.01);
     CHECK_NEAR(share("resnet20", 0.25, 32), 0.08, 0.01);
     CHECK_NEAR(share("efficientnet_b0", 1, 224), 0.42, 0.01);
+    CHECK_NEAR(share("deit_small_patch16_224", 1, 224), 0.92, 0.01); /* 0.85 without attention */
     CHECK(share("mlp", 1, 28) == 0);
     CHECK(share("resnext50_32x4d", 1, 64) < share("resnet50", 1, 64));
     Config *c = NULL;

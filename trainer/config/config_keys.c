@@ -229,8 +229,8 @@ const ConfigKey config_keys[] = {
     {NAMES(train, precision, "auto", "auto", precision_names, PRECISION_COUNT), KEY_MATH,
      "Number format of the computation; parameters stay fp32. auto: bf16 on GPUs that have it "
      "(compute capability 8.0), fp16 on older ones; on the CPU bf16 where all ranks have AMX, or "
-     "AVX-512 of AMD with bf16, and it takes most of the network's work, else fp32. tf32 and "
-     "fp16 are the GPU's alone"},
+     "AVX-512 of AMD with bf16, and it takes half of the network's work, or AMD's a quarter, else "
+     "fp32. tf32 and fp16 are the GPU's alone"},
     {NAMES(train, precision_auto, "open", "open", precision_names, PRECISION_COUNT),
      KEY_MATH | KEY_YOUNG,
      "What auto stands for: open until a run begins, which keeps here what was chosen then and "

@@ -25,7 +25,7 @@ typedef struct PrecisionChoice {
 /* ERR_ENV naming train.precision where the device does not compute in what was named, or in what
  * the run began with. */
 Status precision_choose(PrecisionChoice *out, const PrecisionFacts *f);
-/* The share of the forward work that is in convolutions of a shape that AMX takes. */
+/* The share of the forward work that is in attention and convolutions of a shape that AMX takes. */
 double precision_amx_share(const Graph *g);
 /* Of the network that the configuration describes. */
 Status precision_network_share(double *out, const Config *c);
