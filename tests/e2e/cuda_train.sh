@@ -23,7 +23,7 @@ if emulated; then # a device that rounded operands would be noticed
 fi
 follows "bf16" bf16 cpu 0.03
 far "bf16 is another computation" bf16 cpu 1e-5
-follows "fp16" fp16 cpu 0.01
+follows "fp16" fp16 cpu 0.02
 expect_field "fp16" fp16 step loss_scale 65536
 expect_field "fp16" fp16 step skipped 0
 same "bf16 is chosen where the GPU has it" bf16 chosen

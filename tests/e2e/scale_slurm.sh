@@ -21,4 +21,4 @@ expect_text "collect" 1 "2 of 2 points are finished"
 expect_field "two nodes of one rank" series/n2-r1 start world 2
 grep -q 'start 1, 2 nodes' "$SCRATCH/n2-r1.log" ||
     broken "the job of two ranks did not have two nodes"
-exit "$failed"
+slurm_end

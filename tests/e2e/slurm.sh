@@ -80,4 +80,4 @@ for run in shared-srun shared-mpirun; do
     [[ $(field "$run" start world) == 2 ]] || broken "$run: $(field "$run" start world) ranks"
 done
 scancel "$first"
-exit "$failed"
+slurm_end

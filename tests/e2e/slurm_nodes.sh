@@ -58,4 +58,4 @@ kill -9 "$daemon" "${steps[@]}" "${victims[@]}" 2> /dev/null
 wait_for_starts limit "4 4 2 3" 120
 wait_for_step limit $((at + 3))
 scancel "$job"
-exit "$failed"
+slurm_end
