@@ -1,7 +1,14 @@
 #!/usr/bin/env bash
-# gpu_check.sh correct|speed|train OUTDIR - everything that only a GPU can show, in three commands,
-# each under nine and a half minutes, the most valuable first in each.
+# gpu_check.sh first OUTDIR - what only a GPU can show, in one command of eight minutes;
+# gpu_check.sh again OUTDIR SECONDS - on the same machine, what failed in it or had no time;
+# gpu_check.sh correct|speed|train OUTDIR - all of it, in three commands of nine and a half minutes
+# each, for a machine that is had for longer. The most valuable comes first in each.
 #
+#   first     a step of ResNet-50 at 224 px in bf16, launch by launch and as a graph; gradients of
+#             whole networks, every operation in fp32, bf16 and fp16, and ResNet-50's gradients against
+#             PyTorch, side by side; images/s in bf16 and fp16 against PyTorch in turn; time and
+#             bytes by layer; each fusion, cuDNN's norms and depthwise engines timed once; a minute
+#             of training from JPEG files
 #   correct   a step of ResNet-50 without graphs; whole networks' gradients against the CPU backend,
 #             16-bit operations against the reference; ResNet-50 at 224 px against PyTorch, loss and
 #             every gradient; ten steps twice; where the step's time goes, by layer and against
@@ -12,8 +19,8 @@
 #   train     JPEG files end to end (.gpu/images.tar: a folder of real ones, else made here),
 #             EfficientNet-B0 against PyTorch, ResNet-20 on CIFAR-10 JPEGs in bf16, fp32 and fp16
 #             (.gpu/cifar10-jpeg.tar.gz, or CIFAR=DIR with train/ and test/), compute-sanitizer
-#   branches  a check that passes, one that fails, one that hangs, one that is skipped: shows that
-#             this script tells them apart
+#   branches  checks that pass, fail, hang and are skipped, alone and side by side: shows that this
+#             script tells them apart
 #
 # Each begins with the GPU's properties. Where scripts/gpu_pack.sh has filled .gpu/, that is used;
 # else the binaries of `make build`. Each check has a time limit of its own, so one that hangs costs
@@ -25,12 +32,14 @@
 #   REHEARSE=1       on a machine without a GPU: the emulated build (make EMU=1 build), PyTorch on
 #                    the CPU, tiny shapes. Shows that every line here runs, nothing else.
 #   ONLY=PATTERN     only checks whose name the pattern fits, such as 'peers_*'
-#   SECONDS_MAX=540  when no further check is begun, and those under way are ended
+#   SECONDS_MAX=540  when no further check is begun, and those under way are ended (first: 470)
+#   AGAIN=first      the part whose failures again repeats
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-part=${1:-} out=${2:-}
+part=${1:-} out=${2:-} seconds=${3:-${SECONDS_MAX:-}}
 case $part in
-    correct | speed | train | branches) ;;
+    again) [[ $seconds =~ ^[0-9]+$ ]] || { echo "gpu_check: again needs SECONDS" >&2; exit 64; } ;;
+    first | correct | speed | train | branches) ;;
     *)
         sed -n '2,/^set /s/^# \{0,1\}//p' "$0"
         exit 64
@@ -40,8 +49,16 @@ esac
 mkdir -p "$out" || exit 74
 out=$(cd "$out" && pwd)
 scratch=$PWD/build/gpu_check # large and short-lived; only $work goes into the archive
-[[ $part != branches ]] || scratch=$out/scratch
-work=$scratch/$part plans=$scratch/plans # plans of another part on the same machine are kept
+[[ $part != branches && ${AGAIN:-} != branches ]] || scratch=$out/scratch
+# Of another part on the same machine plans are kept, and what again is to repeat.
+work=$scratch/$part plans=$scratch/plans
+repeated=()
+if [[ $part == again ]]; then
+    earlier=${AGAIN:-first} last=$scratch/${AGAIN:-first}
+    [[ ! $scratch/again -nt $last ]] || last=$scratch/again
+    mapfile -t repeated < <(cat "$last/failed.txt" 2> /dev/null)
+    ((${#repeated[@]})) || { echo "gpu_check: nothing of $earlier is left to repeat"; exit 0; }
+fi
 rm -rf "${scratch:?}"/{bin,"$part"}
 mkdir -p "$work" "$plans" || exit 74
 rehearse=${REHEARSE:-}
@@ -49,7 +66,9 @@ passed=0 failed=0 skipped=0
 torch=''    # whether it is there, once that was asked
 patience=1 # factor of all time limits
 [[ -z $rehearse ]] || patience=8
-deadline=${SECONDS_MAX:-$((patience * 540))}
+usual=540
+[[ $part != first ]] || usual=470
+deadline=${seconds:-$((patience * usual))}
 export LC_ALL=C TZ=UTC PYTHONUNBUFFERED=1
 export PATH=$PATH:/usr/local/cuda/bin # ncu and compute-sanitizer may lie there
 # Open MPI refuses root, and ranks without a core each, unless told otherwise.
@@ -102,6 +121,7 @@ print(":".join(sorted(d for p in nvidia.__path__ for d in glob.glob(p + "/*/lib"
 say() { echo "$*" | tee -a "$work/summary.txt"; }
 
 wanted() { # NAME
+    ((${#repeated[@]} == 0)) || [[ " ${repeated[*]} " == *" $1 "* ]] || return 1
     # shellcheck disable=SC2254 # a pattern
     case $1 in ${ONLY:-*}) ;; *) return 1 ;; esac
 }
@@ -128,42 +148,66 @@ save() {
     [[ -z $(ls "$plans") ]] || pack "gpu_plans_$part" plans
 }
 
-# check NAME SECONDS COMMAND...: runs it with its own time limit inside the deadline; its output is
-# NAME.log, the end of it is shown if it fails. When it ran is a line of checks.csv.
-check() {
-    local name=$1 limit=$2 left=$((deadline - SECONDS)) start=$SECONDS begun=$EPOCHREALTIME status
+# begin NAME SECONDS COMMAND...: starts it with its own time limit inside the deadline; finish waits
+# for all that were begun and judges them. Its output is NAME.log, the end of it is shown if it
+# fails. When it ran is a line of checks.csv; what again is to repeat, one of failed.txt.
+begun=()
+begin() {
+    local name=$1 limit=$2 left=$((deadline - SECONDS))
     shift 2
     wanted "$name" || return 0
     if ((left < 10)); then
         say "NOT RUN  $name: no time left"
+        echo "$name" >> "$work/failed.txt"
         ((failed += 1))
-        return 1
+        return
     fi
     limit=$((patience * limit))
     ((limit < left)) || limit=$left
-    run_limited "$limit" "$@" > "$work/$name.log" 2>&1 < /dev/null
-    status=$?
-    echo "$name,$status,$begun,$EPOCHREALTIME" >> "$work/checks.csv"
-    if ((status == 0)); then
-        ((passed += 1))
-        say "PASSED   $name ($((SECONDS - start)) s)"
-    else
-        ((failed += 1))
-        say "FAILED   $name: status $status after $((SECONDS - start)) s"
-        grep -E 'FAIL|error|Error|broken' "$work/$name.log" | head -n 6 | cut -c 1-300 |
-            sed 's/^/    /'
-        tail -n 8 "$work/$name.log" | cut -c 1-300 | sed 's/^/    /'
-    fi
-    save
-    return "$status"
+    {
+        start=$EPOCHREALTIME
+        run_limited "$limit" "$@" > "$work/$name.log" 2>&1
+        echo "$name,$?,$start,$EPOCHREALTIME" > "$work/$name.csv"
+    } < /dev/null &
+    begun+=("$name" "$!")
 }
 
-# The same for what PyTorch is needed for.
-torch_check() {
-    wanted "$1" || return 0
+finish() {
+    local name status start end
+    while ((${#begun[@]})); do
+        name=${begun[0]}
+        wait "${begun[1]}"
+        begun=("${begun[@]:2}")
+        IFS=, read -r name status start end < "$work/$name.csv"
+        cat "$work/$name.csv" >> "$work/checks.csv"
+        rm "$work/$name.csv"
+        took=$((${end%.*} - ${start%.*}))
+        if ((status == 0)); then
+            ((passed += 1))
+            say "PASSED   $name ($took s)"
+        else
+            ((failed += 1))
+            echo "$name" >> "$work/failed.txt"
+            say "FAILED   $name: status $status after $took s"
+            grep -E 'FAIL|error|Error|broken' "$work/$name.log" | head -n 6 | cut -c 1-300 |
+                sed 's/^/    /'
+            tail -n 8 "$work/$name.log" | cut -c 1-300 | sed 's/^/    /'
+        fi
+    done
+    save
+}
+
+check() { # NAME SECONDS COMMAND...: nothing beside it
+    begin "$@"
+    finish
+}
+
+# with_torch begin|check NAME ...: the same for what PyTorch is needed for.
+with_torch() {
+    wanted "$2" || return 0
     [[ -n $torch ]] || torch=$(python3 -c 'import torch, torchvision; print("there")' 2> /dev/null)
-    if [[ ${torch:=none} == there ]]; then check "$@"
-    else skip "$1" "no PyTorch here"; fi
+    if [[ ${torch:=none} == there ]]; then "$@"
+    else skip "$2" "no PyTorch here"; fi
 }
 
 show() { # what checks have said
@@ -178,8 +222,6 @@ run_limited() {
     if [[ $(type -t "$1") == function ]]; then timeout -k 5 "$limit" bash -c '"$@"' limited "$@"
     else timeout -k 5 "$limit" "$@"; fi
 }
-
-# ---- correct ----
 
 op_check() { "$CONVOY_TOOLS/check" --backend="cuda:$1" "${@:2}"; }
 
@@ -207,13 +249,13 @@ twice() { # PRECISION SCRATCH PLANS REHEARSE
     local run model=(model.name=resnet50 train.batch_per_rank=256)
     [[ -z $4 ]] || model=(model.name=resnet20 data.image_size=16 data.eval_resize=16
         train.batch_per_rank=2)
-    for run in first second; do
+    for run in run_1 run_2; do
         rm -rf "${2:?}/$run"
         "$CONVOY" train configs/resnet50-imagenet.yaml "${model[@]}" data.format=synthetic \
             data.synthetic_images=2560 train.max_steps=10 train.precision="$1" \
             device.backend=cuda device.plan_cache="$3" run.dir="$2/$run" || return
     done
-    "$CONVOY_TOOLS/make_ckptdiff" "$2/first/checkpoints/latest" "$2/second/checkpoints/latest"
+    "$CONVOY_TOOLS/make_ckptdiff" "$2/run_1/checkpoints/latest" "$2/run_2/checkpoints/latest"
 }
 
 # What convoy says a step takes of memory; the log of the GPU says what it took.
@@ -240,28 +282,102 @@ ncu_step() { # CSV COMMAND...
     return 1
 }
 
-part_correct() {
-    local few=() gradients=(--batch 32) step precision script
+# few: the operations that a rehearsal takes; gradients: the network that is held against PyTorch.
+small_or_whole() {
+    few=() gradients=(--batch 32)
     if [[ -n $rehearse ]]; then
         few=(--op=grad_)
         gradients=(--device cpu --backend cuda --model resnet18 --size 32 --batch 2
             --precision fp32)
     fi
     network resnet50 256 224
-    check eager_bf16 90 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 \
-        --rate-only --set device.cuda_graph=false --verbose
-    check networks 60 "$bin/unit" --jobs=1 --filter=network_gradients --timeout=$((50 * patience))
+}
+
+one_step() { # NAME SECONDS [SETTINGS]: a rate, and all that convoy says
+    check "$1" "$2" python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --rate-only \
+        --verbose "${@:3}"
+}
+
+networks() { # begin|check
+    "$1" networks 60 "$bin/unit" --jobs=1 --filter=network_gradients --timeout=$((50 * patience))
+}
+
+gradients() { # begin|check
+    with_torch "$1" gradients 120 python3 scripts/check_gradients.py "$scratch/gradients" \
+        --convoy "$convoy" --plan-cache "$plans" "${gradients[@]}"
+}
+
+nodes() { # PRECISION SECONDS
+    check "nodes_$1" "$2" python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision "$1" \
+        --json "$work/nodes_$1.json" --layers "$work/layers_$1.csv" --verbose "${brief[@]}"
+}
+
+matrix() { # NAME SECONDS PRECISION SETTINGS...
+    check "matrix_$1" "$2" python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision "$3" \
+        "${brief[@]}" --json "$work/matrix_$1.json" --against "${@:4}"
+}
+
+peers() { # NAME SECONDS PRECISION ALTERNATIONS LIMIT MODES...
+    with_torch check "peers_$1" "$2" python3 scripts/bench_gpu_peers.py "${net[@]}" \
+        --precision "$3" --alternations "$4" --limit "$5" --json "$work/peers_$1.json" \
+        --modes "${@:6}"
+}
+
+# What may be faster than the default, each alone; what this convoy lacks is named and left out.
+variants=(device.cuda_graph=false train.batch_per_rank=512 train.batch_per_rank=128
+    device.side_depth=1 device.side_depth=4 device.batchnorm=cudnn device.batchnorm=auto)
+fused=(device.fuse=none device.fuse=all device.fuse=statistics device.fuse=gradient
+    device.fuse=statistics,prologue,block_end,block_end_with_shortcut
+    device.fuse=gradient,residual_gradient,shortcut_gradient device.batchnorm=auto)
+
+# ---- first ----
+
+# The checks that measure nothing run side by side: the reference computes on the CPU for most of
+# their time.
+part_first() {
+    local modes=(eager graph) settings=("${fused[@]}") precision
+    [[ -z $rehearse ]] || modes=(eager) settings=("${fused[0]}")
+    small_or_whole
+    one_step eager_bf16 80 --set device.cuda_graph=false
+    one_step graph_bf16 30
+    show eager_bf16 graph_bf16
+    networks begin
+    for precision in bf16 fp16 fp32; do
+        begin "ops_$precision" 100 op_check "$precision" "${few[@]}"
+    done
+    gradients begin
+    finish
+    show networks gradients
+    net+=("${brief[@]}")
+    for precision in bf16 fp16; do peers "$precision" 100 "$precision" 2 60 "${modes[@]}"; done
+    show peers_bf16 peers_fp16
+    for precision in bf16 fp16; do nodes "$precision" 40; done
+    show nodes_bf16 nodes_fp16
+    brief=(--seconds "${rehearse:+0.000}3")
+    matrix fp16 60 fp16 "${settings[@]}"
+    matrix bf16 40 bf16 device.batchnorm=cudnn device.side_depth=1
+    network efficientnet_b0 256 224
+    brief=(--seconds "${rehearse:+0.000}3")
+    matrix b0 50 bf16 device.depthwise=cudnn
+    show matrix_fp16 matrix_bf16 matrix_b0
+    jpeg_files 75 graph_bf16
+}
+
+# ---- correct ----
+
+part_correct() {
+    local few gradients step precision script
+    small_or_whole
+    one_step eager_bf16 90 --set device.cuda_graph=false
+    networks check
     show networks
     for precision in bf16 fp16; do
         check "ops_$precision" 75 op_check "$precision" "${few[@]}"
     done
-    torch_check gradients 120 python3 scripts/check_gradients.py "$scratch/gradients" \
-        --convoy "$convoy" --plan-cache "$plans" "${gradients[@]}"
+    gradients check
     show gradients
     for precision in bf16 fp16; do
-        check "nodes_$precision" 130 python3 scripts/bench_gpu_nodes.py "${net[@]}" \
-            --precision "$precision" --json "$work/nodes_$precision.json" \
-            --layers "$work/layers_$precision.csv" --verbose "${brief[@]}"
+        nodes "$precision" 130
         check "twice_$precision" 60 twice "$precision" "$scratch" "$plans" "$rehearse"
         check "memory_$precision" 20 plan_memory "$precision" "$rehearse"
     done
@@ -299,35 +415,22 @@ part_correct() {
 
 # ---- speed ----
 
-# What may be faster than the default, each alone; what this convoy lacks is named and left out.
-variants=(device.cuda_graph=false train.batch_per_rank=512 train.batch_per_rank=128
-    device.side_depth=1 device.side_depth=4 device.batchnorm=cudnn device.batchnorm=auto)
-fused=(device.fuse=none device.fuse=all device.fuse=statistics device.fuse=gradient
-    device.fuse=statistics,prologue,block_end,block_end_with_shortcut
-    device.fuse=gradient,residual_gradient,shortcut_gradient device.batchnorm=auto)
-
 part_speed() {
     local modes=(eager graph compile) times=2
     [[ -z $rehearse ]] || modes=(eager) times=1 variants=("${variants[0]}") fused=("${fused[0]}")
     network resnet50 256 224
     for precision in bf16 fp16; do
-        torch_check "peers_$precision" 220 python3 scripts/bench_gpu_peers.py "${net[@]}" \
-            --precision "$precision" --alternations "$times" --modes "${modes[@]}" --limit 100 \
-            --json "$work/peers_$precision.json"
+        peers "$precision" 220 "$precision" "$times" 100 "${modes[@]}"
     done
     show peers_bf16 peers_fp16
-    check matrix_fp16 130 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision fp16 \
-        --against "${fused[@]}" "${brief[@]}" --json "$work/matrix_fp16.json"
-    check matrix_bf16 170 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 \
-        --against "${variants[@]}" "${brief[@]}" --json "$work/matrix_bf16.json"
+    matrix fp16 130 fp16 "${fused[@]}"
+    matrix bf16 170 bf16 "${variants[@]}"
     show matrix_fp16 matrix_bf16
     if ((deadline - SECONDS < 60)); then
         skip peers_autotune "less than a minute left"
     else
         [[ -z $rehearse ]] && modes=(autotune)
-        torch_check peers_autotune 160 python3 scripts/bench_gpu_peers.py "${net[@]}" \
-            --precision bf16 --alternations 1 --modes "${modes[@]}" --limit 120 \
-            --json "$work/peers_autotune.json"
+        peers autotune 160 bf16 1 120 "${modes[@]}"
         show peers_autotune
     fi
 }
@@ -356,8 +459,8 @@ train_from_files() { # the first epoch warms up
     local scratch=$1 plans=$2 rehearse=$3
     local settings=(--set train.precision=bf16 --set train.batch_per_rank=256 --set train.epochs=16)
     [[ -n $rehearse ]] && settings=(--set train.precision=bf16 --set train.batch_per_rank=2
-        --set train.max_steps=12 --set train.epochs=2 --set model.name=mlp
-        --set data.image_size=8 --set data.eval_resize=8)
+        --set train.max_steps=12 --set train.epochs=2 --set model.name=resnet20
+        --set data.image_size=16 --set data.eval_resize=16)
     images_folder "$scratch/jpegs" ${rehearse:+2} &&
         "$CONVOY" train configs/resnet50-imagenet.yaml --set data.train="$scratch/jpegs/train" \
             --set data.val= --set run.dir="$scratch/files" \
@@ -367,9 +470,9 @@ train_from_files() { # the first epoch warms up
 
 # Median rate and mean wait of the steps after the first epoch,
 # and the share of the rate on synthetic images.
-tell_files() {
+tell_files() { # CHECK
     local synthetic
-    synthetic=$(sed -n 's/.*: \([0-9]*\) images.s, .* ms a step$/\1/p' "$work/synthetic.log")
+    synthetic=$(sed -n 's/.*: \([0-9]*\) images.s, .* ms a step$/\1/p' "$work/$1.log")
     awk 'index($0, "\"event\":\"step\"") && match($0, /"epoch":[0-9]+/) &&
             substr($0, RSTART + 8, RLENGTH - 8) > 0 {
             n = split("images_per_s step_ms data_wait_ms", key, " ")
@@ -387,6 +490,12 @@ tell_files() {
                        (synthetic > 0 ? 100 * median / synthetic : 0), synthetic
                 printf "data wait %.2f ms of %.2f ms a step\n", wait / NR, step / NR
             }'
+}
+
+jpeg_files() { # SECONDS CHECK: the check that had the rate on synthetic images
+    check from_files "$1" train_from_files "$scratch" "$plans" "$rehearse"
+    cp "$scratch/files/metrics.jsonl" "$work/from_files.jsonl" 2> /dev/null &&
+        tell_files "$2" > "$work/from_files.txt" && say "    $(< "$work/from_files.txt")"
 }
 
 train_cifar() { # PRECISION CIFAR SCRATCH REHEARSE PLANS
@@ -428,22 +537,15 @@ part_train() {
     [[ -z $rehearse ]] || modes=(eager)
     network resnet50 256 224
     check synthetic 60 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --rate-only
-    check from_files 80 train_from_files "$scratch" "$plans" "$rehearse"
-    cp "$scratch/files/metrics.jsonl" "$work/from_files.jsonl" 2> /dev/null &&
-        tell_files > "$work/from_files.txt" && say "    $(< "$work/from_files.txt")"
+    jpeg_files 80 synthetic
     network efficientnet_b0 256 224
     check nodes_b0 60 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 \
         --json "$work/nodes_b0.json" --layers "$work/layers_b0.csv"
-    torch_check peers_b0 110 python3 scripts/bench_gpu_peers.py "${net[@]}" --precision bf16 \
-        --alternations 1 --modes "${modes[@]}" --limit 60 --json "$work/peers_b0.json"
+    peers b0 110 bf16 1 60 "${modes[@]}"
     # The choice cudnn compiles some engines, which auto finds in the plan cache.
-    check matrix_b0 70 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 \
-        "${brief[@]}" --against device.depthwise=cudnn device.depthwise=auto \
-        --json "$work/matrix_b0.json"
+    matrix b0 70 bf16 device.depthwise=cudnn device.depthwise=auto
     network vit_b_16 256 224
-    check matrix_vit 70 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 \
-        "${brief[@]}" --against device.attention=own device.attention=cudnn \
-        --json "$work/matrix_vit.json"
+    matrix vit 70 bf16 device.attention=own device.attention=cudnn
     show nodes_b0 peers_b0 matrix_b0 matrix_vit
     if have_cifar; then
         for precision in bf16 fp32 fp16; do
@@ -475,9 +577,12 @@ part_train() {
 part_branches() {
     patience=1
     check passes 10 true
+    begin beside 10 sleep 1
+    begin fails_beside 10 ls /nowhere
+    finish
     check fails 10 ls /nowhere
     check hangs 1 sleep 30
-    torch_check peers 20 python3 -c 'import torch; print(torch.__version__)'
+    with_torch check peers 20 python3 -c 'import torch; print(torch.__version__)'
     deadline=$SECONDS
     check late 10 true
 }
@@ -498,9 +603,9 @@ if [[ $part != branches ]]; then
         ${rehearse:+--from configs/gpus/h200.json}
     show device
 fi
-part_"$part"
+part_"${earlier:-$part}"
 save
-rm -rf "${scratch:?}"/{bin,jpegs,files,cifar10,first,second,gradients,cifar_*}
+rm -rf "${scratch:?}"/{bin,jpegs,files,cifar10,run_1,run_2,gradients,cifar_*}
 echo "==== $part"
 cat "$work/summary.txt"
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -31,11 +31,11 @@ UNITS = {"ns": 1e-6, "nsecond": 1e-6, "us": 1e-3, "usecond": 1e-3, "ms": 1, "mse
 
 
 class Results:
-    """files: the text of each file by name, of all parts; checks: name, status, begin, end;
-    plans: bytes by name."""
+    """files: the text of each file by name, of all parts; checks: name, status, begin, end, each
+    as it went the last time; notes: why a check was not run, by name; plans: bytes by name."""
 
     def __init__(self, folder):
-        self.files, self.checks, self.plans, self.power, self.notes = {}, [], {}, [], []
+        self.files, self.ended, self.plans, self.power, self.notes = {}, {}, {}, [], {}
         archives = sorted(glob.glob(os.path.join(folder, "gpu_check_*.tar.gz")),
                           key=os.path.getmtime)
         if not archives:
@@ -44,6 +44,8 @@ class Results:
             with tarfile.open(path) as archive:
                 for member in filter(tarfile.TarInfo.isfile, archive):
                     self.take(os.path.basename(member.name), archive.extractfile(member).read())
+        self.checks = sorted(self.ended.values(), key=lambda check: check[2])
+        self.notes = {name: why for name, why in self.notes.items() if name not in self.ended}
 
     def take(self, name, data):
         if PLANS.fullmatch(name):
@@ -52,16 +54,17 @@ class Results:
             return
         text = data.decode(errors="replace")
         if name == "checks.csv":
-            self.checks += [(row[0], int(row[1]), float(row[2]), float(row[3]))
-                            for row in csv.reader(io.StringIO(text)) if len(row) == 4]
+            rows = [(row[0], int(row[1]), float(row[2]), float(row[3]))
+                    for row in csv.reader(io.StringIO(text)) if len(row) == 4]
+            self.ended.update((row[0], row) for row in rows
+                              if row[3] > self.ended.get(row[0], row)[2])
         elif name == "device.json" and name in self.files and (
                 json.loads(text)["deviceName"] != self.json(name)["deviceName"]):
             sys.exit("gpu_learn: the parts ran on different GPUs; learn from each by itself")
         elif name == "gpu.csv":
             self.power += [sample for sample in map(power_sample, text.splitlines()) if sample]
         elif name == "summary.txt":
-            self.notes += [line for line in text.splitlines()
-                           if line.startswith(("NOT RUN", "skip "))]
+            self.notes.update(re.findall(r"^(?:NOT RUN|skip) +(\S+): (.*)", text, re.M))
         else:
             self.files[name] = text
 
@@ -133,8 +136,7 @@ def checks(results):
         return None
     rows = [[name, "passed" if status == 0 else f"**failed**, status {status}",
              f"{end - begin:.0f} s"] for name, status, begin, end in results.checks]
-    rows += [[line.split(":")[0].removeprefix("skip ").removeprefix("NOT RUN").strip(), "not run",
-              line.split(":", 1)[-1].strip()] for line in results.notes]
+    rows += [[name, "not run", why] for name, why in results.notes.items()]
     words = results.files.get("device.log", "").strip().splitlines()
     words += [line for line in results.files.get("gradients.log", "").splitlines()
               if re.match(r"(fp32|bf16|fp16)\S*: loss|  FAIL", line)]

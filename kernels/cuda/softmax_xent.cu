@@ -185,8 +185,8 @@ __global__ void __launch_bounds__(BLOCK) rows_kernel(const XentPass pass)
     }
     const XentTarget target = target_of(pass, n);
     const float label_logits[2] = { logits.at(target.labels[0]), logits.at(target.labels[1]) };
-    /* its shuffles end all reading but of one's own */
     const XentRow row = survey(logits, pass.c, softmax_xent_counted_label(&target), lane);
+    __syncwarp(); /* what others read ends here: shuffles alone order no memory */
     const bool valid = row.is_nan == 0;
     const bool plain = pass.attr.loss == LOSS_CROSS_ENTROPY && !pass.class_weights;
     const double loss =

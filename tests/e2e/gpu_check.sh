@@ -19,11 +19,40 @@ expect_text "branches" some "FAILED   fails: status 2"
 expect_text "branches" some "FAILED   hangs: status 124"
 expect_text "branches" some "skip peers: no PyTorch here"
 expect_text "branches" some "NOT RUN  late: no time left"
-expect_text "branches" 1 "1 passed, 3 failed, 1 skipped"
+expect_text "branches" some "PASSED   beside "
+expect_text "branches" some "FAILED   fails_beside: status 2"
+expect_text "branches" 1 "2 passed, 4 failed, 1 skipped"
+expect "again without a limit" 64 scripts/gpu_check.sh again "$SCRATCH/results"
+REHEARSE=1 AGAIN=branches expect "again" 1 scripts/gpu_check.sh again "$SCRATCH/results" 60
+expect_text "again" 1 "0 passed, 4 failed, 0 skipped"
+tar -xOf "$SCRATCH/results/gpu_check_again.tar.gz" again/checks.csv | cut -d , -f 1,2 |
+    sort > "$SCRATCH/repeated"
+printf '%s\n' fails,2 fails_beside,2 hangs,124 | diff - "$SCRATCH/repeated" ||
+    broken "again did not repeat what had failed"
+rm "$SCRATCH/results/scratch/again/failed.txt" # as if all had passed
+REHEARSE=1 AGAIN=branches expect "nothing left" 0 scripts/gpu_check.sh again "$SCRATCH/results" 60
+expect_text "nothing left" 1 "nothing of branches is left to repeat"
 expect "learning a rehearsal" 1 python3 scripts/gpu_learn.py "$SCRATCH/results" --root "$SCRATCH"
 expect_text "learning a rehearsal" 1 "a rehearsal is no measurement"
 REHEARSE=1 ONLY='pass*' expect "one check" 0 scripts/gpu_check.sh branches "$SCRATCH/results"
 expect_text "one check" 1 "1 passed, 0 failed, 0 skipped"
+
+# ---- what passes the second time counts, and what then has time ----
+mkdir -p "$SCRATCH/twice/first" "$SCRATCH/twice/again" "$SCRATCH/both"
+printf 'eager_bf16,1,1700000000,1700000009\nnetworks,0,1700000009,1700000019\n' \
+    > "$SCRATCH/twice/first/checks.csv"
+printf 'NOT RUN  nodes_bf16: no time left\nNOT RUN  from_files: no time left\n' \
+    > "$SCRATCH/twice/first/summary.txt"
+printf 'eager_bf16,0,1700000100,1700000109\nnodes_bf16,0,1700000109,1700000119\n' \
+    > "$SCRATCH/twice/again/checks.csv"
+for part in first again; do
+    tar -czf "$SCRATCH/both/gpu_check_$part.tar.gz" -C "$SCRATCH/twice" "$part"
+done
+mkdir -p "$SCRATCH/pages/configs/gpus"
+cp -r docs "$SCRATCH/pages"
+expect "learning both" 0 python3 scripts/gpu_learn.py "$SCRATCH/both" --root "$SCRATCH/pages"
+tr '\n' ' ' < "$SCRATCH/pages/docs/gpu.md" | grep -qF "passed: 3, failed: 0, not run: 1." ||
+    broken "the second time does not count"
 
 # ---- what is learned: a step of two layers, by numbers whose results are known ----
 tree=$SCRATCH/tree part=$SCRATCH/correct results=$SCRATCH/learn
