@@ -6,6 +6,7 @@
 #   N=2 CONFIG=configs/resnet50-imagenet.yaml STEPS=60 BATCH=32 scripts/bench_scaling.sh DIR 7
 set -euo pipefail
 cd "$(dirname "$0")/.."
+convoy=${CONVOY:-./convoy}
 dir=${1:?usage: bench_scaling.sh DIR [ROUNDS]} rounds=${2:-7}
 n=${N:-2} config=${CONFIG:-configs/resnet50-imagenet.yaml} steps=${STEPS:-60} batch=${BATCH:-32}
 scratch=$(mktemp -d)
@@ -14,7 +15,7 @@ trap 'rm -rf "$scratch"' EXIT
 # loader THREADS STEPS SEED - prints images/s.
 loader()
 {
-    taskset -c "0-$((n - 1))" ./convoy bench loader "$config" --set "data.train=$dir" \
+    taskset -c "0-$((n - 1))" "$convoy" bench loader "$config" --set "data.train=$dir" \
         --set "data.threads=$1" --set "train.batch_per_rank=$batch" \
         --set "train.seed=$3" --steps "$2" --warmup $(($2 / 4 + 1)) --input now |
         awk '$1 == "images_per_s" { print $2 }'

@@ -6,6 +6,7 @@
 #   THREADS=2 SIZE=224 STEPS=60 WARMUP=20 BATCH=32 scripts/bench_slow_storage.sh DIR 5
 set -euo pipefail
 cd "$(dirname "$0")/.."
+convoy=${CONVOY:-./convoy}
 dir=${1:?usage: bench_slow_storage.sh DIR [ROUNDS]} rounds=${2:-5}
 threads=${THREADS:-2} size=${SIZE:-224} steps=${STEPS:-60} warmup=${WARMUP:-20} batch=${BATCH:-32}
 results=$(mktemp)
@@ -14,7 +15,7 @@ trap 'rm -f "$results"' EXIT
 for ((round = 0; round < rounds; round++)); do
     for ms in 0 5 20; do
         out=$(SLOW_FILES_MATCH=.jp SLOW_FILES_MS=$ms LD_PRELOAD=$PWD/build/slow_files.so \
-            ./convoy bench loader --set "data.train=$dir" --set "data.image_size=$size" \
+            "$convoy" bench loader --set "data.train=$dir" --set "data.image_size=$size" \
             --set "data.threads=$threads" --set "train.batch_per_rank=$batch" \
             --steps "$steps" --warmup "$warmup" --input now 2>&1)
         rate=$(awk '$1 == "images_per_s" { print $2 }' <<< "$out")

@@ -10,10 +10,11 @@ of LARS and LAMB is less than 2 points above the best of SGD.
 
     python3 scripts/compare_large_batch.py FOLDER [--convoy ./convoy] [--epochs 15]
         [--precision auto|fp32|bf16] [--rules sgd,lars,lamb] [--rates 1.6,3.2,6.4,12.8]
-        [--jobs 2]
+        [--jobs 2] [--accumulate 32]
 
 FOLDER holds train and test, each with a folder of JPEG files for each class. Runs have a thread
-each, --jobs of them at a time. With fewer rules it only prints. 2: a run failed.
+each, --jobs of them at a time; a step sums --accumulate passes of 128 images. With fewer rules it
+only prints. 2: a run failed.
 """
 import argparse
 import concurrent.futures
@@ -38,10 +39,11 @@ def train(options, rule, rate, to):
     run = os.path.join(to, f"{rule}-{rate:g}")
     command = [options.convoy, "train", "configs/resnet20-cifar10.yaml",
                f"data.train={options.folder}/train", f"data.val={options.folder}/test",
-               "train.batch_per_rank=128", "train.accumulate=32", f"train.epochs={options.epochs}",
-               f"train.precision={options.precision}", "train.eval_every=0",
-               "schedule.warmup_epochs=3", "device.threads=1", f"optimizer.name={rule}",
-               f"optimizer.lr={factor * rate:g}", f"run.dir={run}", *settings]
+               "train.batch_per_rank=128", f"train.accumulate={options.accumulate}",
+               f"train.epochs={options.epochs}", f"train.precision={options.precision}",
+               "train.eval_every=0", "schedule.warmup_epochs=3", "device.threads=1",
+               f"optimizer.name={rule}", f"optimizer.lr={factor * rate:g}",
+               f"run.dir={run}", *settings]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == DIVERGED:
         return None
@@ -61,6 +63,7 @@ def main():
     parser.add_argument("--rules", default=",".join(RULES))
     parser.add_argument("--rates", default="1.6,3.2,6.4,12.8")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--accumulate", type=int, default=32)
     options = parser.parse_args()
     rules = options.rules.split(",")
     rates = [float(rate) for rate in options.rates.split(",")]

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Golden file for tests/unit/test_param_rules.c: a few float64 steps of PyTorch with frozen stages
 and a rate and a decay of their own for each kind of parameter, what float32 PyTorch is off there,
-and timm's layer-wise rates.
+and how timm's --layer-decay groups the parameters of each network.
 
     python3 scripts/make_groups_golden.py > tests/golden/groups.txt
 
 Needs torch, torchvision and timm; never run by build or tests. Lines are "name value value ...".
 """
+import collections
+import math
 import sys
 
 import timm
 import torch
-from timm.optim import param_groups_layer_decay
+from timm.optim import create_optimizer_v2
 from torch import nn
 
 from make_golden import CifarResNet, fill, images, labels, line
@@ -19,6 +21,23 @@ from make_golden import CifarResNet, fill, images, labels, line
 RATES = [0.004, 0.001, 0.006, 0.002, 0.005]  # of the steps: a factor must act on each
 DECAY = 0.5
 LAYER_DECAY = 0.75
+# What timm calls the networks; those that stand for themselves have one name in both.
+NETWORKS = {
+    **{n: n for n in (
+        "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
+        "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
+        "seresnet50", "resnet50d", "convnext_tiny", "convnext_small", "convnext_base",
+        "convnext_large", "deit_tiny_patch16_224", "deit_small_patch16_224")},
+    **{f + f"efficientnet_b{i}": f + f"efficientnet_b{i}" for f in ("", "tf_") for i in range(8)},
+    **{f"efficientnet_v2_{s}": f"tf_efficientnetv2_{s}" for s in "sml"},
+    "mobilenet_v2": "mobilenetv2_100", "mobilenet_v3_large": "mobilenetv3_large_100",
+    "mobilenet_v3_small": "mobilenetv3_small_100",
+    **{f"regnet_{f}_{ours}": f"regnet{f}_{theirs}" for f in "xy" for ours, theirs in (
+        ("400mf", "004"), ("800mf", "008"), ("1_6gf", "016"), ("3_2gf", "032"), ("8gf", "080"),
+        ("16gf", "160"), ("32gf", "320"))},
+    "vit_b_16": "vit_base_patch16_224", "vit_b_32": "vit_base_patch32_224",
+    "vit_l_16": "vit_large_patch16_224",
+}
 
 
 def groups(model):
@@ -77,15 +96,22 @@ def trains(out, name, make):
          [max(abs(run[step] - value) for run in runs) for step, value in enumerate(want)])
 
 
-def layer_rates(out, name):
-    """Factor of each parameter of a network of timm's, by its coarse groups."""
-    model = timm.create_model(name)
-    matcher = model.group_matcher
-    model.group_matcher = lambda coarse=False: matcher(coarse=True)
-    names = {id(p): n for n, p in model.named_parameters()}
-    for g in param_groups_layer_decay(model, 0.1, layer_decay=LAYER_DECAY):
-        for p in g["params"]:
-            line(out, f"{name}.{names[id(p)]}", [g["lr_scale"]])
+def layers(out, ours, theirs):
+    """Tensors in each group from the stem to the last layer, and how many of them decay, of the
+    optimizer that timm's train.py makes with --layer-decay."""
+    with torch.device("meta"):
+        model = timm.create_model(theirs)
+    optimizer = create_optimizer_v2(model, "sgd", lr=1, weight_decay=DECAY,
+                                    layer_decay=LAYER_DECAY)
+    tensors, decaying = collections.Counter(), collections.Counter()
+    for g in optimizer.param_groups:
+        below = round(math.log(g["lr_scale"], LAYER_DECAY))
+        assert abs(g["lr_scale"] - LAYER_DECAY ** below) < 1e-15
+        tensors[below] += len(g["params"])
+        decaying[below] += len(g["params"]) if g["weight_decay"] else 0
+    for name, counts in (("layers", tensors), ("decays", decaying)):
+        out.write(" ".join([f"{ours}.{name}"] + [str(counts[i]) for i in
+                                                 reversed(range(len(tensors)))]) + "\n")
 
 
 def main():
@@ -95,8 +121,8 @@ def main():
     line(out, "rates", RATES)
     trains(out, "sgd", lambda g: torch.optim.SGD(g, lr=1, momentum=0.9))
     trains(out, "adamw", lambda g: torch.optim.AdamW(g, lr=1))
-    for name in ("resnet18", "tf_efficientnet_b0", "deit_tiny_patch16_224"):
-        layer_rates(out, name)
+    for ours, theirs in NETWORKS.items():
+        layers(out, ours, theirs)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,14 @@ def timm_cosine(step, base=5e-3, start=1e-4, end=1e-6, per_epoch=100):
     return end + 0.5 * (base - end) * (1 + math.cos(math.pi * float(epoch) / 300))
 
 
+def timm_prefix(step, base=5e-3, start=1e-4, end=1e-6, per_epoch=100):
+    """The same with warmup_prefix: 305 epochs, of which the first 5 are not the cosine's."""
+    if step < 5 * per_epoch:
+        return timm_cosine(step, base, start, end, per_epoch)
+    epoch = F(step, per_epoch) - 5
+    return end + 0.5 * (base - end) * (1 + math.cos(math.pi * float(epoch) / 300))
+
+
 def triangle(step, start, peak, end, top, total):
     """FFCV's np.interp over epochs and airbench's triangle() over steps."""
     if step < top:
@@ -74,6 +82,7 @@ line("mlperf_formula", lambda s: mlperf(s, F("10.5"), W, 37 * W // 2 - W + 1),
 line("tf_efficientnet", tf_efficientnet,
      [313 * e for e in (0, 1, 5, 6, 10, 100, 349)] + [3755, 3756])
 line("timm_cosine", timm_cosine, [100 * e for e in (0, 1, 4, 5, 150, 299)])
+line("timm_prefix", timm_prefix, [100 * e for e in (0, 1, 4, 5, 6, 155, 304)])
 line("ffcv_16", lambda s: triangle(s, F("0.00017"), F("1.7"), 0, 2 * 312, 16 * 312),
      (0, 1, 312, 624, 625, 2808, 4991))
 line("airbench94", lambda s: triangle(s, F("0.2"), 1, F("0.07"), 109, 476),

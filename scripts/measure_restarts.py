@@ -66,7 +66,8 @@ def ranks_of(run):
 
 
 def start(args, run, settings, log):
-    command = ["./convoy", "launch", "-n", str(RANKS), "--max-restarts", "1000"]
+    command = [os.environ.get("CONVOY", "./convoy"), "launch", "-n", str(RANKS),
+               "--max-restarts", "1000"]
     if args.mpirun_args:
         command += ["--mpirun-args", args.mpirun_args]
     command += ["--", "train", "configs/resnet50-imagenet.yaml", f"run.dir={run}",

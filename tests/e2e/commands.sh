@@ -127,7 +127,7 @@ never() # TEXT KEY... - a run of 100 images in which what a key asks for would n
 never 'optimizer.groups: "nothing.*" fits no parameter' --images 100 \
     'optimizer.groups=nothing.*: lr=2'
 never "optimizer.head_lr: is of fc" --images 100 optimizer.head_lr=2 'model.freeze=fc.*'
-never "optimizer.layer_decay: mlp has no stages" --images 100 optimizer.layer_decay=.5 \
+never "optimizer.layer_decay: mlp has no blocks" --images 100 optimizer.layer_decay=.5 \
     model.name=mlp
 never "ema.every: 1000 steps, but the run has" --images 100 ema.decay=.9 ema.every=1000
 never "ema.decay: the averaged weights would never be evaluated" data.format=synthetic ema.decay=.9

@@ -283,15 +283,16 @@ const ConfigKey config_keys[] = {
     {BOOL(optimizer, decay_all, "false"), KEY_MATH,
      "Decay biases and batch norm too, not only convolution and linear weights"},
     {ENUM(optimizer, decay_skip, "timm", decay_skip_names), KEY_MATH | KEY_YOUNG,
-     "What does not decay, and lars and lamb do not adapt: biases and norms (timm, mlperf), norms "
-     "(torchvision), parameters with bn in their name (ffcv), or nothing (none)"},
+     "What does not decay, and lars and lamb do not adapt: biases, norms, layer scales, positions "
+     "and class tokens (timm, mlperf), norms (torchvision), parameters with bn in their name "
+     "(ffcv), or nothing (none)"},
     {STRING(optimizer, groups, ""), KEY_MATH | KEY_YOUNG,
      "Factors of lr and weight_decay by patterns of parameter names, of which the first that fits "
      "counts: \"fc.*: lr=10; *.bias: lr=64 decay=0\""},
     {DOUBLE(optimizer, head_lr, "1", 0, 1e6), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
      "Factor of the last layer's learning rate"},
     {DOUBLE(optimizer, layer_decay, "1", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
-     "Factor of the learning rate from each stage of the network to the one before it, from the "
+     "Factor of the learning rate from each block of the network to the one before it, from the "
      "last layer down (timm's --layer-decay)"},
     {LIST(optimizer, betas, "0.9, 0.999", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Decay rates of the two moments of adam, adamw and lamb"},

@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_BYTES = 256 };
-#define NO_STAGE (-1L)
+enum { NAME_BYTES = 256, BLOCKS_MAX = 1000 };
+#define NO_BLOCK (-1L)
 #define HEAD     (-2L)
+#define TAIL     (-3L)
 
 /* ---- names ---- */
 
@@ -25,31 +26,35 @@ static bool same_layer(const char *a, const char *b)
     return layer_length(a) == layer_length(b) && strncmp(a, b, layer_length(a)) == 0;
 }
 
-/* Number of the stage that a parameter is of, by the names of the networks that have any. Stem and
- * head of torchvision's EfficientNet and MobileNets are "features" too, of the latter each
- * block. */
-static long stage_of(const char *name)
+static long number_at(const char *digits)
+{
+    long number = 0;
+    for (; isdigit((unsigned char)*digits); digits++) number = 10 * number + (*digits - '0');
+    return number;
+}
+
+/* Number of the block that a parameter is of, by the names of the networks that have any: of its
+ * stage, and behind mark within that, where names have it. Stem and head of torchvision's
+ * EfficientNet and MobileNets are "features" too. */
+static long block_of(const char *name)
 {
     static const struct {
         const char *begin, *within;
-    } words[] = { { "layer", "" },
-                  { "blocks.", "" },
-                  { "encoder.layers.encoder_layer_", "" },
-                  { "features.", ".block." },
-                  { "features.", ".layer_scale" },
-                  { "features.", ".conv." },
-                  { "trunk_output.block", "" } };
+        char mark;
+    } words[] = { { "layer", "", '.' },
+                  { "blocks.", "", '.' },
+                  { "encoder.layers.encoder_layer_", "", '.' },
+                  { "features.", ".block.", '.' },
+                  { "features.", ".layer_scale", '.' },
+                  { "features.", ".conv.", '.' },
+                  { "trunk_output.block", "", '-' } };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        const size_t length = strlen(words[i].begin);
-        if (!str_starts_with(name, words[i].begin) || !isdigit((unsigned char)name[length]) ||
-            !strstr(name, words[i].within))
-            continue;
-        long stage = 0;
-        for (const char *p = name + length; isdigit((unsigned char)*p); p++)
-            stage = 10 * stage + (*p - '0');
-        return stage;
+        const char *stage = name + strlen(words[i].begin), *block;
+        if (str_starts_with(name, words[i].begin) && isdigit((unsigned char)*stage) &&
+            strstr(name, words[i].within) && (block = strchr(stage, words[i].mark)))
+            return BLOCKS_MAX * number_at(stage) + number_at(block + 1);
     }
-    return NO_STAGE;
+    return NO_BLOCK;
 }
 
 /* Only of norms, of batches or of layers, the weight has one dimension. */
@@ -71,7 +76,7 @@ static bool decays(const Executor *x, const Config *c, int i)
     if (c->optimizer.decay_all) return true;
     switch (c->optimizer.decay_skip) {
     case DECAY_SKIP_TIMM:
-    case DECAY_SKIP_MLPERF: /* in other words the same: what else has one dimension */
+    case DECAY_SKIP_MLPERF: /* of ResNets, which it is for, the same */
         return executor_state_decays(x, i);
     case DECAY_SKIP_TORCHVISION:
         return !is_norm(x, i);
@@ -161,28 +166,29 @@ static bool is_head(const char *name, const char *last)
                                       strncmp(last, "classifier", part) == 0);
 }
 
-/* The stage that begins behind place i; NO_STAGE. */
-static long next_stage(const Rules *r, int i)
+/* The block that begins behind place i, or what follows the last one: that is part of it, but of a
+ * MobileNetV3, whose last convolution timm counts as a block. */
+static long next_block(const Rules *r, int i)
 {
-    long stage = NO_STAGE;
-    while (++i < r->count && stage == NO_STAGE) stage = stage_of(name_at(r, i));
-    return stage;
+    long block = NO_BLOCK;
+    while (++i < r->count && block == NO_BLOCK) block = block_of(name_at(r, i));
+    return block == NO_BLOCK && str_starts_with(r->c->model.name, "mobilenet_v3") ? TAIL : block;
 }
 
-/* Fills group [count] and returns how many groups there are. What lies between two stages goes with
- * the second, what follows the last one with that. */
-static int group_by_stage(const Rules *r, int *group)
+/* Fills group [count] and returns how many groups there are. What lies between two blocks goes with
+ * the second. */
+static int group_by_block(const Rules *r, int *group)
 {
     const char *last = name_at(r, r->count - 1);
-    long stage = NO_STAGE;
+    long block = NO_BLOCK;
     int groups = 0;
     for (int i = 0; i < r->count; i++) {
         const char *name = name_at(r, i);
         const bool head = is_head(name, last);
-        long of = head ? HEAD : stage_of(name);
-        if (of == NO_STAGE && stage != NO_STAGE) of = next_stage(r, i);
-        if (i == 0 || (of != NO_STAGE && of != stage)) {
-            stage = of;
+        long of = head ? HEAD : block_of(name);
+        if (of == NO_BLOCK && block != NO_BLOCK) of = next_block(r, i);
+        if (i == 0 || (of != NO_BLOCK && of != block)) {
+            block = of;
             groups++;
         }
         group[i] = groups - 1;
@@ -195,13 +201,13 @@ static Status apply_layer_decay(const Rules *r)
     if (r->c->optimizer.layer_decay == 1) return OK;
     int *group = mem_calloc((size_t)r->count, sizeof *group);
     if (!group) return ERR_MEMORY;
-    const int groups = group_by_stage(r, group);
+    const int groups = group_by_block(r, group);
     for (int i = 0; i < r->count; i++)
         r->rules[r->order[i]].lr *= pow(r->c->optimizer.layer_decay, groups - 1 - group[i]);
     mem_free(group);
     return groups > 2 ? OK
                       : fail(ERR_USAGE,
-                             "optimizer.layer_decay: %s has no stages; give "
+                             "optimizer.layer_decay: %s has no blocks; give "
                              "optimizer.groups",
                              r->c->model.name);
 }

@@ -14,9 +14,9 @@ typedef struct ParamRule {
 
 /* out [executor_state_count(x)], in that order; buffers do not train. lr is the product of three:
  * optimizer.groups (the first pattern that fits), head_lr (the layer of the last parameter) and
- * layer_decay (by timm's coarse groups: everything before the first stage, each stage, of which the
- * last has what follows it too, the last layer; of N groups the i-th has layer_decay^(N-1-i)).
- * ERR_USAGE naming the key: a pattern fits nothing that trains and that others left, the last layer
- * is frozen, or the network has no stages. */
+ * layer_decay (by timm's groups: everything before the first block, each block with what lies
+ * between the last one and it, the last layer; what follows the last block belongs to that; of N
+ * groups the i-th has layer_decay^(N-1-i)). ERR_USAGE naming the key: a pattern fits nothing that
+ * trains and that others left, the last layer is frozen, or the network has no blocks. */
 Status param_rules_make(ParamRule *out, const Executor *x, const Config *c);
 #endif

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# figures.sh - scripts that pages name as the source of a figure and that no other test runs, once
+# each on small input: they end, and print the figure. What needs PyTorch is not among them.
+source tests/e2e/lib/common.sh
+
+# figure WHAT LINE COMMAND... - the command ends with 0, and a line that it prints fits LINE.
+figure()
+{
+    local what=$1 line=$2
+    shift 2
+    expect "$what" 0 timeout 100 "$@"
+    grep -qE -- "$line" "$out" || broken_run "$what: no line '$line'"
+}
+
+number='[0-9]+(\.[0-9]+)?'
+"$tools"/make_shapes "$SCRATCH/data" --train 13 --val 2 --size 32 > "$out" ||
+    broken_run "cannot make images"
+ln -s val "$SCRATCH/data/test"
+
+figure "files that are slow" "^medians of 1 rounds: 0 ms $number images/s; 5 ms $number of" \
+    env SIZE=32 STEPS=3 WARMUP=1 BATCH=4 THREADS=1 \
+    scripts/bench_slow_storage.sh "$SCRATCH/data/train" 1
+if taskset -c 0,1 true 2> /dev/null; then
+    figure "threads and processes" "^median of 1 rounds: threads over processes $number" \
+        env N=2 CONFIG=configs/resnet20-cifar10.yaml STEPS=4 BATCH=4 \
+        scripts/bench_scaling.sh "$SCRATCH/data/train" 1
+    figure "an index" "^  index: [1-9][0-9]* bytes, [1-9][0-9]* an image$" \
+        env SHAPES="2 3" scripts/bench_index.sh "$SCRATCH/index"
+    grep -qE "^  scan, .*: $number s$" "$out" || broken_run "an index: no time of the scan"
+else
+    echo "not tested: rates of threads and of the index: no two CPUs 0 and 1 here"
+fi
+
+command -v python3 > /dev/null || { echo "not tested: scripts in Python: none" && exit "$failed"; }
+figure "rules at large batches" "^\| \`sgd\` \| (diverged|$number %) \|$" \
+    python3 scripts/compare_large_batch.py "$SCRATCH/data" --convoy "$CONVOY" --epochs 1 \
+    --accumulate 1 --rules sgd --rates 1.6 --precision fp32
+have_mpi || exit "$failed"
+figure "restarts" "^\| \*\*all\*\* \| $number \| $number \| $number \|$" \
+    python3 scripts/measure_restarts.py "$SCRATCH" --kills 1 --checkpoints 2 model.name=resnet20 \
+    data.image_size=32 data.eval_resize=32
+grep -qE "^a checkpoint stops training: median $number s" "$out" ||
+    broken_run "restarts: no time of a checkpoint"
+exit "$failed"
