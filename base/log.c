@@ -24,8 +24,15 @@
 
 #define CLEAR_SCREEN "\033[H\033[J"
 
+typedef struct LogFile {
+    FILE *stream; /* NULL: none */
+    char path[LINE_BYTES];
+    bool told; /* that it cannot be written to */
+} LogFile;
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static FILE *file, *added;
+static LogFile file, added;
+static int lost_output; /* errno of a line that standard output did not take */
 static int own_rank;
 static LogLevel console_level = LOG_INFO;
 static bool opened, terminal, live_line, holding;
@@ -58,18 +65,34 @@ static bool stdout_is_watched(void)
     return is_terminal && strcmp(parents, own) != 0;
 }
 
-static Status open_file(FILE **out, const char *path)
+static Status open_file(LogFile *out, const char *path)
 {
     int fd;
-    *out = NULL;
+    *out = (LogFile){ .stream = NULL };
     TRY(fs_open(&fd, path, O_WRONLY | O_APPEND | O_CREAT));
-    FILE *f = *out = fdopen(fd, "a");
+    FILE *f = out->stream = fdopen(fd, "a");
     if (!f) {
         close(fd);
         return fail(ERR_IO, "%s: cannot open for writing: %s", path, strerror(errno));
     }
     setvbuf(f, NULL, _IOLBF, 0);
+    snprintf(out->path, sizeof out->path, "%s", path);
     return OK;
+}
+
+static void close_file(LogFile *f)
+{
+    if (f->stream) fclose(f->stream);
+    f->stream = NULL;
+}
+
+/* A run does not end for want of its log, but somebody must hear of it. */
+static void add_to_file(LogFile *f, const char *text)
+{
+    if (!f->stream || fputs(text, f->stream) >= 0 || f->told) return;
+    fprintf(stderr, "%s%s: cannot write: %s; lines are missing there\n", levels[LOG_WARNING].prefix,
+            f->path, strerror(errno));
+    f->told = true;
 }
 
 static void tell_broken(const char *where, int line, const char *cond)
@@ -79,7 +102,7 @@ static void tell_broken(const char *where, int line, const char *cond)
 
 Status log_open(const char *path, int rank, LogLevel min_level)
 {
-    FILE *f = NULL;
+    LogFile f = { .stream = NULL };
     if (path) TRY(open_file(&f, path));
     log_close();
     status_tell_broken(tell_broken);
@@ -95,10 +118,10 @@ Status log_open(const char *path, int rank, LogLevel min_level)
 
 Status log_add_file(const char *path)
 {
-    FILE *f;
+    LogFile f;
     TRY(open_file(&f, path));
     pthread_mutex_lock(&mutex);
-    if (added) fclose(added);
+    close_file(&added);
     added = f;
     pthread_mutex_unlock(&mutex);
     return OK;
@@ -116,9 +139,8 @@ void log_close(void)
 {
     pthread_mutex_lock(&mutex);
     wipe_live_line();
-    if (file) fclose(file);
-    if (added) fclose(added);
-    file = added = NULL;
+    close_file(&file);
+    close_file(&added);
     opened = terminal = false;
     own_rank = 0;
     console_level = LOG_INFO;
@@ -146,8 +168,8 @@ static void write_file_line(LogLevel level, Audience audience, const char *text)
     snprintf(line, sizeof line, "%s %s %s%s\n", when, levels[level].file_name, rank, text);
     if (holding && held.length < HELD_BYTES) str_add(&held, line);
     if (holding) return;
-    if (file && audience != ADDED_FILE) fputs(line, file);
-    if (added) fputs(line, added);
+    if (audience != ADDED_FILE) add_to_file(&file, line);
+    add_to_file(&added, line);
 }
 
 void log_hold(void)
@@ -160,8 +182,8 @@ void log_hold(void)
 void log_release(void)
 {
     pthread_mutex_lock(&mutex);
-    if (held.text && file) fputs(held.text, file);
-    if (held.text && added) fputs(held.text, added);
+    if (held.text) add_to_file(&file, held.text);
+    if (held.text) add_to_file(&added, held.text);
     str_free(&held);
     holding = false;
     pthread_mutex_unlock(&mutex);
@@ -184,8 +206,9 @@ static void log_line(LogLevel level, Audience audience, const char *format, va_l
     FILE *console = audience == ADDED_FILE ? NULL : console_for(level);
     if (console) {
         wipe_live_line();
-        fprintf(console, "%s%s\n", levels[level].prefix, text);
-        fflush(console);
+        if ((fprintf(console, "%s%s\n", levels[level].prefix, text) < 0 || fflush(console) != 0) &&
+            console == stdout)
+            lost_output = errno;
     }
     if (audience == ALL_HERE && own_rank != 0) {
         fprintf(stderr, "%srank %d: %s\n", levels[level].prefix, own_rank, text);
@@ -210,6 +233,11 @@ LOG_FUNCTION(log_note, LOG_INFO, ADDED_FILE)
 LOG_FUNCTION(log_warning, LOG_WARNING, ALL)
 LOG_FUNCTION(log_warning_here, LOG_WARNING, ALL_HERE)
 LOG_FUNCTION(log_error, LOG_ERROR, ALL)
+
+static Status cannot_print(int error)
+{
+    return fail(ERR_IO, "cannot write to standard output: %s", strerror(error));
+}
 
 int log_rank(void)
 {
@@ -247,6 +275,14 @@ void log_progress(const char *format, ...)
     pthread_mutex_unlock(&mutex);
 }
 
+Status log_check_output(void)
+{
+    pthread_mutex_lock(&mutex);
+    const int error = lost_output;
+    pthread_mutex_unlock(&mutex);
+    return error == 0 ? OK : cannot_print(error);
+}
+
 /* Pieces of text are written one after the other: all of it is one, or each line. */
 static bool put(const char *text, bool by_lines)
 {
@@ -276,7 +312,7 @@ static Status print(const char *before, const char *text, bool by_lines)
     int error = errno;
     pthread_mutex_unlock(&mutex);
     str_free(&shown);
-    return good ? OK : fail(ERR_IO, "cannot write to standard output: %s", strerror(error));
+    return good ? OK : cannot_print(error);
 }
 
 Status log_print(const char *text)

@@ -16,8 +16,9 @@
 
 typedef enum LogLevel { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR } LogLevel;
 
-/* path may be NULL (console only); the file is appended to and line buffered. min_level applies to
- * the console; the file gets everything from LOG_INFO up. */
+/* path may be NULL (console only); the file is appended to and line buffered, and that it takes no
+ * more lines is told once. min_level applies to the console; the file gets everything from LOG_INFO
+ * up. */
 Status log_open(const char *path, int rank, LogLevel min_level);
 /* A second file beside that of log_open(), until the next log_open() or log_close(). It alone gets
  * log_note(). ERR_IO.
@@ -37,6 +38,8 @@ void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_warning_here(const char *format, ...) PRINTF_LIKE(1, 2);
 /* prefix "convoy: error: "; printed on every rank that calls it */
 void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
+/* For commands whose answer is lines of log_info(): ERR_IO if standard output did not take one. */
+Status log_check_output(void);
 int log_rank(void); /* as given to log_open(); 0 before */
 /* Rank 0 writes text to stdout: the answer of a command that was asked for one (inspect, bench,
  * --help). Lines and tabs are as they are, see below for the rest. ERR_IO if it cannot. */

@@ -13,6 +13,7 @@ Status thread_start(pthread_t *out, const char *name, void *(*run)(void *), void
     sigset_t all, before;
     sigfillset(&all);
     sigdelset(&all, THREAD_STACK_SIGNAL);
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* a thread starts with the mask of its creator */
     int error = pthread_create(out, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -87,6 +87,15 @@ static Status fill_standard_descriptors(void)
     return OK;
 }
 
+/* What runs, or asks a run, ends as that ends; all other commands have an answer to print. */
+static Status check_output(const char *command)
+{
+    static const char *const runs[] = { "train", "launch", "stop", "drain" };
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++)
+        if (strcmp(command, runs[i]) == 0) return OK;
+    return log_check_output();
+}
+
 int main(int argc, char **argv)
 {
     Status status = fill_standard_descriptors();
@@ -98,6 +107,7 @@ int main(int argc, char **argv)
     else if (status == OK)
         status = cmd_dispatch("convoy", "command", commands, sizeof commands / sizeof commands[0],
                               tail, argc - 1, argv + 1);
+    if (status == OK && argc > 1) status = check_output(argv[1]);
     if (rank != 0 && status != OK && status_message()[0] != '\0') {
         /* Failed before the ranks have met: rank 0 says why. mpirun ends a job at the first rank
          * that fails; wait. */

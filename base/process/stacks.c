@@ -2,6 +2,7 @@
  * answers late writes where nobody else does. */
 #include "base/process/stacks.h"
 #include "base/clock.h"
+#include "base/mapping.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include <dlfcn.h>
@@ -13,7 +14,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -83,11 +83,11 @@ static bool find_symbol(uintptr_t offset, char *name, size_t bytes, uintptr_t *s
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
     size_t size = fstat(fd, &info) == 0 ? (size_t)info.st_size : 0;
-    void *file = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    void *file = size ? mapping_open(fd, size, false) : NULL;
     close(fd);
-    if (file == MAP_FAILED) return false;
+    if (!file) return false;
     if (find_table(file, size, &table)) found = find_function(&table, offset, name, bytes, start);
-    munmap(file, size);
+    mapping_close(file, size);
     return found;
 }
 

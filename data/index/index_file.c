@@ -112,10 +112,16 @@ Status index_file_obtain(Index **out, const char *file, IndexScan scan, const Sc
     TRY(scan(out, o));
     if (!file) return OK;
     double seconds = clock_s() - start_s;
-    Status status = index_file_save(*out, file);
+    const Status status = index_file_save(*out, file);
     if (status == OK)
         log_info("%s: %lld images found in %.2f s; index kept in %s", o->path,
                  (long long)(*out)->images, seconds, file);
-    else log_warning("the index of %s cannot be kept: %s", o->path, status_message());
-    return OK;
+    if (status == OK) return OK;
+    if (!o->must_keep) {
+        log_warning("the index of %s cannot be kept: %s", o->path, status_message());
+        return OK;
+    }
+    index_destroy(*out);
+    *out = NULL;
+    return status;
 }

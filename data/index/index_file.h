@@ -19,6 +19,6 @@ bool index_file_is_current(const Index *index, const char *path, const char **ch
 typedef Status (*IndexScan)(Index **out, const ScanOptions *o);
 /* Loads the index from file if it is there, sound and current; else scans and keeps the result
  * there, saying why in one line. file NULL: always scans. An index that cannot be kept is a
- * warning, no error. */
+ * warning, ERR_IO where o->must_keep. */
 Status index_file_obtain(Index **out, const char *file, IndexScan scan, const ScanOptions *o);
 #endif

@@ -3,6 +3,8 @@
  * front by an atomic add and never given back. */
 #include "data/load/cache.h"
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/mapping.h"
 #include "base/mem.h"
 #include "data/load/cache_internal.h"
 #include <errno.h>
@@ -11,7 +13,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/mman.h> /* memfd_create() */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,7 +35,7 @@ static _Atomic uint64_t *words(const SampleCache *c)
 
 static uint8_t *blocks(const SampleCache *c)
 {
-    return (uint8_t *)c->header + cache_blocks_at(c->header->samples);
+    return (uint8_t *)c->header + cache_blocks_at(c->samples);
 }
 
 static EntryKind kind_of(uint64_t word)
@@ -62,12 +64,11 @@ static bool is_abandoned(uint64_t word)
 
 Status cache_map(SampleCache *c, int fd, size_t bytes)
 {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (p == MAP_FAILED)
-        return fail(ERR_ENV, "data.cache: cannot map %zu MiB: %s", bytes >> 20, strerror(errno));
-    c->header = p;
+    c->header = mapping_open(fd, bytes, true);
     c->bytes = bytes;
-    return OK;
+    return c->header
+               ? OK
+               : fail(ERR_ENV, "data.cache: cannot map %zu MiB: %s", bytes >> 20, strerror(errno));
 }
 
 static Status make(SampleCache *c, int64_t samples, size_t capacity)
@@ -85,11 +86,12 @@ static Status make(SampleCache *c, int64_t samples, size_t capacity)
     TRY(cache_map(c, c->fd, bytes));
     struct stat info;
     if (fstat(c->fd, &info) != 0) return fail(ERR_ENV, "data.cache: %s", strerror(errno));
-    c->header->samples = samples;
-    c->header->capacity = capacity;
-    c->header->token =
+    c->token =
         (uint64_t)(clock_unix_s() * 1e9) ^ (uint64_t)info.st_ino << 40 ^ (uint64_t)getpid() << 20;
-    c->header->magic = CACHE_MAGIC;
+    c->samples = samples;
+    *c->header = (CacheHeader){
+        .magic = CACHE_MAGIC, .token = c->token, .samples = samples, .capacity = capacity
+    };
     return OK;
 }
 
@@ -110,7 +112,7 @@ Status cache_create(SampleCache **out, int64_t samples, size_t bytes)
 
 CacheKey cache_key(const SampleCache *c)
 {
-    return (CacheKey){ .pid = getpid(), .fd = c->fd, .token = c->header->token };
+    return (CacheKey){ .pid = getpid(), .fd = c->fd, .token = c->token };
 }
 
 static Status join_file(SampleCache *c, int fd, const CacheKey *key, int64_t samples)
@@ -122,12 +124,12 @@ static Status join_file(SampleCache *c, int fd, const CacheKey *key, int64_t sam
         return fail(ERR_ENV, "data.cache: process %lld of this node has no such memory file",
                     (long long)key->pid);
     TRY(cache_map(c, fd, (size_t)info.st_size));
-    const CacheHeader *h = c->header;
-    bool same = h->magic == CACHE_MAGIC && h->token == key->token && h->samples == samples &&
-                cache_blocks_at(samples) + h->capacity == c->bytes;
-    return same ? OK
-                : fail(ERR_ENV, "data.cache: process %lld of this node has another memory file",
-                       (long long)key->pid);
+    c->token = key->token;
+    c->samples = samples;
+    return cache_is_whole(c) && cache_blocks_at(samples) + c->header->capacity == c->bytes
+               ? OK
+               : fail(ERR_ENV, "data.cache: process %lld of this node has another memory file",
+                      (long long)key->pid);
 }
 
 Status cache_join(SampleCache **out, const CacheKey *key, int64_t samples)
@@ -158,13 +160,30 @@ Status cache_join(SampleCache **out, const CacheKey *key, int64_t samples)
 void cache_destroy(SampleCache *c)
 {
     if (!c) return;
-    if (c->header) munmap(c->header, c->bytes);
+    mapping_close(c->header, c->bytes);
     if (c->fd >= 0) close(c->fd);
     mem_free(c->path);
     mem_free(c);
 }
 
 /* ---- samples ---- */
+
+bool cache_is_whole(const SampleCache *c)
+{
+    const volatile CacheHeader *h = c->header; /* of a disk: others may change it */
+    return h->magic == CACHE_MAGIC && h->token == c->token && h->samples == c->samples;
+}
+
+/* Whether the file on the disk is no longer what was opened; that is said once. */
+static bool is_lost(SampleCache *c)
+{
+    if (!c->path || (!c->lost && cache_is_whole(c))) return c->lost;
+    if (!atomic_exchange(&c->lost, true))
+        log_warning_here("data.cache_dir: %s: was cut short, overwritten or cannot be read; files "
+                         "are read where they come from",
+                         c->path);
+    return true;
+}
 
 /* False where a disk no longer has it. */
 static bool lend(SampleCache *c, int64_t entry, uint64_t word, ByteBuf *buf, Sample *out)
@@ -254,10 +273,10 @@ static uint64_t await_other(const _Atomic uint64_t *word)
 Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t id, int image_size,
                   ByteBuf *buf, Sample *out, bool *hit)
 {
-    ASSERT(entry >= 0 && entry < c->header->samples);
+    ASSERT(entry >= 0 && entry < c->samples);
     _Atomic uint64_t *word = &words(c)[entry];
-    bool ours = false;
-    for (bool settled = false; !settled;) {
+    bool ours = *hit = false;
+    for (bool settled = is_lost(c); !settled;) {
         uint64_t now = atomic_load_explicit(word, memory_order_acquire);
         if (kind_of(now) == ENTRY_LOADING) now = await_other(word);
         *hit = kind_of(now) == ENTRY_READY && lend(c, entry, now, buf, out);
@@ -283,7 +302,7 @@ void cache_set_capacity(SampleCache *c, size_t bytes)
     atomic_store(&c->header->capacity, bytes);
     if (used >= bytes) return;
     /* what had no room may have some now */
-    for (int64_t i = 0; i < c->header->samples; i++) {
+    for (int64_t i = 0; i < c->samples; i++) {
         uint64_t never = make_word(ENTRY_NEVER, 0);
         atomic_compare_exchange_strong(&words(c)[i], &never, 0);
     }

@@ -33,8 +33,8 @@ typedef struct CacheFile {
     int64_t samples;
     size_t bytes; /* of files; 0: what it was made with, and it must be there */
 } CacheFile;
-/* Makes the file where there is none. ERR_IO, ERR_ENV (another user's), ERR_DATA (made for
- * something else), all naming the path. */
+/* Makes the file where there is none; *out is NULL where the disk has no room for it. ERR_IO,
+ * ERR_ENV (another user's), ERR_DATA (made for something else), all naming the path. */
 Status cache_open_file(SampleCache **out, const CacheFile *file);
 /* Room for so many bytes from now on, for all who have it open; what is in it stays. */
 void cache_set_capacity(SampleCache *c, size_t bytes);

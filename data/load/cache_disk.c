@@ -3,7 +3,7 @@
  *
  * Nothing is flushed on purpose. After a crash of the machine a word may say that a sample is there
  * whose bytes never arrived, or the count of what is used may be old, so that two samples claim one
- * place: each block has a checksum over its entry's number and its bytes. */
+ * place: each block has a checksum over the datasets, its entry's number and its bytes. */
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "data/load/cache_internal.h"
@@ -14,12 +14,12 @@
 
 static off_t place_of(const SampleCache *c, uint64_t block)
 {
-    return (off_t)(cache_blocks_at(c->header->samples) + block * CACHE_BLOCK_ALIGN);
+    return (off_t)(cache_blocks_at(c->samples) + block * CACHE_BLOCK_ALIGN);
 }
 
-static uint32_t checksum(const CacheBlock *b, const void *data, size_t bytes)
+static uint32_t checksum(const SampleCache *c, const CacheBlock *b, const void *data, size_t bytes)
 {
-    const uint64_t words[] = { b->bytes, b->seek_bytes, b->entry };
+    const uint64_t words[] = { c->token, b->bytes, b->seek_bytes, b->entry };
     return crc32c_update(crc32c_update(0, words, sizeof words), data, bytes);
 }
 
@@ -36,7 +36,7 @@ bool cache_disk_put(SampleCache *c, int64_t entry, uint64_t block, const Sample 
                      .entry = (uint64_t)entry };
     const size_t bytes = b.bytes + b.seek_bytes; /* the seek index lies behind the sample */
     const struct iovec parts[] = { { &b, sizeof b }, { (void *)(uintptr_t)sample->data, bytes } };
-    b.crc = checksum(&b, sample->data, bytes);
+    b.crc = checksum(c, &b, sample->data, bytes);
     errno = ENOSPC; /* where only a part was written */
     if (pwritev(c->fd, parts, 2, place_of(c, block)) == (ssize_t)(sizeof b + bytes)) return true;
     tell(c, strerror(errno), "other files are read where they come from");
@@ -61,7 +61,7 @@ bool cache_disk_get(SampleCache *c, int64_t entry, uint64_t block, ByteBuf *buf,
         b.bytes > INDEX_MAX_SAMPLE_BYTES || b.seek_bytes > INDEX_MAX_SAMPLE_BYTES ||
         byte_buf_reserve(buf, b.bytes + b.seek_bytes) != OK ||
         !read_at(c->fd, buf->data, b.bytes + b.seek_bytes, at + (off_t)sizeof b) ||
-        checksum(&b, buf->data, b.bytes + b.seek_bytes) != b.crc) {
+        checksum(c, &b, buf->data, b.bytes + b.seek_bytes) != b.crc) {
         tell(c, "a sample is damaged there", "such are read where they come from, and kept anew");
         return false;
     }

@@ -23,8 +23,9 @@ static bool write_header(int fd, const CacheFile *f)
            fdatasync(fd) == 0;
 }
 
-/* Whole or not at all; where another job has made it meanwhile, that one stays. */
-static Status make_file(const CacheFile *f)
+/* Whole or not at all; where another job has made it meanwhile, that one stays. *full: there is no
+ * room for it. */
+static Status make_file(const CacheFile *f, bool *full)
 {
     StrBuf temporary = { 0 };
     int fd = -1;
@@ -36,7 +37,9 @@ static Status make_file(const CacheFile *f)
     if (status == OK) {
         const bool made =
             write_header(fd, f) && (link(temporary.text, f->path) == 0 || errno == EEXIST);
-        if (!made) status = fail(ERR_IO, KEY ": cannot make %s: %s", f->path, strerror(errno));
+        *full = !made && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
+        if (!made && !*full)
+            status = fail(ERR_IO, KEY ": cannot make %s: %s", f->path, strerror(errno));
         close(fd);
         unlink(temporary.text);
     }
@@ -61,16 +64,18 @@ static Status use_file(SampleCache *c, const CacheFile *f)
         return fail(ERR_IO, KEY ": cannot open %s: %s", f->path, strerror(errno));
     TRY(check_file(&info, f));
     TRY(cache_map(c, c->fd, cache_blocks_at(f->samples)));
-    const CacheHeader *h = c->header;
-    if (h->magic != CACHE_MAGIC || h->token != f->identity || h->samples != f->samples)
-        return fail(ERR_DATA, KEY ": %s is no cache of these files", f->path);
+    c->token = f->identity;
+    c->samples = f->samples;
+    if (!cache_is_whole(c)) return fail(ERR_DATA, KEY ": %s is no cache of these files", f->path);
     return OK;
 }
 
 Status cache_open_file(SampleCache **out, const CacheFile *f)
 {
     *out = NULL;
-    if (f->bytes > 0 && !fs_exists(f->path)) TRY(make_file(f));
+    bool full = false;
+    if (f->bytes > 0 && !fs_exists(f->path)) TRY(make_file(f, &full));
+    if (full) return OK;
     SampleCache *c = mem_calloc(1, sizeof *c);
     if (!c) return ERR_MEMORY;
     c->fd = -1;

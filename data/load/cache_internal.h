@@ -1,6 +1,7 @@
 /* cache_internal.h - what a cache is made of: a header, one word for each entry, blocks. In memory
  * (cache.c) all of it is mapped; on a disk (cache_file.c, cache_disk.c) the blocks are read and
- * written, so that a disk that fails costs a sample and not the process. */
+ * written, so that a disk that fails costs a sample and not the process. Where others cut the
+ * file short or write over it, the header is not what it was: it is looked at for each sample. */
 #ifndef CONVOY_DATA_LOAD_CACHE_INTERNAL_H
 #define CONVOY_DATA_LOAD_CACHE_INTERNAL_H
 #include "data/load/cache.h"
@@ -29,9 +30,12 @@ typedef struct CacheBlock { /* the sample and its seek index lie behind it */
 struct SampleCache {
     CacheHeader *header; /* the mapping */
     size_t bytes;        /* of it */
-    int fd;              /* memory: of the creator, else -1; disk: of the file */
-    char *path;          /* disk */
-    atomic_bool told;    /* disk: that it fails */
+    uint64_t token;      /* as the header must say, and samples */
+    int64_t samples;
+    int fd;           /* memory: of the creator, else -1; disk: of the file */
+    char *path;       /* disk */
+    atomic_bool told; /* disk: that it fails */
+    atomic_bool lost; /* disk: the mapping is no longer that of the cache */
 };
 
 /* Where blocks begin. */
@@ -41,6 +45,7 @@ static inline size_t cache_blocks_at(int64_t samples)
 }
 
 Status cache_map(SampleCache *c, int fd, size_t bytes);
+bool cache_is_whole(const SampleCache *c); /* the header is the cache's, not zeros or another's */
 
 /* False where the disk takes it no more, which is told once. */
 bool cache_disk_put(SampleCache *c, int64_t entry, uint64_t block, const Sample *sample);

@@ -88,6 +88,7 @@ static void find_place(Place *p, const SourceKind *kind, const DatasetOptions *o
                              .root = o->path,
                              .role = listed_role(o),
                              .allow_empty = o->allow_empty,
+                             .must_keep = o->must_keep,
                              .threads = o->scan_threads };
     if (realpath(o->path, p->root)) p->scan.root = p->root;
     if (p->scan.threads == 0) p->scan.threads = SCAN_THREADS;

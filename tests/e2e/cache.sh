@@ -55,6 +55,16 @@ for n in "${ranks[@]}"; do
     counted "torn$n" "$n" "${disk[@]}"
     expect_text "torn on $n" 1 "is no cache of these files; it is made anew"
     ((opens == files + compared)) || broken "torn on $n: $opens files opened"
+    # The same under a run: it goes on, and the file is not touched any more.
+    train_in_background "cut$n" "$n" "${disk[@]}" train.epochs=20000 schedule.name=constant
+    wait_for_step "cut$n" 16
+    : > "$(echo "$SCRATCH/disk$n"/*.cache)"
+    wait_for_step "cut$n" $(($(field "cut$n" step step) + 16))
+    expect "stop on $n" 0 run 1 stop "$SCRATCH/cut$n"
+    wait_to_end 60
+    cp "$SCRATCH/cut$n.out" "$out"
+    ((code == 75)) || broken_run "cut short on $n: exit code $code, expected 75"
+    expect_text "cut short on $n" "$n" "disk$n/$(basename "$SCRATCH/disk$n"/*.cache): was cut short"
     train "both$n" "$n" train.epochs=3 "train.batch_per_rank=$share" data.cache=ram \
         data.cache_mb=1 "data.val=$SCRATCH/data/val"
     same "training and validation set on $n" "page$n" "both$n"
@@ -64,6 +74,19 @@ train_fails dirless 64 "data.cache_dir is empty; data.cache: disk needs a folder
 train_fails idle 64 "data.cache_dir is of data.cache: disk" 1 "data.cache_dir=$SCRATCH/disk1"
 train_fails full 64 "MiB free, not 900000000" "${ranks[-1]}" data.cache=disk \
     "data.cache_dir=$SCRATCH/full" data.cache_mb=900000000
+# A disk with no room for a cache, and nobody asked for more.
+full=$SCRATCH/full_disk
+mkdir "$full"
+if mount -t tmpfs -o size=1m tmpfs "$full" 2> /dev/null; then
+    trap 'umount "$full"' EXIT
+    n=${ranks[-1]}
+    train "small_disk$n" "$n" data.cache=disk "data.cache_dir=$full" train.epochs=3 \
+        "train.batch_per_rank=$((8 / n))"
+    expect_text "no room" 1 "data.cache_dir: $full has no room for $full/"
+    same "no room" "page$n" "small_disk$n"
+else
+    echo "not tested: a disk with no room for a cache: mount is not allowed"
+fi
 train_fails foreign 74 "data.cache_dir" "${ranks[-1]}" data.cache=disk data.cache_mb=1 \
     data.cache_dir=/proc/none
 train_fails huge 64 "data.cache_mb: 900000000 MiB are more than the" "${ranks[-1]}" data.cache=ram \

@@ -69,14 +69,34 @@ if mount -t tmpfs -o size=11m tmpfs "$full" 2> /dev/null; then
     n=${ranks[-1]}
     ((n == 1)) || train "unbroken$n" "$n" "${long[@]}"
     train_fails full 74 "$full/checkpoints/step-" "$n" "${long[@]}"
+    head -c 11m /dev/zero > "$full/rest" 2> /dev/null
+    expect_error "pack" 74 "$full/shards" 1 pack "$SCRATCH/data/train" "$full/shards"
     mount -o remount,size=99m "$full"
     recovers "a full file system" full "$n"
 else
     echo "not tested: a file system that is full: mount is not allowed (the file size limit is)"
 fi
 
+# A file that a command was asked for. (What is a device is written to in place.)
+for name in a.index a.onnx a.safetensors a.html a.csv; do ln -s /dev/full "$SCRATCH/$name"; done
+settings limit
+for command in "index $SCRATCH/data/train --out $SCRATCH/a.index" \
+    "export $SCRATCH/limit $SCRATCH/a.onnx" \
+    "export $SCRATCH/limit $SCRATCH/a.safetensors" "report $SCRATCH/limit --out $SCRATCH/a.html" \
+    "preview $SCRATCH/limit --out $SCRATCH/a.html" \
+    "eval $SCRATCH/limit data.val=$SCRATCH/data/val --confusion $SCRATCH/a.csv" \
+    "bench step ${sets[*]} --steps 1 --layers $SCRATCH/a.csv" \
+    "find-lr ${sets[*]} --steps 20 --csv $SCRATCH/a.csv"; do
+    # shellcheck disable=SC2086 # words
+    expect_error "${command%% *} into a full file" 74 "$SCRATCH/a." 1 $command
+done
+train unlogged 1 log.file=/dev/full train.max_steps=1
+expect_text "a log that is full" 1 "/dev/full: cannot write: No space left on device"
+
 # The answer of a command.
-for command in "--help" "--version" "inspect config" "inspect model resnet18"; do
+for command in "--help" "--version" "inspect config" "inspect model resnet18" \
+    "index $SCRATCH/data/train --out $SCRATCH/b.index" "bench allreduce --max-bytes 64" \
+    "eval $SCRATCH/limit data.val=$SCRATCH/data/val"; do
     # shellcheck disable=SC2086 # words
     "$CONVOY" $command > /dev/full 2> "$out"
     code=$?

@@ -1,6 +1,7 @@
 /* test_cache.c - the cache that processes share: filled once, never emptied, and nobody waits for
  * the dead; on a disk also by those who come later, whatever happened to the file. */
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/mem.h"
 #include "data/load/cache.h"
 #include "tests/test.h"
@@ -21,6 +22,7 @@ enum { SAMPLES = 200, SAMPLE_BYTES = 960, SEEK_BYTES = 40 };
 
 typedef struct Shared { /* of this test's processes */
     atomic_int reads, wrong, arrived;
+    atomic_int shift; /* of what samples hold */
     atomic_bool blocks, fails, reading;
 } Shared;
 
@@ -38,7 +40,7 @@ static Status counted_read(const Source *s, int64_t id, int image_size, ByteBuf 
     while (shared->blocks) clock_sleep_s(0.001);
     if (shared->fails) return fail(ERR_DATA, "sample %lld is bad", (long long)id);
     TRY(byte_buf_reserve(buf, SAMPLE_BYTES + SEEK_BYTES));
-    memset(buf->data, (int)id, SAMPLE_BYTES + SEEK_BYTES);
+    memset(buf->data, (int)id + shared->shift, SAMPLE_BYTES + SEEK_BYTES);
     *out = (Sample){ .encoded = true, .data = buf->data, .bytes = SAMPLE_BYTES };
     if (id % 2) {
         out->seek = buf->data + SAMPLE_BYTES;
@@ -267,12 +269,17 @@ static const char *disk_path(void)
     return path;
 }
 
-static Status open_disk(SampleCache **c, size_t bytes)
+static Status open_disk_of(SampleCache **c, uint64_t identity, size_t bytes)
 {
     const CacheFile file = {
-        .path = disk_path(), .identity = IDENTITY, .samples = SAMPLES, .bytes = bytes
+        .path = disk_path(), .identity = identity, .samples = SAMPLES, .bytes = bytes
     };
     return cache_open_file(c, &file);
+}
+
+static Status open_disk(SampleCache **c, size_t bytes)
+{
+    return open_disk_of(c, IDENTITY, bytes);
 }
 
 static void read_all(SampleCache *c, const CountedSource *s)
@@ -352,6 +359,97 @@ TEST(what_is_damaged_on_a_disk_is_read_again)
     CHECK_INT(s.shared->reads, reads);
     close(fd);
     cache_destroy(c);
+}
+
+/* What others do to the file under a run that has it open. */
+typedef void (*Change)(int fd, off_t bytes);
+
+static void cut(int fd, off_t bytes)
+{
+    (void)bytes;
+    CHECK(ftruncate(fd, 0) == 0);
+}
+
+static void cut_and_grow(int fd, off_t bytes) /* as where another rank puts a sample in meanwhile */
+{
+    CHECK(ftruncate(fd, 0) == 0 && ftruncate(fd, bytes) == 0);
+}
+
+static void overwrite(int fd, off_t bytes)
+{
+    char other[4096];
+    memset(other, 0xa5, sizeof other);
+    for (off_t at = 0; at < bytes; at += (off_t)sizeof other)
+        CHECK(pwrite(fd, other, sizeof other, at) == (ssize_t)sizeof other);
+}
+
+TEST(a_file_that_changes_under_a_run_is_used_no_more)
+{
+    static const Change changes[] = { cut, cut_and_grow, overwrite };
+    CountedSource s = make_source();
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        SampleCache *c = NULL;
+        struct stat info;
+        s.shared->reads = 0;
+        REQUIRE_OK(open_disk(&c, ROOM));
+        read_all(c, &s);
+        CHECK_INT(s.shared->reads, SAMPLES);
+        const int fd = open(disk_path(), O_RDWR | O_CLOEXEC);
+        REQUIRE(fd >= 0 && fstat(fd, &info) == 0);
+        changes[i](fd, info.st_size);
+        read_all(c, &s);
+        read_all(c, &s);
+        CHECK_INT(s.shared->reads, 3 * SAMPLES);
+        cache_destroy(c);
+        CHECK_STATUS(open_disk(&c, 0), ERR_DATA); /* the next run is told, and makes it anew */
+        CHECK(unlink(disk_path()) == 0);
+        close(fd);
+    }
+    CHECK_INT(s.shared->wrong, 0);
+}
+
+/* Blocks of other datasets in the place of ours, each under the number of one of ours. */
+TEST(samples_of_other_datasets_are_not_taken)
+{
+    CountedSource s = make_source();
+    SampleCache *c = NULL;
+    uint8_t *others = NULL;
+    size_t bytes = 0;
+    s.shared->shift = 1;
+    REQUIRE_OK(open_disk_of(&c, IDENTITY + 1, ROOM));
+    read_all(c, &s);
+    cache_destroy(c);
+    REQUIRE_OK(fs_read_file(disk_path(), &others, &bytes));
+    REQUIRE(bytes > 4096 && unlink(disk_path()) == 0);
+    s.shared->shift = 0;
+    s.shared->wrong = 0;
+    REQUIRE_OK(open_disk(&c, ROOM));
+    read_all(c, &s);
+    const int fd = open(disk_path(), O_RDWR | O_CLOEXEC);
+    REQUIRE(fd >= 0);
+    CHECK(pwrite(fd, others + 4096, bytes - 4096, 4096) == (ssize_t)bytes - 4096);
+    s.shared->reads = 0;
+    read_all(c, &s);
+    CHECK_INT(s.shared->reads, SAMPLES);
+    CHECK_INT(s.shared->wrong, 0);
+    close(fd);
+    mem_free(others);
+    cache_destroy(c);
+}
+
+TEST(no_room_for_a_file_is_no_error)
+{
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        const struct rlimit limit = { 1000, 1000 };
+        SampleCache *c = NULL;
+        signal(SIGXFSZ, SIG_IGN);
+        _exit(setrlimit(RLIMIT_FSIZE, &limit) == 0 && open_disk(&c, ROOM) == OK && !c ? 0 : 1);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(!fs_exists(disk_path()));
 }
 
 /* As a full disk: no file may grow past a limit. Later there is room. */

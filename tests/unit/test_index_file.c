@@ -163,13 +163,18 @@ TEST(the_index_of_another_folder_is_not_used)
     mem_free(names);
 }
 
-TEST(one_that_cannot_be_kept_is_no_error)
+TEST(one_that_cannot_be_kept_is_no_error_where_nobody_asked)
 {
     Tree t;
+    Dataset *d = NULL;
     make_tree(&t);
     tree_write(test_scratch(), "file", "x", 1);
     snprintf(t.kept, sizeof t.kept, "%s/file/t.index", test_scratch());
     CHECK_INT(images(&t), 4);
+    t.o.must_keep = true;
+    CHECK_STATUS(dataset_open(&d, &t.o), ERR_IO);
+    CHECK_CONTAINS(status_message(), "/file: cannot make folder");
+    CHECK(d == NULL);
 }
 
 /* ---- damage ---- */

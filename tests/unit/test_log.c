@@ -247,6 +247,27 @@ TEST(print_is_verbatim_and_reports_a_full_disk)
     check_file("stdout", "a\n\tb 100%s\n");
 }
 
+TEST(lines_that_are_lost_are_not_forgotten)
+{
+    capture();
+    Status opened = log_open("/dev/full", 0, LOG_INFO);
+    for (int i = 0; i < 2; i++) log_info("not in the file");
+    const Status good = log_check_output();
+    const int full = open("/dev/full", O_WRONLY);
+    CHECK(dup2(full, STDOUT_FILENO) >= 0);
+    log_info("lost");
+    const Status bad = log_check_output();
+    log_close();
+    release();
+    CHECK_OK(opened);
+    CHECK_OK(good);
+    CHECK_STATUS(bad, ERR_IO);
+    CHECK_STR(status_message(), "cannot write to standard output: No space left on device");
+    check_file("stdout", "not in the file\nnot in the file\n");
+    check_file("stderr", "convoy: warning: /dev/full: cannot write: No space left on device; lines "
+                         "are missing there\n");
+}
+
 TEST(other_ranks_print_what_they_alone_know)
 {
     capture();

@@ -1,8 +1,11 @@
 /* Weights in the Python world's files: written under either names they come back bit for bit; what
  * does not fit is refused whole, with a sentence that names it. */
+#include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/network.h"
+#include "trainer/files/foreign_model.h"
 #include "trainer/files/weights.h"
 #include <math.h>
 #include <stdio.h>
@@ -200,6 +203,74 @@ TEST(another_number_of_classes_keeps_the_last_layer)
     network_close(&wide);
 }
 
+/* Takes the last layer's tensors out of a draft, or its bias alone. */
+static void behead(Draft *d, bool bias_alone)
+{
+    int kept = 0;
+    for (int i = 0; i < d->count; i++)
+        if (!d->list.items[i].head || (bias_alone && d->tensors[i].desc.rank > 1))
+            d->tensors[kept++] = d->tensors[i];
+    d->count = kept;
+}
+
+TEST(a_backbone_without_its_last_layer_is_taken_where_that_may_start_afresh)
+{
+    for (ModelNames names = MODEL_NAMES_TORCHVISION; names < MODEL_NAMES_COUNT; names++) {
+        Network n;
+        Draft d = { 0 }, own = { 0 };
+        bool kept = true;
+        open_network(&n, CLASSES);
+        REQUIRE_OK(network_fill(&n));
+        draft_make(&own, &n, names);
+        draft_make(&d, &n, names);
+        for (int i = 0; i < d.count; i++) d.values[i][0] += 1;
+        behead(&d, true);
+        expect_refusal(&n, &d, "not the weights of efficientnet_b0: missing: classifier.");
+        behead(&d, false);
+        CHECK_INT(d.count, own.count - 2);
+        CHECK_STATUS(load(&n, &d, false, NULL), ERR_DATA);
+        CHECK_CONTAINS(status_message(), "missing: classifier.");
+        CHECK_OK(load(&n, &d, true, &kept));
+        CHECK(!kept); /* that is of a layer that is there */
+        for (int i = 0; i < d.list.count; i++)
+            CHECK(equals(&n, d.list.items[i].head ? &own : &d, i));
+        d.tensors[5].name = "other";
+        expect_refusal(&n, &d, "not of this network: other");
+        draft_free(&d);
+        draft_free(&own);
+        network_close(&n);
+    }
+}
+
+TEST(what_stands_before_all_names_is_told_with_the_way_to_take_it_off)
+{
+    static const char *const prefixes[] = { "module.", "_orig_mod.module.", "it's.a." };
+    static const char *const words[] = { " weights.safetensors module.",
+                                         " weights.safetensors _orig_mod.module.",
+                                         " weights.safetensors 'it'\\''s.a.'" };
+    static char whole[600][160];
+    for (int p = 0; p < 3; p++) {
+        const ModelNames names = p == 1 ? MODEL_NAMES_TIMM : MODEL_NAMES_TORCHVISION;
+        Network n;
+        Draft d = { 0 };
+        open_network(&n, CLASSES);
+        REQUIRE_OK(network_fill(&n));
+        draft_make(&d, &n, names);
+        REQUIRE(d.count <= 600);
+        for (int i = 0; i < d.count; i++) {
+            snprintf(whole[i], sizeof whole[i], "%s%s", prefixes[p], d.tensors[i].name);
+            if (p < 2 || !d.list.items[i].head) d.tensors[i].name = whole[i];
+        }
+        expect_refusal(&n, &d, "stands before its names; take that off: python3 -c");
+        CHECK_CONTAINS(status_message(), words[p]);
+        CHECK_CONTAINS(status_message(), prefixes[p]);
+        behead(&d, false); /* of such a file too */
+        expect_refusal(&n, &d, "stands before its names");
+        draft_free(&d);
+        network_close(&n);
+    }
+}
+
 /* Rows of none, or of another number in the bias than in the weights, are no layer. */
 TEST(a_last_layer_that_is_none_is_refused)
 {
@@ -319,4 +390,53 @@ TEST(other_float_types_are_read)
     }
     draft_free(&d);
     network_close(&n);
+}
+
+/* ---- the images that published weights want ---- */
+
+typedef struct Asked {
+    const char *sets[5];
+    const char *said; /* NULL: nothing */
+} Asked;
+
+TEST(images_other_than_published_weights_want_are_told)
+{
+    static const Asked rows[] = {
+        { { "model.name=efficientnet_b3" },
+          "w: if these are the published weights of efficientnet_b3 (IMAGENET1K_V1), they want "
+          "data.image_size=300 data.eval_resize=320 data.interpolation=bicubic\n" },
+        { { "model.name=efficientnet_b3", "data.image_size=300", "data.interpolation=bicubic" },
+          NULL }, /* eval_resize: auto is 320 */
+        { { "model.name=efficientnet_b3", "data.image_size=300" }, "data.interpolation=bicubic\n" },
+        { { "model.name=efficientnet_b3", "data.image_size=288" }, NULL }, /* chosen */
+        { { "model.name=resnet50" }, NULL },
+        { { "model.name=resnet50", "data.eval_resize=232" }, NULL }, /* the second ones */
+        { { "model.name=resnet50", "data.eval_resize=224" },
+          "(IMAGENET1K_V1), they want data.image_size=224 data.eval_resize=256" },
+        { { "model.name=resnet50", "data.mean=[0.5]", "data.std=[0.5]" }, "resnet50" },
+        { { "model.name=efficientnet_v2_l" },
+          "data.image_size=480 data.eval_resize=480 data.interpolation=bicubic "
+          "data.mean=[0.5] data.std=[0.5]\n" },
+        { { "model.name=resnet20", "data.eval_resize=0" }, NULL }, /* none are published */
+    };
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/log", test_scratch());
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const Asked *a = &rows[i];
+        Config *c = NULL;
+        uint8_t *text = NULL;
+        size_t bytes = 0;
+        int sets = 0;
+        while (a->sets[sets]) sets++;
+        REQUIRE_OK(config_load(&c, NULL, a->sets, sets));
+        remove(path);
+        REQUIRE_OK(log_open(path, 1, LOG_INFO));
+        foreign_model_tell_images(c, model_find(c->model.name), "w");
+        log_close();
+        REQUIRE_OK(fs_read_file(path, &text, &bytes));
+        if (a->said) CHECK_CONTAINS((const char *)text, a->said);
+        else CHECK_INT((int64_t)bytes, 0);
+        mem_free(text);
+        config_destroy(c);
+    }
 }

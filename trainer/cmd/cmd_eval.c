@@ -6,6 +6,7 @@
 #include "trainer/cmd/command_run.h"
 #include "trainer/cmd/eval_run.h"
 #include "trainer/cmd/eval_tables.h"
+#include "trainer/files/foreign_model.h"
 #include "trainer/files/run_source.h"
 #include "trainer/files/weights.h"
 #include "trainer/log/runlog.h"
@@ -59,8 +60,9 @@ static Status load_weights(Session *s, const char *path, WeightsChoice which, Ch
         if (status == OK) session_compare_names(s->val, "data.val", meta->class_names, path);
         if (status == OK && ema) log_info("%s: its averaged weights", path);
     } else {
-        status = weights_restore(s->executor, program_graph(s->eval),
-                                 model_find(s->config->model.name), file, path, false, NULL);
+        const ModelDef *def = model_find(s->config->model.name);
+        status = weights_restore(s->executor, program_graph(s->eval), def, file, path, false, NULL);
+        if (status == OK) foreign_model_tell_images(s->config, def, path);
     }
     safetensors_close(file);
     return status;

@@ -54,6 +54,7 @@ Status cmd_index(int argc, char **argv)
     TRY(args_count(&args, "--threads", 0, 1, PARALLEL_MAX, &threads));
     const char *out = args_value(&args, "--out");
     o.index = out ? out : "runs/index";
+    o.must_keep = true;
     o.scan_threads = (int)threads;
     char *file = NULL;
     TRY(dataset_index_file(&file, &o));

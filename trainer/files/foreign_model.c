@@ -2,10 +2,12 @@
 #include "trainer/files/foreign_model.h"
 #include "base/fs.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include <stdio.h>
 #include <string.h>
 
+enum { USUAL_SIZE = 224 }; /* data.image_size where nobody says it */
 enum { NAME_BYTES = 96, SETS = 5, SET_BYTES = 128, SETS_MAX = 80 };
 static const char *const may_be_set[] = { "data.",
                                           "model.stem=", "model.blurpool=", "model.in_channels=" };
@@ -57,6 +59,40 @@ static int64_t resize_of(const ModelWeights *w, const ForeignModel *foreign)
             str_to_i64(foreign->sets[i] + sizeof key - 1, &asked) && asked < INT32_MAX)
             size = asked;
     return size * w->resize / w->size;
+}
+
+/* ---- images ---- */
+
+static bool are_halves(const ConfigList *list)
+{
+    for (int i = 0; i < list->count; i++)
+        if (list->values[i] != 0.5) return false;
+    return true;
+}
+
+static bool wants(const ModelWeights *w, const Config *c)
+{
+    const int64_t resize = c->data.eval_resize > 0 ? c->data.eval_resize : c->data.image_size;
+    return c->data.image_size == w->size && resize == w->resize &&
+           strcmp(interpolation_names[c->data.interpolation],
+                  model_interpolation_name(w->interpolation)) == 0 &&
+           (are_halves(&c->data.mean) && are_halves(&c->data.std)) == w->halves;
+}
+
+void foreign_model_tell_images(const Config *c, const ModelDef *def, const char *path)
+{
+    const ModelWeights *all = def->weights, *w = NULL;
+    for (int i = 0; i < MODEL_WEIGHTS_MAX && all[i].name; i++) {
+        if (wants(&all[i], c)) return;
+        if (!w && all[i].size == c->data.image_size) w = &all[i];
+    }
+    if (!w && c->data.image_size == USUAL_SIZE && all->name) w = all;
+    if (w)
+        log_warning("%s: if these are the published weights of %s (%s), they want "
+                    "data.image_size=%d data.eval_resize=%d data.interpolation=%s%s",
+                    path, def->name, w->name, w->size, w->resize,
+                    model_interpolation_name(w->interpolation),
+                    w->halves ? " data.mean=[0.5] data.std=[0.5]" : "");
 }
 
 /* What published weights say of their images; then the caller's settings. */

@@ -17,4 +17,7 @@ typedef struct ForeignModel {
  * file's. ERR_USAGE for an unknown network or weights; ERR_DATA naming file and reason. */
 Status foreign_model_open(CheckpointModel *out, const char *path, const ForeignModel *foreign,
                           int64_t batch);
+/* A warning where weights from path, which say nothing of their images, are given other images than
+ * any published ones of the network want, and nobody has chosen a size of his own. */
+void foreign_model_tell_images(const Config *c, const ModelDef *def, const char *path);
 #endif

@@ -135,12 +135,38 @@ bool weights_are_checkpoint(const SafeFile *file)
            safetensors_metadata(file, "header_crc32c") != NULL;
 }
 
+/* What stands before a tensor's name in a file that has it as "model.conv1.weight": its length, 0
+ * where there is no such. */
+static size_t find_prefix(const SafeFile *file, const char *name, const char **whole)
+{
+    const size_t length = strlen(name);
+    for (int i = 0; i < safetensors_count(file); i++) {
+        *whole = safetensors_at(file, i)->name;
+        const size_t more = strlen(*whole);
+        if (more > length + 1 && (*whole)[more - length - 1] == '.' &&
+            strcmp(*whole + more - length, name) == 0 && !str_starts_with(*whole, average_prefix) &&
+            !is_state(*whole))
+            return more - length;
+    }
+    return 0;
+}
+
+static int count_prefixed(const WeightList *list, const SafeFile *file)
+{
+    int count = 0;
+    const char *whole;
+    for (int i = 0; i < list->count; i++)
+        count += find_prefix(file, list->items[i].other, &whole) > 0;
+    return count;
+}
+
+/* Those behind a prefix count only where none is found. */
 static int count_found(const WeightList *list, const SafeFile *file)
 {
     int found = 0;
     for (int i = 0; i < list->count; i++)
         found += safetensors_find(file, list->items[i].other) != NULL;
-    return found;
+    return found > 0 ? list->count + found : count_prefixed(list, file);
 }
 
 bool weights_change_meaning(const ModelDef *def, ModelNames names)
@@ -243,6 +269,9 @@ typedef struct Findings {
     StrBuf missing, shapes, strangers;
     int missing_count, shape_count, stranger_count;
     int64_t classes; /* of the file's last layer; 0: it has none */
+    bool headless;   /* that is no fault */
+    size_t prefix;   /* before most names: its length, and one of them */
+    const char *prefixed;
 } Findings;
 
 /* Adds "text, " to the first few. */
@@ -289,7 +318,7 @@ static void compare(const Weight *w, const SafeFile *file, Findings *f)
     char have_text[SHAPE_TEXT], want_text[SHAPE_TEXT], text[3 * SHAPE_TEXT + 64];
     const SafeTensor *have = safetensors_find(file, w->other);
     if (!have) {
-        note(&f->missing, &f->missing_count, w->other);
+        if (!(w->head && f->headless)) note(&f->missing, &f->missing_count, w->other);
         return;
     }
     const bool head = w->head && fits_but_classes(&have->desc, &w->desc) &&
@@ -324,9 +353,32 @@ static Status find_strangers(const WeightList *list, const SafeFile *file, Findi
     return OK;
 }
 
+/* What a training program has put around the network. */
+static Status report_prefix(const Findings *f, const ModelDef *def, const char *path)
+{
+    StrBuf prefix = { 0 }, words = { 0 };
+    str_add_n(&prefix, f->prefixed, f->prefix);
+    str_add_word(&words, path);
+    str_add(&words, " weights.safetensors");
+    if (prefix.text) str_add_word(&words, prefix.text);
+    const Status status =
+        prefix.failed || words.failed
+            ? ERR_MEMORY
+            : fail(ERR_DATA,
+                   "%s: not the weights of %s as it is: %s stands before its names; take that off: "
+                   "python3 -c \"import sys, safetensors.torch as s; a = sys.argv; "
+                   "s.save_file({k[len(a[3]):]: v for k, v in s.load_file(a[1]).items() "
+                   "if k.startswith(a[3])}, a[2])\" %s",
+                   path, def->name, prefix.text, words.text);
+    str_free(&prefix);
+    str_free(&words);
+    return status;
+}
+
 static Status report(const Findings *f, const ModelDef *def, const char *path)
 {
     StrBuf text = { 0 };
+    if (f->prefix > 0) return report_prefix(f, def, path);
     add_kind(&text, "missing:", &f->missing, f->missing_count);
     add_kind(&text, "of another shape:", &f->shapes, f->shape_count);
     add_kind(&text, "not of this network:", &f->strangers, f->stranger_count);
@@ -337,20 +389,36 @@ static Status report(const Findings *f, const ModelDef *def, const char *path)
     return status;
 }
 
-/* *classes: of the file's last layer; stays where the network has no such layer. */
-static Status check(const WeightList *list, const ModelDef *def, const SafeFile *file,
-                    const char *path, int64_t *classes)
+static bool lacks_head(const WeightList *list, const SafeFile *file)
 {
-    Findings f = { .classes = 0 };
+    int heads = 0, there = 0;
+    for (int i = 0; i < list->count; i++) {
+        heads += list->items[i].head;
+        there += list->items[i].head && safetensors_find(file, list->items[i].other);
+    }
+    return heads > 0 && there == 0;
+}
+
+/* *classes: of the file's last layer, 0 where it may lack one and does; stays where the network has
+ * no such layer. */
+static Status check(const WeightList *list, const ModelDef *def, const SafeFile *file,
+                    const char *path, bool may_lack, int64_t *classes)
+{
+    Findings f = { .headless = may_lack && lacks_head(list, file) };
     for (int i = 0; i < list->count; i++) compare(&list->items[i], file, &f);
+    const bool prefixed = f.missing_count > 0 && 2 * count_prefixed(list, file) > list->count;
+    for (int i = 0; i < list->count && prefixed && f.prefix == 0; i++)
+        f.prefix = find_prefix(file, list->items[i].other, &f.prefixed);
     Status status = find_strangers(list, file, &f);
     if (status == OK) status = report(&f, def, path);
     str_free(&f.missing);
     str_free(&f.shapes);
     str_free(&f.strangers);
-    if (f.classes > 0) *classes = f.classes;
-    for (int i = 0; i < list->count && status == OK; i++)
-        status = check_finite(safetensors_find(file, list->items[i].other), path);
+    if (f.classes > 0 || f.headless) *classes = f.classes;
+    for (int i = 0; i < list->count && status == OK; i++) {
+        const SafeTensor *t = safetensors_find(file, list->items[i].other);
+        if (t) status = check_finite(t, path);
+    }
     return status;
 }
 
@@ -424,7 +492,7 @@ Status weights_classes(int64_t *out, const Graph *g, const ModelDef *def, const 
     ModelNames names = MODEL_NAMES_TORCHVISION;
     *out = 0;
     TRY(recognise(&list, &names, g, def, file));
-    Status status = check(&list, def, file, path, out);
+    Status status = check(&list, def, file, path, false, out);
     if (status == OK && *out == 0)
         status = fail(ERR_USAGE, "%s: no last layer whose rows are classes", def->name);
     weights_free(&list);
@@ -439,7 +507,7 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
     const int64_t here = graph_options(g)->classes;
     int64_t there = here;
     TRY(recognise(&list, &names, g, def, file));
-    Status status = check(&list, def, file, path, &there);
+    Status status = check(&list, def, file, path, new_head, &there);
     const bool keep_head = there != here;
     if (status == OK && keep_head && !new_head)
         status =
@@ -452,7 +520,9 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
     for (int i = 0; i < list.count && status == OK; i++)
         if (!(keep_head && list.items[i].head))
             status = import(x, &list.items[i], def, safetensors_find(file, list.items[i].other));
+    if (status == OK && there == 0)
+        log_info("%s: has no last layer: that of %s starts afresh", path, def->name);
     weights_free(&list);
-    if (head_kept) *head_kept = status == OK && keep_head;
+    if (head_kept) *head_kept = status == OK && keep_head && there > 0;
     return status == OK ? executor_params_changed(x) : status;
 }

@@ -51,7 +51,7 @@ static Status create(SampleCache **out, const Config *c, int64_t samples)
     return OK;
 }
 
-/* The key of this rank's node; every rank takes part. */
+/* The key of this rank's node, zeros where it has no cache; every rank takes part. */
 static Status exchange(Comm *comm, const SampleCache *cache, CacheKey *out)
 {
     int64_t *words = mem_calloc((size_t)comm->world * KEY_WORDS, sizeof *words);
@@ -98,7 +98,8 @@ static uint64_t identity_of(const Dataset *d)
     return (uint64_t)crc32c_update(0, index, bytes) << 32 | (uint32_t)bytes;
 }
 
-/* What a new file may take: of what is free, to which what an old one has taken is added. */
+/* What a new file may take: of what is free, to which what an old one has taken is added. 0 where
+ * that is next to nothing and nobody asked for more. */
 static Status choose_disk_bytes(CacheFile *file, const Config *c, size_t used)
 {
     struct statvfs disk;
@@ -110,13 +111,13 @@ static Status choose_disk_bytes(CacheFile *file, const Config *c, size_t used)
     const size_t left = (size_t)disk.f_bavail * disk.f_frsize + used;
     file->bytes = (size_t)c->data.cache_mb * MIB;
     if (c->data.cache_mb == 0) file->bytes = left / 2 / MIB * MIB;
-    if (file->bytes == 0 || file->bytes > left)
+    if (file->bytes > left)
         return fail(ERR_USAGE, "data.cache_mb: %s has %zu MiB free, not %zu", dir, left / MIB,
-                    file->bytes ? file->bytes / MIB : 2);
+                    file->bytes / MIB);
     return OK;
 }
 
-/* The first of the node. */
+/* The first of the node. *out stays NULL where the disk is full. */
 static Status open_first(SampleCache **out, const Config *c, CacheFile *file)
 {
     CacheStats stats = { 0 };
@@ -132,17 +133,25 @@ static Status open_first(SampleCache **out, const Config *c, CacheFile *file)
     }
     if (!*out || c->data.cache_mb > 0) TRY(choose_disk_bytes(file, c, (size_t)stats.bytes));
     if (*out) cache_set_capacity(*out, file->bytes);
-    else TRY(cache_open_file(out, file));
-    log_info("data.cache: files are kept in %s once they were read, up to %.1f GiB; %lld are there",
-             file->path, (double)file->bytes / GIB, (long long)stats.samples);
+    else if (file->bytes > 0) TRY(cache_open_file(out, file));
+    if (!*out)
+        log_warning_here(
+            "data.cache_dir: %s has no room for %s; files are read where they come from",
+            c->data.cache_dir, file->path);
+    else
+        log_info(
+            "data.cache: files are kept in %s once they were read, up to %.1f GiB; %lld are there",
+            file->path, (double)file->bytes / GIB, (long long)stats.samples);
     return OK;
 }
 
 static Status share_disk(SampleCache **out, Comm *comm, const Config *c, CacheFile *file)
 {
     const bool leads = comm->rank == comm->local_leader;
+    CacheKey key;
     TRY(comm_agree(comm, leads ? open_first(out, c, file) : OK));
-    return comm_agree(comm, leads ? OK : cache_open_file(out, file));
+    TRY(exchange(comm, *out, &key));
+    return comm_agree(comm, leads || key.pid == 0 ? OK : cache_open_file(out, file));
 }
 
 static Status share_file(SampleCache **out, Comm *comm, const Config *c, const Dataset *train,
@@ -162,7 +171,7 @@ static Status share_file(SampleCache **out, Comm *comm, const Config *c, const D
 
 Status cache_share(SampleCache **out, Comm *comm, const Config *c, Dataset *train, Dataset *val)
 {
-    const DataCache kind = c->data.cache;
+    DataCache kind = c->data.cache;
     int64_t of_train = file_images(train), samples = of_train + file_images(val);
     *out = NULL;
     if (samples == 0) return OK; /* all is in memory anyway */
@@ -174,6 +183,7 @@ Status cache_share(SampleCache **out, Comm *comm, const Config *c, Dataset *trai
         *out = NULL;
         return status;
     }
+    if (kind == DATA_CACHE_DISK && !*out) kind = DATA_CACHE_PAGE;
     if (train) dataset_use_cache(train, kind, *out, 0);
     if (val) dataset_use_cache(val, kind, *out, of_train);
     return OK;
