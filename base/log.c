@@ -283,21 +283,8 @@ Status log_check_output(void)
     return error == 0 ? OK : cannot_print(error);
 }
 
-/* Pieces of text are written one after the other: all of it is one, or each line. */
-static bool put(const char *text, bool by_lines)
-{
-    bool good = true;
-    for (size_t bytes; *text && good; text += bytes) {
-        bytes = by_lines ? strcspn(text, "\n") : strlen(text);
-        bytes += text[bytes] == '\n';
-        good = fwrite(text, 1, bytes, stdout) == bytes;
-        good = fflush(stdout) == 0 && good;
-    }
-    return good;
-}
-
 /* Lines and columns of text are the caller's; nothing else in it may steer a terminal. */
-static Status print(const char *before, const char *text, bool by_lines)
+static Status print(const char *before, const char *text)
 {
     StrBuf shown = { 0 };
     str_add(&shown, before);
@@ -308,7 +295,8 @@ static Status print(const char *before, const char *text, bool by_lines)
     }
     pthread_mutex_lock(&mutex);
     wipe_live_line();
-    bool good = put(shown.text, by_lines);
+    bool good = !shown.text || fputs(shown.text, stdout) >= 0;
+    good = fflush(stdout) == 0 && good;
     int error = errno;
     pthread_mutex_unlock(&mutex);
     str_free(&shown);
@@ -317,15 +305,10 @@ static Status print(const char *before, const char *text, bool by_lines)
 
 Status log_print(const char *text)
 {
-    return log_rank() == 0 ? print("", text, false) : OK;
+    return log_rank() == 0 ? print("", text) : OK;
 }
 
 Status log_print_screen(const char *text)
 {
-    return log_rank() == 0 ? print(CLEAR_SCREEN, text, false) : OK;
-}
-
-Status log_print_here(const char *text)
-{
-    return print("", text, true);
+    return log_rank() == 0 ? print(CLEAR_SCREEN, text) : OK;
 }

@@ -45,9 +45,6 @@ int log_rank(void); /* as given to log_open(); 0 before */
  * --help). Lines and tabs are as they are, see below for the rest. ERR_IO if it cannot. */
 Status log_print(const char *text);
 Status log_print_screen(const char *text); /* the same in the place of what a terminal shows */
-/* The same on every rank that calls it. Each line is written by itself, so that under mpirun those
- * of other ranks come between lines, not into them. */
-Status log_print_here(const char *text);
 bool log_console_is_terminal(void); /* stdout is a terminal and this is rank 0 */
 /* Rank 0 only: on a terminal redraws one live line in place; elsewhere prints a plain line. ""
  * clears the live line. */

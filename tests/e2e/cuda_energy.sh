@@ -27,7 +27,7 @@ power()
 train one 1 cost.powercap= "monitor.prometheus=$SCRATCH/%h.prom"
 expect_field "one" one spent energy_source "1 of 1 GPUs by NVML's counter"
 power one
-grep -qE "^convoy_energy_joules_total\{run=\"one\",source=\"gpu\",host=\"$host\"\} [1-9]" \
+grep -qE "^convoy_energy_joules_total\{run=\"[^\"]*/one\",source=\"gpu\",host=\"$host\"\} [1-9]" \
     "$SCRATCH/$host.prom" || broken "Prometheus does not tell of energy"
 if have_mpi; then
     train two 2 cost.powercap= train.batch_per_rank=2

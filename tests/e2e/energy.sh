@@ -126,7 +126,8 @@ awk -v all="$(sum killed cpu_j)" -v total="$(field killed spent total_j)" \
 SLOW_FILES_MATCH=.jp SLOW_FILES_MS=100 LD_PRELOAD=$PWD/build/slow_files.so \
     train slow 1 "${base[@]}" data.readers=1 train.eval_every=0 train.max_steps=8 \
     "monitor.prometheus=$SCRATCH/slow.prom"
-grep -qF 'convoy_cost_total{run="slow",currency="USD",prices="36 an hour of a host; made up",' \
+prices='currency="USD",prices="36 an hour of a host; made up"'
+grep -q "^convoy_cost_total{run=\"/[^\"]*/slow\",$prices," \
     "$SCRATCH/slow.prom" || broken "Prometheus does not tell of money"
 close_to "waits" "$(sum slow host_seconds wait)" "$(awk '
     /"event":"step"/ { match($0, /"data_wait_ms":[0-9.]+/)

@@ -10,7 +10,7 @@ fixed=(train.max_steps=200 train.epochs=400 data.readers=1)
 train unbroken 2 "${fixed[@]}"
 for LAUNCHER in srun mpirun; do
     export LAUNCHER
-    slowly 2 submit "$LAUNCHER" --nodes=2 -- "${fixed[@]}"
+    slowly 1 submit "$LAUNCHER" --nodes=2 -- "${fixed[@]}"
     wait_for_step "$LAUNCHER" 5
     scancel --batch --signal=USR1 "$job"
     wait_for_starts "$LAUNCHER" "2 2" 90

@@ -442,8 +442,8 @@ const ConfigKey config_keys[] = {
      "collector), by the first rank of each host; %h is the host; empty means none"},
     {STRING(monitor, emf, ""), KEY_RUNTIME,
      "File to which lines of CloudWatch's embedded metric format are added every monitor.every_s, "
-     "by the first rank of each host; %h is the host, - alone is standard output; empty means "
-     "none"},
+     "by the first rank of each host; %h is the host, - alone is standard output, of rank 0's "
+     "host only; empty means none"},
     {ENUM(monitor, gpu, "auto", monitor_gpu_names), KEY_RUNTIME,
      "Watch the GPUs of each host through NVML; auto: where the run computes on them and the "
      "driver has NVML"},

@@ -85,37 +85,42 @@ static bool is_interface(const DoctorOptions *o, const char *name)
     return doctor_read(o, path, state, sizeof state);
 }
 
-/* Whether an item of a comma list names one of the interfaces: whole, or by its first letters.
- * Behind a colon is a port, which is not looked at. */
-static bool names_one(const DoctorOptions *o, const char *list, bool whole, char **names,
-                      int64_t count)
+/* Whether NCCL takes the interface: value is a list of first letters; of whole names behind "="; of
+ * what is not to be taken behind "^". Behind a colon is a port, which is not looked at. */
+static bool takes(const char *value, const char *name)
 {
-    for (const char *item = list; *item;) {
+    const bool but = value[0] == '^', whole = value[but] == '=';
+    bool listed = false;
+    for (const char *item = value + but + whole; *item;) {
         size_t length = strcspn(item, ",:");
-        for (int64_t i = 0; i < count && length > 0; i++)
-            if (strncmp(names[i], item, length) == 0 && (!whole || names[i][length] == '\0') &&
-                is_interface(o, names[i]))
-                return true;
+        listed = listed || (length > 0 && strncmp(name, item, length) == 0 &&
+                            (!whole || name[length] == '\0'));
         item += strcspn(item, ",");
         item += *item == ',';
     }
-    return false;
+    return listed != but;
 }
 
-/* NCCL_SOCKET_IFNAME is a list of prefixes; of whole names behind "="; of what is not to be taken
- * behind "^". Where none of the named is here NCCL finds no interface. */
+/* NCCL leaves out loopback only where nothing is set, else it is the first of those that it may
+ * take. One character is as nothing. */
 static void check_interface_name(const DoctorOptions *o, DoctorReport *r)
 {
+    static const char advice[] = "unset it, or exclude: NCCL_SOCKET_IFNAME=^lo,docker,veth";
     char value[256], **names = NULL;
-    if (!doctor_environment(o, "NCCL_SOCKET_IFNAME", value, sizeof value) || value[0] == '^' ||
-        value[0] == '\0')
+    if (!doctor_environment(o, "NCCL_SOCKET_IFNAME", value, sizeof value) || !value[0] || !value[1])
         return;
     int64_t count = doctor_list(o, "/sys/class/net", &names);
-    bool whole = value[0] == '=', found = names_one(o, value + whole, whole, names, count);
+    bool found = count == 0;
+    for (int64_t i = 0; i < count; i++)
+        found = found || (takes(value, names[i]) && is_interface(o, names[i]));
     mem_free(names);
-    if (found || count == 0) return;
-    doctor_find(r, VERDICT_WARN, "exclude instead of naming: NCCL_SOCKET_IFNAME=^lo,docker,veth",
-                "NCCL_SOCKET_IFNAME names %.100s, which is no interface here", value + whole);
+    if (takes(value, "lo"))
+        doctor_find(r, VERDICT_WARN, advice,
+                    "NCCL_SOCKET_IFNAME=%.100s makes NCCL choose lo, which reaches no other host",
+                    value);
+    else if (!found)
+        doctor_find(r, VERDICT_WARN, advice, "NCCL_SOCKET_IFNAME=%.100s fits no interface here",
+                    value);
 }
 
 void doctor_check_variables(const DoctorOptions *o, DoctorReport *r)

@@ -10,8 +10,10 @@
 #include "trainer/monitor/event_file.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -56,15 +58,18 @@ static void look_at_gpus(Monitor *m)
     m->has_looked = true;
 }
 
-static Status append_file(const char *path, const StrBuf *text)
+/* Line by line: a pipe that others write to as well keeps each whole, up to PIPE_BUF. */
+static Status append_lines(const char *path, const char *text)
 {
-    int fd;
+    int fd, error = 0;
     TRY(fs_open(&fd, path, O_WRONLY | O_CREAT | O_APPEND));
-    ssize_t n = write(fd, text->text, text->length);
-    int error = n < 0 ? errno : ENOSPC;
+    for (size_t bytes; *text && error == 0; text += bytes) {
+        bytes = strcspn(text, "\n") + 1;
+        const ssize_t n = write(fd, text, bytes);
+        if (n != (ssize_t)bytes) error = n < 0 ? errno : ENOSPC;
+    }
     close(fd);
-    return n == (ssize_t)text->length ? OK
-                                      : fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
+    return error == 0 ? OK : fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
 }
 
 static void write_prometheus(Monitor *m, const Gauges *g)
@@ -83,8 +88,8 @@ static void write_emf(Monitor *m, const Gauges *g)
     gauges_add_emf(g, clock_unix_s(), &text);
     Status status = OK;
     if (text.failed) status = fail(ERR_MEMORY, "monitor.emf: out of memory");
-    else if (text.length > 0 && strcmp(m->emf_path, "-") == 0) status = log_print_here(text.text);
-    else if (text.length > 0) status = append_file(m->emf_path, &text);
+    else if (text.length > 0 && strcmp(m->emf_path, "-") == 0) status = log_print(text.text);
+    else if (text.length > 0) status = append_lines(m->emf_path, text.text);
     if (status != OK) complain(&m->emf_broken);
     str_free(&text);
 }
@@ -175,11 +180,22 @@ static Status open_path(char **out, const char *key, const char *pattern, const 
     return status;
 }
 
-static Status fill(Monitor *m, const Config *c, int world, bool main_rank, bool gpus)
+/* "-" is rank 0's alone: whoever starts ranks forwards what they print in parts (mpirun 4 4096 bytes
+ * at a time, srun 1024) and mixes those of several ranks, in the middle of lines. */
+static Status open_emf(Monitor *m, const Config *c, const Comm *comm)
 {
-    const char *slash = strrchr(c->run.dir, '/');
+    if (strcmp(c->monitor.emf, "-") == 0 && comm->local_world < comm->world)
+        log_warning("monitor.emf: - has the GPUs of this host alone; a file has those of every "
+                    "host: /proc/1/fd/1 is the log of a container");
+    return open_path(&m->emf_path, "monitor.emf", c->monitor.emf, m);
+}
+
+static Status fill(Monitor *m, const Config *c, const Comm *comm, bool gpus)
+{
+    const bool main_rank = comm->rank == 0;
+    char whole[PATH_MAX]; /* runs of one name in two folders are two series */
     if (gethostname(m->host, sizeof m->host - 1) != 0) m->host[0] = '\0';
-    m->run = mem_strdup(slash && slash[1] ? slash + 1 : c->run.dir);
+    m->run = mem_strdup(realpath(c->run.dir, whole) ? whole : c->run.dir);
     m->model = mem_strdup(c->model.name);
     if (!m->run || !m->model) return ERR_MEMORY;
     m->period_s = c->monitor.every_s;
@@ -189,10 +205,10 @@ static Status fill(Monitor *m, const Config *c, int world, bool main_rank, bool 
     m->gauges.version = version_text();
     m->gauges.trains = main_rank;
     m->gauges.start_unix_s = clock_unix_s();
-    m->gauges.world = world;
+    m->gauges.world = comm->world;
     m->gauges.prices = c;
     TRY(open_path(&m->prometheus_path, "monitor.prometheus", c->monitor.prometheus, m));
-    TRY(open_path(&m->emf_path, "monitor.emf", c->monitor.emf, m));
+    TRY(open_emf(m, c, comm));
     if (main_rank && c->monitor.tensorboard) {
         m->tensorboard_dir = fs_join(c->run.dir, "tensorboard");
         if (!m->tensorboard_dir) return ERR_MEMORY;
@@ -216,7 +232,7 @@ Status monitor_create(Monitor **out, const Config *c, const Comm *comm, bool gpu
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->wake, NULL);
     gauges_init(&m->gauges);
-    Status status = fill(m, c, comm->world, main_rank, gpus);
+    Status status = fill(m, c, comm, gpus);
     if (status != OK) monitor_destroy(m);
     else *out = m;
     return status;

@@ -174,11 +174,11 @@ train_in_background()
     pid=$!
 }
 
-# slowly MS COMMAND... - with a storage where each training image takes so long to open and to read:
-# with data.readers=1 a step takes at least twice that for each image of its own, on any machine.
+# slowly MS COMMAND... - with a storage where each image takes so long to open and to read: with
+# data.readers=1 a step takes at least twice that for each image of its own, on any machine.
 slowly()
 {
-    SLOW_FILES_MATCH=/data/train/ SLOW_FILES_MS=$1 LD_PRELOAD=$PWD/build/slow_files.so "${@:2}"
+    SLOW_FILES_MATCH=.jp SLOW_FILES_MS=$1 LD_PRELOAD=$PWD/build/slow_files.so "${@:2}"
 }
 
 # children PID - the processes that PID has started: under mpirun the ranks.

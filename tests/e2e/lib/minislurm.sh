@@ -76,6 +76,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 PartitionName=all Nodes=ALL Default=YES State=UP PriorityTier=1 GraceTime=30
 PartitionName=urgent Nodes=ALL State=UP PriorityTier=10
+PartitionName=cancels Nodes=ALL State=UP PriorityTier=1 GraceTime=30 PreemptMode=CANCEL
 END
     echo "PMIxCliTmpDirBase=$slurm/pmix" > "$slurm/mpi.conf"
     slurmctld || return 1
@@ -98,6 +99,16 @@ slurm_down()
         while IFS=/ read -r _ _ process _; do
             [[ $(cat "/proc/$process/comm" 2> /dev/null) == slurmstepd ]] && kill -9 "$process"
         done
+}
+
+# slurm_preempts on|off - off is Slurm's default, with which it prints no PreemptTime. Jobs stay.
+slurm_preempts()
+{
+    local type=none mode=OFF
+    [[ $1 == off ]] || type=partition_prio mode=REQUEUE
+    sed -i "s,^PreemptType=.*,PreemptType=preempt/$type,; s,^PreemptMode=.*,PreemptMode=$mode," \
+        "$SLURM_CONF"
+    scontrol reconfigure
 }
 
 # slurm_state JOB - RUNNING, PENDING, ...
@@ -186,7 +197,7 @@ wait_for_starts()
     until [[ $(starts "$1") == "$2" ]]; do
         if ((SECONDS >= end)); then
             broken "$1: starts on '$(starts "$1")' nodes, expected '$2';" \
-                "the job is $(slurm_state "$job")"
+                "the job is $(slurm_state "${job:-}")"
             sed 's/^/    /' "$SCRATCH/$1.log"
             return
         fi
