@@ -7,11 +7,13 @@ Of a folder all such files in it. weights.pth becomes weights.safetensors beside
 What training scripts wrap around the weights is taken off: the entry state_dict, model, model_state
 or net of a checkpoint, and "module." or "_orig_mod." before the names (DataParallel,
 torch.compile).
-Files are read without running what is pickled in them (weights_only). Needs torch and safetensors
-(pip). Ends with 1 where a file could not be converted; the others are."""
+Files are read without running what is pickled in them (weights_only); the arguments of a training
+script beside the weights (argparse.Namespace: timm's train.py, torchvision's references) are no
+hindrance from torch 2.4 on. Needs torch and safetensors (pip). Ends with 1 where a file could not be converted; the others are."""
 import argparse
 import os
 import pickle
+import re
 import sys
 
 try:
@@ -66,7 +68,23 @@ def convert(path, folder, written):
     print("%s: %d tensors from %s" % (out, len(weights), path))
 
 
+def reason(error):
+    """Why torch.load() did not take a file."""
+    text = str(error)
+    unknown = re.search(r"GLOBAL (\S+)", text)
+    if "DTensor" in text or (unknown and unknown[1].startswith("torch.distributed")):
+        return ("holds tensors in parts, as FSDP divides them over processes (DTensor); save whole "
+                "ones in training: get_model_state_dict(model, options=StateDictOptions("
+                "full_state_dict=True)) of torch.distributed.checkpoint.state_dict")
+    if unknown:
+        return ("holds more than tensors: %s, which only the program that saved it should load; "
+                "save model.state_dict() there" % unknown[1])
+    return "is damaged, or not saved by torch.save"
+
+
 def main():
+    if hasattr(torch.serialization, "add_safe_globals"):
+        torch.serialization.add_safe_globals([argparse.Namespace])
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("paths", nargs="+", metavar="FILE|FOLDER")
     parser.add_argument("--out", metavar="FOLDER")
@@ -82,8 +100,9 @@ def main():
         for path in files:
             try:
                 convert(path, options.out, written)
-            except (pickle.UnpicklingError, EOFError, KeyError, TypeError, AttributeError):
-                print("%s: is damaged, or holds more than tensors" % path, file=sys.stderr)
+            except (pickle.UnpicklingError, EOFError, KeyError, TypeError, AttributeError,
+                    UnicodeDecodeError) as error:
+                print("%s: %s" % (path, reason(error)), file=sys.stderr)
                 failed = True
             except (OSError, RuntimeError, ValueError) as error:
                 print("%s: %s" % (path, str(error).split("\n")[0]), file=sys.stderr)
