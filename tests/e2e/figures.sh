@@ -31,6 +31,14 @@ else
     echo "not tested: rates of threads and of the index: no two CPUs 0 and 1 here"
 fi
 
+# The kinds that take a second or two. The others: faults.sh, stop.sh, handshake.sh have them.
+mkdir "$SCRATCH/hunt"
+figure "what was tried" "^[1-9][0-9]* passed, 0 failed" env SCRATCH="$SCRATCH/hunt" \
+    scripts/hunt.sh --tries 1 commands containers clock
+for kind in commands containers clock; do
+    grep -qE "^$kind: ([1-9][0-9]*) of \1$" "$out" || broken_run "what was tried: no line of $kind"
+done
+
 command -v python3 > /dev/null || { echo "not tested: scripts in Python: none" && exit "$failed"; }
 figure "rules at large batches" "^\| \`sgd\` \| (diverged|$number %) \|$" \
     python3 scripts/compare_large_batch.py "$SCRATCH/data" --convoy "$CONVOY" --epochs 1 \
