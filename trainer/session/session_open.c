@@ -196,9 +196,6 @@ static Status check_counts(const Dataset *train, const Dataset *val, int64_t wan
 static Status check_classes(const Session *s, int64_t learnt)
 {
     int64_t wanted = s->config->model.classes;
-    if (s->train && dataset_classes(s->train) == 1 && wanted < 2)
-        return fail(ERR_DATA, "data.train: one class only (%s), of which nothing can be learnt",
-                    dataset_class_name(s->train, 0));
     for (int i = 0; i < 2; i++) {
         const Dataset *d = i == 0 ? s->train : s->val;
         if (d && wanted > 0 && wanted < dataset_classes(d))
@@ -216,6 +213,13 @@ static Status check_classes(const Session *s, int64_t learnt)
         ERR_DATA,
         "data.val: %d class folders there, but model.classes is %lld: labels would be wrong",
         dataset_classes(s->val), (long long)wanted);
+}
+
+Status session_open_learns(const Session *s)
+{
+    if (s->classes > 1) return OK;
+    return fail(ERR_DATA, "data.train: one class only (%s), of which nothing can be learnt",
+                dataset_class_name(s->train, 0));
 }
 
 /* Collective. Which sets there are must not depend on the rank. */
@@ -365,6 +369,8 @@ static Status plan_local(Session *s, SessionUse use, int64_t learnt)
 static Status open_data(Session *s, SessionUse use, const Learnt *learnt)
 {
     TRY(open_sets(s, use, learnt));
+    if (s->train && s->val && s->config->data.val_split <= 0)
+        TRY(comm_agree(s->comm, s->comm->rank == 0 ? apart_check(s->train, s->val) : OK));
     TRY(comm_agree(s->comm, plan_local(s, use, learnt->classes)));
     if (use == SESSION_TRAIN)
         TRY(class_weights_open(&s->class_weights, s->config, s->train, s->classes, s->comm));
