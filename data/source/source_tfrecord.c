@@ -273,8 +273,10 @@ static Status build(Index **out, Classes *c, PackedScan *scan, const ScanOptions
     if (!table.given) {
         packed_files_names_free(&table);
         TRY(packed_files_names(&table, folder, PACKED_FILES_LABELS, c->labels, o->path));
-    } else if (c->key && (status = match_file(c, &table)) == OK) {
-        relabel(c, scan);
+    } else if (c->key) {
+        status = match_file(c, &table);
+        if (status == OK) relabel(c, scan);
+        else fail_note(status, "%s", o->path);
     }
     packed_files_number_rest(&table);
     if (status == OK)

@@ -4,8 +4,9 @@
  * 256 where the first byte has its high bit set. A pax header (type x) holds "length key=value"
  * lines for the next member, a GNU header its name (type L) or where it leads (type K). A block of
  * zeros ends the archive; a file that ends before it, also between members, is cut short, and
- * nothing may follow, so that no sample is lost without a word. What does not add up - a wrong header checksum, a number that is
- * none, a member longer than the file - is an error with its place. */
+ * nothing may follow, so that no sample is lost without a word. What does not add up - a wrong
+ * header checksum, a number that is none, a member longer than the file - is an error with its
+ * place. */
 #include "data/source/tar.h"
 #include <stdio.h>
 #include <string.h>
