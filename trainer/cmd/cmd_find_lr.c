@@ -206,7 +206,6 @@ static Status run(Comm *comm, Config *c, const Args *args)
     Status status = comm_agree(comm, r.loss && r.mean ? OK : ERR_MEMORY);
     if (status == OK) {
         status = session_open(&s, &local, comm, SESSION_TRAIN);
-        if (status == OK) status = session_open_learns(&s);
         if (status == OK) status = session_commit(&s);
         if (status == OK) status = find(&s, &r, csv);
         session_close(&s);

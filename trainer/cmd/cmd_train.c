@@ -99,7 +99,6 @@ static Status train(Comm *comm, const Config *c, RunLog *log)
     Energy *energy = NULL;
     Status status = comm_agree(comm, energy_open(&energy, c, comm));
     if (status == OK) status = session_open(&session, c, comm, SESSION_TRAIN);
-    if (status == OK) status = session_open_learns(&session);
     if (status == OK) status = comm_agree(comm, start_record(log, &session, count_hosts(comm)));
     if (status == OK) status = session_commit_empty(&session);
     Monitor *monitor = NULL;
