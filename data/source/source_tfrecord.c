@@ -6,8 +6,8 @@
  * of source_packed.c.
  *
  * Labels. Where records name their classes (image/class/synset, or without any of these
- * image/class/text), the classes are those names, in the order of the labels, whatever number these
- * begin with: ImageNet's converters count from 1, as 0 is "background". A label has one name and a
+ * image/class/text), the classes are those names in their order, as in a tree, whatever numbers they
+ * come with: ImageNet's converters count from 1, as 0 is "background". A label has one name and a
  * name one label. Other labels are taken as they are, and a file beside the records may name them.
  * Where a file name is known, samples are ordered by class and file name, which is the order of the
  * tree; else by file and record. */
@@ -164,7 +164,7 @@ static Status merge_names(Classes *c, const PackedScan *scan, int way)
     return OK;
 }
 
-static int by_text(const void *a, const void *b)
+static int by_place(const void *a, const void *b)
 {
     return strcmp(**(const char *const *const *)a, **(const char *const *const *)b);
 }
@@ -180,7 +180,7 @@ static Status check_names(const Classes *c)
         else if (c->to[label] >= 0)
             status = fail(ERR_DATA, "label %d has no name in %s, but others have", label, c->key);
     }
-    if (status == OK) qsort(sorted, count, sizeof *sorted, by_text);
+    if (status == OK) qsort(sorted, count, sizeof *sorted, by_place);
     for (size_t i = 1; i < count && status == OK; i++)
         if (strcmp(*sorted[i - 1], *sorted[i]) == 0)
             status = fail(ERR_DATA, "%s is the name of both label %d and label %d", *sorted[i],
@@ -205,14 +205,24 @@ static Status find_names(Classes *c, const PackedScan *scan)
     return c->key ? check_names(c) : OK;
 }
 
-/* The labels move up so that each has a name. */
-static int close_gaps(Classes *c)
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The labels become the places of the names; sorted has room for all of these. */
+static int sort_names(Classes *c, const char **sorted)
 {
     int classes = 0;
+    for (int label = 0; label < c->labels; label++)
+        if (c->to[label] >= 0) sorted[classes++] = c->names[label];
+    qsort(sorted, (size_t)classes, sizeof *sorted, by_text);
     for (int label = 0; label < c->labels; label++) {
         if (c->to[label] < 0) continue;
-        c->names[classes] = c->names[label];
-        c->to[label] = classes++;
+        const char *const *found =
+            bsearch(&c->names[label], sorted, (size_t)classes, sizeof *sorted, by_text);
+        ASSERT(found != NULL);
+        c->to[label] = (int)(found - sorted);
     }
     return classes;
 }
@@ -257,6 +267,17 @@ static void relabel(const Classes *c, PackedScan *scan)
         }
 }
 
+static Status build_named(Index **out, Classes *c, PackedScan *scan, const ScanOptions *o)
+{
+    const char **sorted = mem_alloc((size_t)c->labels * sizeof *sorted);
+    if (!sorted) return ERR_MEMORY;
+    const int classes = sort_names(c, sorted);
+    relabel(c, scan);
+    Status status = packed_scan_build(out, scan, o, sorted, classes, true);
+    mem_free((void *)sorted);
+    return status;
+}
+
 static Status build(Index **out, Classes *c, PackedScan *scan, const ScanOptions *o)
 {
     const char *folder = scan->files.folder;
@@ -266,9 +287,7 @@ static Status build(Index **out, Classes *c, PackedScan *scan, const ScanOptions
     Status status = OK;
     if (!table.given && c->key) {
         packed_files_names_free(&table);
-        const int classes = close_gaps(c);
-        relabel(c, scan);
-        return packed_scan_build(out, scan, o, c->names, classes, true);
+        return build_named(out, c, scan, o);
     }
     if (!table.given) {
         packed_files_names_free(&table);
