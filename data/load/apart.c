@@ -43,8 +43,9 @@ static Status compare(const Index *train, const Index *val, Container *files)
         if (file.inode && bsearch(&file, files, count, sizeof *files, by_file))
             return fail(
                 ERR_DATA,
-                "data.val: %s is a file of data.train too; file names with the words train "
-                "and val (or test) tell the sets apart, or give each its own folder or file",
+                "data.val: %s is a file of data.train too; give each set its own folder or file, "
+                "or file names with the words train and val (or test), or hold images out by "
+                "data.val_split",
                 index_stamp_name(val, i));
     }
     return OK;

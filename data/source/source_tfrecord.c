@@ -6,9 +6,9 @@
  * of source_packed.c.
  *
  * Labels. Where records name their classes (image/class/synset, or without any of these
- * image/class/text), the classes are those names in their order, as in a tree, whatever numbers they
- * come with: ImageNet's converters count from 1, as 0 is "background". A label has one name and a
- * name one label. Other labels are taken as they are, and a file beside the records may name them.
+ * image/class/text), the classes are those names in their order, as in a tree, whatever numbers
+ * they come with: ImageNet's converters count from 1, as 0 is "background". A label has one name
+ * and a name one label. Other labels are taken as they are, and a file beside the records may name them.
  * Where a file name is known, samples are ordered by class and file name, which is the order of the
  * tree; else by file and record. */
 #include "base/crc32c.h"

@@ -167,7 +167,7 @@ TEST(training_and_validation_share_no_file)
     write_tar(scratch_path(2, "r"), "s-train.tar");
     write_tar(scratch_paths[2], "s-val.tar");
     check_apart(scratch_paths[1], scratch_paths[1],
-                "data.val: a.tar is a file of data.train too; file names with the words");
+                "data.val: a.tar is a file of data.train too; give each set its own folder");
     check_apart(scratch_paths[1], scratch_path(3, "s/b.tar"), "data.val: b.tar is a file of");
     check_apart(scratch_paths[3], scratch_paths[1], "data.val: b.tar is a file of");
     check_apart(scratch_paths[3], scratch_path(0, "s/a.tar"), NULL);
@@ -260,7 +260,7 @@ static void list_classes(const Dataset *d, StrBuf *out)
 TEST(classes_of_records_have_the_names_that_are_there)
 {
     static const Named cases[] = {
-        /* build_image_data.py: from 1, no synset */
+        /* as tensorflow/models counts: from 1, no synset */
         { { { { 1, NULL, "ant", NULL }, { 3, NULL, "cat", NULL }, { 1, NULL, "ant", NULL } },
             { { 2, NULL, "bee", NULL }, { 3, NULL, "cat", NULL }, { 3, NULL, "cat", NULL } } },
           .names = "ant:2 bee:1 cat:3" },
