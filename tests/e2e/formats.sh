@@ -51,7 +51,7 @@ mv "$SCRATCH/data/val/sun" "$SCRATCH/data/val/star"
 mkdir "$SCRATCH/both"
 tar cf "$SCRATCH/both/shapes-test.tar" -C "$SCRATCH/data" val
 cp "$SCRATCH/train.tar" "$SCRATCH/both/shapes-train.tar"
-train both 1 train.max_steps=1 data.train= data.val= "data.dir=$SCRATCH/both"
+train both 1 train.max_steps=1 data.train= "data.dir=$SCRATCH/both"
 expect_text "both" 1 "webdataset with 120 training and 30 validation images"
 train_fails same_files 65 "data.val: part-0000.tar is a file of data.train too" \
     1 "data.train=$SCRATCH/tars" "data.val=$SCRATCH/tars"
