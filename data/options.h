@@ -147,7 +147,7 @@ typedef struct DatasetOptions {
      * nowhere */
     const char *index;
     bool must_keep; /* the index: ERR_IO where it cannot be kept, not a warning */
-    /* DATA_IMAGEFOLDER: folders without an image are classes too; class_map: lines without one */
+    /* folders without an image are classes too, in a tar as well; class_map: lines without one */
     bool allow_empty;
     int scan_threads; /* 0 = so many that a network file system is kept busy */
 } DatasetOptions;

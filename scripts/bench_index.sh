@@ -29,7 +29,7 @@ median()
 for shape in "${shapes[@]}"; do
     read -r classes each <<< "$shape"
     tree=$folder/$((classes * each))
-    [[ -d $tree ]] || build/make_files "$tree" "$classes" "$each"
+    [[ -d $tree ]] || "${CONVOY_TOOLS:-build}/make_files" "$tree" "$classes" "$each"
     echo "$((classes * each)) files in $classes folders"
     median "scan, written to a file (2 CPUs, 16 threads)" \
         "rm -f '$folder/i.index'; taskset -c 0,1 '$convoy' index '$tree' --out '$folder/i.index'"

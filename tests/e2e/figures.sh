@@ -31,6 +31,17 @@ else
     echo "not tested: rates of threads and of the index: no two CPUs 0 and 1 here"
 fi
 
+# A plain folder of images, which is one class: only training needs two.
+mkdir -p "$SCRATCH/plain" "$SCRATCH/tree"
+cp "$SCRATCH/data/train/star/"*.jpg "$SCRATCH/plain"
+ln -s "$SCRATCH/plain" "$SCRATCH/tree/one"
+small=("data.train=$SCRATCH/tree" data.image_size=32 data.threads=1 data.index=off
+    train.batch_per_rank=2 device.threads=1)
+figure "decoding one class" "images_per_s_per_thread" "$CONVOY" bench decode "${small[@]}" --steps 1
+figure "loading one class" "images_per_s" "$CONVOY" bench loader "${small[@]}" --steps 2 --warmup 1
+figure "steps of one class" "images_per_s" "$CONVOY" bench step "${small[@]}" model.name=mlp \
+    --steps 1 --warmup 1
+
 # The kinds that take a second or two. The others: faults.sh, stop.sh, handshake.sh have them.
 mkdir "$SCRATCH/hunt"
 figure "what was tried" "^[1-9][0-9]* passed, 0 failed" env SCRATCH="$SCRATCH/hunt" \
@@ -43,6 +54,14 @@ command -v python3 > /dev/null || { echo "not tested: scripts in Python: none" &
 figure "rules at large batches" "^\| \`sgd\` \| (diverged|$number %) \|$" \
     python3 scripts/compare_large_batch.py "$SCRATCH/data" --convoy "$CONVOY" --epochs 1 \
     --accumulate 1 --rules sgd --rates 1.6 --precision fp32
+mkdir -p "$SCRATCH/none/torch" # PyTorch that cannot be imported
+echo 'raise ImportError' > "$SCRATCH/none/torch/__init__.py"
+export CONVOY_TOOLS=$tools
+figure "decoders in evaluation" "eval convoy huffman \+ index: " env PYTHONPATH="$SCRATCH/none" \
+    python3 scripts/bench_decode_peers.py "$SCRATCH/plain" --rounds 1 --convoy "$CONVOY"
+figure "decoders in training" "train convoy libjpeg: " env PYTHONPATH="$SCRATCH/none" \
+    python3 scripts/bench_decode_peers.py "$SCRATCH/data/train" --rounds 1 --only train \
+    --augment randaugment --convoy "$CONVOY"
 have_mpi || exit "$failed"
 figure "restarts" "^\| \*\*all\*\* \| $number \| $number \| $number \|$" \
     python3 scripts/measure_restarts.py "$SCRATCH" --kills 1 --checkpoints 2 model.name=resnet20 \

@@ -10,6 +10,8 @@ Status session_open_plan(Session *s, const Config *c, Comm *comm, SessionUse use
 /* The same for a session that is to run: ERR_MEMORY also where the plan does not fit the device, or
  * the host where that computes. */
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use);
+/* The same for one that is to be measured: a training set of one class is as good. */
+Status session_open_bench(Session *s, const Config *c, Comm *comm, SessionUse use);
 /* The same for evaluation alone, of data.val by the labels of a checkpoint: names, on rank 0, are
  * of its classes, one a line; NULL: the set's own. */
 Status session_open_eval(Session *s, const Config *c, Comm *comm, const char *names);
