@@ -13,7 +13,9 @@
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include "trainer/session/utilization.h"
+#include "trainer/train/evaluate.h"
 #include "trainer/train/loop.h"
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -165,6 +167,33 @@ static void say_command(const char *what, const char *verb, const char *dir, con
     str_free(&line);
 }
 
+/* Of the weights that do not choose the best. */
+static void add_other_best(StrBuf *out, const ReportRun *run, bool ema)
+{
+    const ReportEval *best = NULL;
+    for (int64_t i = 0; i < run->eval_count; i++) {
+        const ReportEval *e = &run->evals[i];
+        if (e->by_hand || isnan(e->ema_top1)) continue;
+        if (!best || (ema ? e->ema_top1 > best->ema_top1 : e->top1 > best->top1)) best = e;
+    }
+    if (best)
+        str_printf(out, "of %s weights %.2f %% in epoch %lld (step %lld), ",
+                   ema ? "averaged" : "trained", 100 * (ema ? best->ema_top1 : best->top1),
+                   (long long)best->epoch + 1, (long long)best->step);
+}
+
+/* The averages decided, but were far worse than what they are of when the run ended. */
+static void warn_of_average(const ReportRun *run)
+{
+    int64_t i = run->eval_count - 1;
+    while (i >= 0 && run->evals[i].by_hand) i--;
+    if (i < 0 || !run->evals[i].ema_best || run->evals[i].top1 - run->evals[i].ema_top1 < EVALUATE_FAR)
+        return;
+    log_warning("the averaged weights chose the best and ended at top-1 %.2f %%, the trained ones "
+                "at %.2f %%: --raw takes those, of %s/checkpoints/latest",
+                100 * run->evals[i].ema_top1, 100 * run->evals[i].top1, run->dir);
+}
+
 /* What a run has come to, over all its parts as its records tell them, and what comes next. */
 static void say_result(const Config *c)
 {
@@ -175,13 +204,17 @@ static void say_result(const Config *c)
         log_warning("%s", status_message());
         return;
     }
-    if ((best = report_run_best(&run)))
-        str_printf(&text, "best top-1 %.2f %% in epoch %lld (step %lld), ",
-                   100 * report_run_score(best), (long long)best->epoch + 1, (long long)best->step);
+    if ((best = report_run_best(&run))) {
+        str_printf(&text, "best top-1 %.2f %%%s in epoch %lld (step %lld), ",
+                   100 * report_run_score(best), best->ema_best ? " of averaged weights" : "",
+                   (long long)best->epoch + 1, (long long)best->step);
+        add_other_best(&text, &run, !best->ema_best);
+    }
     str_add(&text, "trained for ");
     str_add_duration(&text, run.seconds);
     str_printf(&out, "%s/%s.safetensors", c->run.dir, best ? "best" : "latest");
     if (!text.failed) log_info("%s", text.text);
+    warn_of_average(&run);
     str_clear(&text);
     cost_describe(c, &run.spent, &text);
     if (run.energy_source[0]) str_printf(&text, "; energy of %s", run.energy_source);

@@ -206,6 +206,7 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     l->start.resumed = true;
     l->start.step = resume_step(l, meta);
     l->start.step_offset = meta->step - l->start.step;
+    l->start.average = changed->text && strstr(changed->text, "ema.") ? l->start.step : 0;
     if (own) { /* another run's best is not in this folder */
         l->checkpoint.best_top1 = meta->best_top1;
         l->checkpoint.stale = meta->stale;
