@@ -31,7 +31,8 @@ static const char help[] =
     "--checkpoint FILE   a .safetensors file, or the folder of a run\n  --ema, --raw        "
     "averaged weights "
     "(config section ema), or those trained; default: both where the\n                      run "
-    "has both, and tables by the averaged ones unless ema.best is false\n  --per-class FILE    writes "
+    "has both, and tables by the averaged ones unless ema.best is false\n  --per-class FILE    "
+    "writes "
     "a CSV file: images and accuracy of each class\n  --confusion FILE    writes a CSV file: how "
     "often each class (row) was taken for which (column)\n  --gallery FILE      writes a page "
     "(.html): "
@@ -61,8 +62,7 @@ static Status load_weights(Session *s, const char *path, WeightsChoice which, Ch
             status = fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path,
                           meta->model, s->config->model.name);
         if (status == OK) status = weights_check_finite(file, false, path);
-        held->both = again || (which == WEIGHTS_OF_BEST &&
-                               safetensors_has(file, averages));
+        held->both = again || (which == WEIGHTS_OF_BEST && safetensors_has(file, averages));
         if (status == OK)
             status = weights_choose(file, which, s->config->ema.best, path, &held->ema);
         if (status == OK)
@@ -110,8 +110,7 @@ static Status record(Comm *comm, const Config *c, const EvalRecord *r)
 static Status load(Session *s, const char *path, WeightsChoice which, CheckpointMeta *meta,
                    Held *held)
 {
-    TRY(comm_agree(s->comm,
-                   s->comm->rank == 0 ? load_weights(s, path, which, meta, held) : OK));
+    TRY(comm_agree(s->comm, s->comm->rank == 0 ? load_weights(s, path, which, meta, held) : OK));
     return session_broadcast(s);
 }
 

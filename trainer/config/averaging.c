@@ -82,16 +82,27 @@ typedef struct Rest {
     int64_t since, turns; /* the step behind which it was last a copy; turns that moved it since */
 } Rest;
 
-static Rest rest_of(const Config *c, const TrainPlan *p, AverageKind kind, int64_t from)
+static Rest rest_of(const Config *c, const TrainPlan *p, AverageKind kind, int64_t from,
+                    int64_t end)
 {
-    Rest r = { .share = 2 * from <= p->total_steps, .since = from };
-    for (int64_t step = from; step < p->total_steps && r.share > REST_FITTING; step++) {
+    Rest r = { .share = 2 * from <= end, .since = from };
+    for (int64_t step = from; step < end && r.share > REST_FITTING; step++) {
         const double w = averaging_weight(c, p, kind, step, step + 1);
-        if (w >= 1) r = (Rest){ .share = 2 * (step + 1) <= p->total_steps, .since = step + 1 };
+        if (w >= 1) r = (Rest){ .share = 2 * (step + 1) <= end, .since = step + 1 };
         if (w <= 0 || w >= 1) continue;
         r = (Rest){ r.share * (1 - w), w, r.since, r.turns + 1 };
     }
     return r;
+}
+
+/* An average that does not move cannot be better, evaluation by evaluation. */
+static int64_t earliest_end(const Config *c, const TrainPlan *p)
+{
+    const double images = (double)(c->train.patience + 1) * c->train.eval_every * (double)p->images;
+    if (c->train.patience == 0 || !c->ema.best ||
+        images >= (double)train_plan_images(p, p->total_steps))
+        return p->total_steps;
+    return train_plan_step_at(p, (int64_t)images);
 }
 
 /* The nearest number below 1 with one digit behind its nines that leaves REST_FITTING. */
@@ -117,16 +128,22 @@ void averaging_warn_text(StrBuf *out, const Config *c, const TrainPlan *p, Avera
 {
     const bool ema = kind == AVERAGE_EMA;
     char old[64] = "the initial ones";
+    int64_t end = p->total_steps;
     if (!averaging_traits(c, kind).wanted || (!ema && c->optimizer.lookahead != LOOKAHEAD_AIRBENCH))
         return;
-    const Rest r = rest_of(c, p, kind, from);
+    Rest r = rest_of(c, p, kind, from, end);
+    if (r.share <= REST_MOST && ema && from == 0)
+        r = rest_of(c, p, kind, from, end = earliest_end(c, p));
     if (r.share <= REST_MOST) return;
     if (r.since > 1) snprintf(old, sizeof old, "those of step %lld", (long long)r.since);
-    str_printf(out, "%s: after the %lld updates of this run %.4g %% of the %s weights are still %s",
+    str_printf(out, "%s: after %lld updates, %s, %.4g %% of the %s weights are still %s",
                !ema                   ? "optimizer.lookahead_steps"
                : c->ema.half_life > 0 ? "ema.half_life"
                                       : "ema.decay",
-               (long long)(p->total_steps - from), 100 * r.share, ema ? "averaged" : "slow", old);
+               (long long)(end - from),
+               end < p->total_steps ? "when train.patience may end the run"
+                                    : "at the end of the run",
+               100 * r.share, ema ? "averaged" : "slow", old);
     if (!ema) {
         str_add(out, ", with which it ends; take a smaller number");
         return;

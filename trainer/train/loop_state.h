@@ -39,7 +39,7 @@ typedef struct Loop {
         /* above 0: goes back to one of a step before that, whatever checkpoint.resume says */
         int64_t below;
         int64_t average; /* the step from which on averages are as configured now */
-        bool eval_due; /* the run before was stopped ahead of an evaluation */
+        bool eval_due;   /* the run before was stopped ahead of an evaluation */
     } start;
     LoopRollback rollback;
     struct { /* why the last stretch ended with ERR_DIVERGED */
