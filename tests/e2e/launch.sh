@@ -140,7 +140,8 @@ tr -d '\0' < "$SCRATCH/budget.out" > "$out" # Open MPI 5 ends a message of its o
 expect_one_error "budget" "--max-restarts is 1"
 expect_nothing_runs "budget"
 
-# Nobody reads what is printed any more: the run goes on to its end. Evaluated, it is still complete.
+# Nobody reads what is printed any more: the run goes on to its end, which an evaluation leaves as
+# it is.
 launch_command --min-hosts 1 --max-restarts 0 -- unread "${endless[@]}" train.max_steps=30 \
     "data.val=$SCRATCH/data/val" log.format=json
 timeout 120 "${launching[@]}" 2>&1 | head -n 1 > "$out"
