@@ -138,6 +138,41 @@ bool fs_same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+static void leave_last(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash) *slash = '\0';
+}
+
+char *fs_place(const char *path)
+{
+    char place[PATH_MAX] = "", rest[2 * PATH_MAX], target[PATH_MAX], part[PATH_MAX];
+    if (strlen(path) >= PATH_MAX) return mem_strdup(path); /* no file */
+    snprintf(rest, sizeof rest, "%s", path);
+    if (path[0] != '/' && !getcwd(place, sizeof place)) return mem_strdup(path);
+    if (strcmp(place, "/") == 0) place[0] = '\0';
+    for (int links = 0; rest[0];) {
+        size_t skip = strspn(rest, "/"), n = strcspn(rest + skip, "/");
+        const size_t length = strlen(place);
+        if (length + n + 2 > sizeof place) return mem_strdup(path);
+        memcpy(part, rest + skip, n);
+        part[n] = '\0';
+        memmove(rest, rest + skip + n, strlen(rest + skip + n) + 1);
+        if (strcmp(part, "..") == 0) leave_last(place);
+        if (n == 0 || strcmp(part, ".") == 0 || strcmp(part, "..") == 0) continue;
+        place[length] = '/';
+        memcpy(place + length + 1, part, n + 1);
+        const ssize_t to = links < LINKS_MAX ? readlink(place, target, sizeof target - 1) : -1;
+        if (to <= 0 || (size_t)to + strlen(rest) + 1 > sizeof rest) continue;
+        links++;
+        memmove(rest + to, rest, strlen(rest) + 1); /* what is left follows a slash, if anything */
+        memcpy(rest, target, (size_t)to);
+        if (target[0] == '/') place[0] = '\0';
+        else leave_last(place);
+    }
+    return mem_strdup(place[0] ? place : "/");
+}
+
 /* ---- writing ---- */
 
 bool fs_write_all(int fd, const void *data, size_t bytes)

@@ -40,6 +40,9 @@ bool fs_write_all(int fd, const void *data, size_t bytes); /* false with errno s
  * ERR_IO. */
 Status fs_check_writable(const char *path);
 bool fs_same_file(const char *a, const char *b); /* links followed; false where one is not there */
+/* Where path is: absolute, without . and .. and links, also where its last parts are not there yet.
+ * mem_free; NULL when out of memory. */
+char *fs_place(const char *path);
 /* atomic: new link under a temporary name, then rename */
 Status fs_replace_symlink(const char *target, const char *link_path);
 Status fs_sync_dir(const char *path);

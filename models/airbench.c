@@ -83,6 +83,7 @@ static const ModelDef rows[] = {
       .summary = "Keller Jordan's network for CIFAR-10 in seconds (2023)",
       .build = build,
       .input = { 3, 32 },
+      .one_size = true,
       .least_size = LEAST_SIZE },
 };
 const ModelFamily airbench_family = MODEL_FAMILY(rows);

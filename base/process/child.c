@@ -191,65 +191,91 @@ static void listen_to(ChildResult *r, pid_t pid, pid_t group, const int fds[2], 
     child_kill(pid);
 }
 
-/* The kernel kills the child where this process dies, but not what the child has started. So a
- * shell leads their group and reads from a pipe that nobody writes to: its end, which comes with
- * ours however we end, is the group's. */
-static Status start_guarded(pid_t *out, pid_t *guard, const char *const argv[], int output,
-                            int errors, int life)
+/* The kernel kills a child where this process dies, but not what the child has started. So a shell
+ * leads their group and reads from a pipe that nobody writes to: its end, which comes with ours
+ * however we end, is the group's. */
+static Status lead(ChildGroup *g)
 {
     static const char *const watch[] = { "sh", "-c", "read -r end; kill -s KILL 0", NULL };
-    TRY(start(guard, watch, &(Origin){ .input = life, .output = -1, .errors = -1 }));
-    Status status = start(
-        out, argv,
-        &(Origin){
-            .input = -1, .output = output, .errors = errors, .group = *guard, .parent = getpid() });
-    if (status != OK) child_kill(*guard);
+    int life[2], code;
+    if (g->leader > 0 && !has_ended(g->leader, &code)) return OK;
+    if (g->leader > 0) close(g->life);
+    *g = (ChildGroup){ .leader = 0 };
+    if (pipe2(life, O_CLOEXEC) != 0)
+        return fail(ERR_ENV, "cannot make a pipe: %s", strerror(errno));
+    Status status =
+        start(&g->leader, watch, &(Origin){ .input = life[0], .output = -1, .errors = -1 });
+    close(life[0]);
+    if (status == OK) g->life = life[1];
+    else close(life[1]);
     return status;
 }
 
-static bool open_pipes(int fds[3][2])
+/* who: the leader, or its whole group. */
+static void end_group(ChildGroup *g, pid_t who)
 {
-    for (int i = 0; i < 3; i++) {
-        if (pipe2(fds[i], O_CLOEXEC) == 0) continue;
-        while (i-- > 0) {
-            close(fds[i][0]);
-            close(fds[i][1]);
-        }
-        return false;
-    }
-    return true;
+    if (g->leader <= 0) return;
+    kill(who, SIGKILL);
+    while (waitpid(g->leader, NULL, 0) < 0 && errno == EINTR) continue;
+    close(g->life);
+    *g = (ChildGroup){ .leader = 0 };
 }
 
-Status child_run_until(ChildResult *out, const char *const argv[], double timeout_s,
-                       bool (*stop)(void))
+void child_group_end(ChildGroup *g)
 {
-    enum { OUTPUT, ERRORS, LIFE };
-    int fds[3][2];
-    pid_t pid = -1, guard = -1;
+    end_group(g, -g->leader);
+}
+
+static bool open_pipes(int fds[2][2])
+{
+    if (pipe2(fds[0], O_CLOEXEC) != 0) return false;
+    if (pipe2(fds[1], O_CLOEXEC) == 0) return true;
+    close(fds[0][0]);
+    close(fds[0][1]);
+    return false;
+}
+
+static Status run_in(ChildResult *out, ChildGroup *g, const char *const argv[], double timeout_s,
+                     bool (*stop)(void))
+{
+    enum { OUTPUT, ERRORS };
+    int fds[2][2];
+    pid_t pid = -1;
     *out = (ChildResult){ .code = 0 };
+    TRY(lead(g));
     if (!open_pipes(fds)) return fail(ERR_ENV, "cannot make a pipe: %s", strerror(errno));
-    Status status = start_guarded(&pid, &guard, argv, fds[OUTPUT][1], fds[ERRORS][1], fds[LIFE][0]);
+    Status status = start(&pid, argv,
+                          &(Origin){ .input = -1,
+                                     .output = fds[OUTPUT][1],
+                                     .errors = fds[ERRORS][1],
+                                     .group = g->leader,
+                                     .parent = getpid() });
     close(fds[OUTPUT][1]);
     close(fds[ERRORS][1]);
-    close(fds[LIFE][0]);
-    if (status == OK) {
-        listen_to(out, pid, guard, (const int[2]){ fds[OUTPUT][0], fds[ERRORS][0] }, timeout_s,
+    if (status == OK)
+        listen_to(out, pid, g->leader, (const int[2]){ fds[OUTPUT][0], fds[ERRORS][0] }, timeout_s,
                   stop);
-        /* alone: a child that has ended by itself may leave something behind */
-        kill(guard, SIGKILL);
-        while (waitpid(guard, NULL, 0) < 0 && errno == EINTR) continue;
-    }
+    if (out->timed_out) child_group_end(g);
     close(fds[OUTPUT][0]);
     close(fds[ERRORS][0]);
-    close(fds[LIFE][1]);
     if (status == OK && (out->output.failed || out->errors.failed))
         return fail(ERR_MEMORY, "out of memory");
     return status;
 }
 
-Status child_run(ChildResult *out, const char *const argv[], double timeout_s)
+Status child_run_in(ChildResult *out, ChildGroup *g, const char *const argv[], double timeout_s)
 {
-    return child_run_until(out, argv, timeout_s, NULL);
+    return run_in(out, g, argv, timeout_s, NULL);
+}
+
+Status child_run_until(ChildResult *out, const char *const argv[], double timeout_s,
+                       bool (*stop)(void))
+{
+    ChildGroup g = { .leader = 0 };
+    Status status = run_in(out, &g, argv, timeout_s, stop);
+    end_group(&g,
+              g.leader); /* alone: a child that has ended by itself may leave something behind */
+    return status;
 }
 
 void child_result_free(ChildResult *r)

@@ -35,12 +35,19 @@ typedef struct ChildResult {
     StrBuf output, errors; /* at most CHILD_OUTPUT_MAX each; str_free */
 } ChildResult;
 #define CHILD_OUTPUT_MAX ((size_t)1 << 20)
-/* Runs argv to its end or kills it after timeout_s, keeping what it prints. Where this process dies
- * meanwhile, in whatever way, all that argv has started is killed too. What argv leaves behind at
- * its own end stays. ERR_ENV if it cannot be started. */
-Status child_run(ChildResult *out, const char *const argv[], double timeout_s);
-/* The same, and kills it as if the time were over once stop() says so. */
+/* Runs argv to its end or kills it after timeout_s, or once stop() says so (NULL ok), and keeps
+ * what it prints. Where this process dies meanwhile, in whatever way, all that argv has started is
+ * killed too. What argv leaves behind at its own end stays. ERR_ENV if it cannot be started. */
 Status child_run_until(ChildResult *out, const char *const argv[], double timeout_s,
                        bool (*stop)(void));
+/* As child_run_until() among what earlier ones of the group have left behind: that lives on until
+ * child_group_end(), or the end of this process in whatever way, or until one of them is killed
+ * because its time is over. What makes itself a session of its own leaves the group. */
+typedef struct ChildGroup { /* zeroed: nothing has run */
+    pid_t leader;
+    int life; /* ends when this process does */
+} ChildGroup;
+Status child_run_in(ChildResult *out, ChildGroup *g, const char *const argv[], double timeout_s);
+void child_group_end(ChildGroup *g);
 void child_result_free(ChildResult *r);
 #endif

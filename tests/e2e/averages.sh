@@ -85,7 +85,7 @@ train late 1 "${steady[@]}" train.max_steps=4
 train late 1 "${steady[@]}" train.max_steps=8 ema.decay=0.9
 expect_text "an average that begins late" 1 "no ema.* in it: that average starts at its weights"
 train late 1 "${steady[@]}" train.max_steps=10
-expect_text "the average given up again" 0 "averaged weights"
+expect_text "the average given up again" 0 "eval of averaged weights"
 
 # ---- ranks ----
 
@@ -115,21 +115,34 @@ run 1 inspect checkpoint "$SCRATCH/by_raw/checkpoints/best" > "$out"
 expect_text "best is chosen by the weights" 1 \
     "best_top1 $(printf '%.6f' "$(top1 by_raw top1 | sort -g | tail -n 1)")"
 
-# evaluated RUN ARGS... - top-1 of the newest checkpoint by convoy eval, as a last record.
+# evaluated RUN ARGS... - top-1 of the newest checkpoint by convoy eval, of the average too where it
+# is evaluated, as a last record.
 evaluated()
 {
     local name=$1
     shift
     expect "eval $name $*" 0 run 1 eval "$SCRATCH/$name" --checkpoint "$(latest "$name")" \
         "$val" "$@"
-    top1 "$name" top1 | tail -n 1
+    tail -n 1 "$SCRATCH/$name/metrics.jsonl" | grep -oE '"(ema_)?top1":[^,}]*' | cut -d: -f2 | xargs
 }
 raw=$(top1 shown top1 | tail -n 1) ema=$(top1 shown ema_top1 | tail -n 1)
 [[ $(evaluated shown --raw) == "$raw" ]] || broken_run "eval --raw: not $raw"
 [[ $(evaluated shown --ema) == "$ema" ]] || broken_run "eval --ema: not $ema"
-[[ $(evaluated shown) == "$ema" ]] || broken_run "eval: not the average's $ema"
-[[ $(evaluated by_raw) == "$(top1 by_raw top1 | sed -n 3p)" ]] ||
-    broken_run "eval with ema.best=false: not the trained weights"
+[[ $(evaluated shown) == "$raw $ema" ]] || broken_run "eval: not $raw and the average's $ema"
+expect_text "eval says what others take" 1 "take its averaged weights"
+both=$(for key in top1 ema_top1; do top1 by_raw $key | sed -n 3p; done | xargs)
+[[ $(evaluated by_raw) == "$both" ]] ||
+    broken_run "eval with ema.best=false: not the weights and the average"
+expect_text "eval with ema.best=false" 1 "take its trained weights"
+
+# An average longer than its run says so at the start and at the end.
+train slow 1 model.name=mlp schedule.name=constant train.epochs=6 ema.decay=0.9999 \
+    "data.val=$SCRATCH/data/train" optimizer.lr=0.02 train.patience=5
+expect_text "too short for its average" 1 "% of the averaged weights are still the initial ones"
+expect_text "what would do" 1 "ema.decay=0.94 or ema.warmup=true would do"
+expect_text "last words have both" 1 "(step 15), of trained weights"
+expect_text "an average that is no good" 1 "averaged weights chose the best and ended at"
+expect_text "patience by averages" 1 "% of averaged weights: the run ends after"
 
 for which in ema raw; do
     expect "export --$which" 0 run 1 export "$(latest shown)" "$SCRATCH/$which.safetensors" \
@@ -152,6 +165,11 @@ image=$(find "$SCRATCH/data/val" -name '*.jpg' | sort | head -n 1)
     "$image")" ]] || broken "predict --raw: by the average"
 
 # ---- what cannot be ----
+
+train_fails half 65 "optimizer.lookahead was timm and is airbench: " 1 "${look[@]}" \
+    optimizer.lookahead=airbench train.max_steps=20
+train_fails never 64 "optimizer.lookahead_steps: 11 steps, but the run has 10" 1 "${steady[@]}" \
+    optimizer.lookahead=airbench optimizer.lookahead_steps=11 train.max_steps=10
 
 expect_error "export of what there is not" 65 "no averaged weights in it (--ema)" 1 \
     export "$(latest plain)" "$SCRATCH/none.safetensors" --ema

@@ -140,6 +140,16 @@ tr -d '\0' < "$SCRATCH/budget.out" > "$out" # Open MPI 5 ends a message of its o
 expect_one_error "budget" "--max-restarts is 1"
 expect_nothing_runs "budget"
 
+# Nobody reads what is printed any more: the run goes on to its end, which an evaluation leaves as
+# it is.
+launch_command --min-hosts 1 --max-restarts 0 -- unread "${endless[@]}" train.max_steps=30 \
+    "data.val=$SCRATCH/data/val" log.format=json
+timeout 120 "${launching[@]}" 2>&1 | head -n 1 > "$out"
+((PIPESTATUS[0] == 0)) || broken_run "unread: exit code ${PIPESTATUS[0]}"
+[[ $(field unread step step) == 30 ]] || broken "unread: ended at step $(field unread step step)"
+expect "eval of a launched run" 0 run 1 eval "$SCRATCH/unread"
+expect "launch after an eval" 0 timeout 60 "${launching[@]}"
+
 # Nothing has run at all: what an earlier start said at its end counts for nothing.
 echo '{"event":"done","time":1,"code":65,"reason":"data"}' >> "$SCRATCH/budget/metrics.jsonl"
 printf '#!/bin/bash\nexit 0\n' > "$SCRATCH/bin/mpirun"

@@ -92,4 +92,16 @@ cmp -s "$out" "$SCRATCH/json/metrics.jsonl" || broken_run "json: other than metr
 
 train_fails wrong 64 "log.file" "$ranks" "log.file=%x.log"
 ((ranks == 1)) || train_fails wrong 64 "log.file" "$ranks" "log.file=all.log"
+
+# What a run keeps of itself, or is given, is no place for other files.
+train_fails onto 64 "log.file: $SCRATCH/onto/metrics.jsonl is the run's own" 1 \
+    "log.file=metrics.jsonl"
+train_fails onto 64 "monitor.prometheus: $SCRATCH/onto/config.yaml is the run's own" 1 \
+    "monitor.prometheus=$SCRATCH/onto/config.yaml"
+train_fails onto 64 "monitor.emf: $SCRATCH/small.yaml is read here too" 1 \
+    "monitor.emf=$SCRATCH/small.yaml"
+[[ ! -e $SCRATCH/onto ]] || broken "onto: a run that was refused has left its folder"
+mkdir "$SCRATCH/there" && cp "$SCRATCH/small.yaml" "$SCRATCH/there/config.yaml"
+expect_error "a run over its own config" 64 "run.dir: the run would write its config.yaml over" 1 \
+    train "$SCRATCH/there/config.yaml" --set "run.dir=$SCRATCH/there"
 exit "$failed"

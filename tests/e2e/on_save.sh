@@ -45,6 +45,13 @@ still_runs() {
 }
 still_runs $((1000000 + $$)) && broken "endless: the command still runs"
 
+# What commands leave in the background works on beside the run, and ends with it.
+both="(sleep $((3000000 + $$)) &); nohup sleep $((4000000 + $$)) > /dev/null 2>&1 &"
+train left 1 "${base[@]}" train.max_steps=2 "checkpoint.on_save=$both"
+expect_field "left" left on_save outcome "done"
+still_runs $((3000000 + $$)) && broken "left: what was left in the background outlives the run"
+still_runs $((4000000 + $$)) && broken "left: what nohup started outlives the run"
+
 # A run that is killed takes the command along, with what the command has started.
 train_in_background killed 1 "${base[@]}" train.epochs=9000 train.max_steps=90000 \
     "checkpoint.on_save=sleep $((2000000 + $$)); true"

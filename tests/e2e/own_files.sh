@@ -89,6 +89,8 @@ expect "eval of another run's weights" 0 run 1 eval "$SCRATCH/five" --checkpoint
 expect_text "eval of another run's weights" 1 "$foreign"
 expect "eval of larger images" 0 run 1 eval "$SCRATCH/five" data.eval_resize=64
 expect_text "eval of larger images" 1 "$foreign"
+expect_error "a table over the list" 64 "--per-class: $data/val/images.csv is read here too" 1 \
+    eval "$SCRATCH/five" "data.val=$data/val/images.csv" --per-class "$data/val/images.csv"
 expect "the same images by another name" 0 run 1 eval "$SCRATCH/five" "data.val=$data/../data/val"
 expect_text "the same images by another name" 0 "$foreign"
 expect "eval of a run that had no images to" 0 run 1 eval "$SCRATCH/folder" "data.val=$data/val"

@@ -110,6 +110,16 @@ wait "$watcher" || broken "the watcher ended with $?"
 page_holds "$SCRATCH/watch.out" "not there yet; waiting for it" "written every 0.3 s" "live.csv"
 page_holds "$SCRATCH/live.html" "stopped, checkpoint saved (75)"
 ! grep -q 'http-equiv="refresh"' "$SCRATCH/live.html" || broken "the last page goes on refreshing"
+# killed long ago: nobody holds its folder, so it is not watched for ever; held, it goes on
+mkdir "$SCRATCH/dead" && cp "$SCRATCH/killed/metrics.jsonl" "$SCRATCH/dead"
+touch -d '1 hour ago' "$SCRATCH/dead/metrics.jsonl"
+expect "watch of a killed run" 0 timeout 60 "$CONVOY" report "$SCRATCH/dead" "$SCRATCH/one" \
+    --watch --every 0.2 --out "$SCRATCH/dead.html"
+expect_text "watch of a killed run" 1 "$SCRATCH/dead: nobody writes there any more"
+[[ -e $SCRATCH/dead.csv ]] || broken "watch of a killed run: the last page lacks its CSV"
+expect "watch of a run that is held" 124 flock "$SCRATCH/dead/metrics.jsonl" timeout 2 "$CONVOY" \
+    report "$SCRATCH/dead" --watch --every 0.2 --out "$SCRATCH/dead.html"
+
 expect_error "every without watch" 64 "--every: only with --watch" 1 report "$SCRATCH/one" --every 5
 expect_error "every 0 seconds" 64 "--every 0: must be above 0" 1 report "$SCRATCH/one" --watch \
     --every 0

@@ -178,7 +178,7 @@ for folder in "$SCRATCH/round" "$SCRATCH/round/"; do
 done
 expect "export RUN" 0 run 1 export "$run" "$SCRATCH/run.safetensors"
 expect_text "export RUN" 1 "from $best at step 2"
-expect_error "export RUN onto itself" 64 "is the checkpoint itself" 1 export "$run" "$best"
+expect_error "export RUN onto itself" 64 "is the run's own (checkpoints/*)" 1 export "$run" "$best"
 expect "inspect checkpoint RUN" 0 run 1 inspect checkpoint "$run"
 expect_text "inspect checkpoint RUN" 1 "$best"
 expect "inspect memory RUN" 0 run 1 inspect memory "$run"

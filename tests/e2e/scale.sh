@@ -22,6 +22,8 @@ points()
     --set scale.steps=2000 > "$SCRATCH/stopped.out" 2>&1 &
 pid=$!
 wait_for_step series/n1-r1 3
+expect_error "two at once" 74 "$series: another convoy scale is at work" 1 scale "${args[@]}" \
+    --set train.epochs=9 --set scale.steps=2000
 kill -TERM "$pid"
 wait_to_end 30
 ((code == 75)) || broken "stopped: exit code $code, expected 75"

@@ -202,6 +202,81 @@ TEST(torchvisions_average_copies_while_the_rate_warms_up)
     CHECK_NEAR(ema_of(sets, 5, &plan, 12), 0.01, 1e-15);
 }
 
+/* ---- runs too short for their average ---- */
+
+/* want "": nothing is said. */
+static void check_warning(const char *const *sets, int count, int64_t steps, int64_t from,
+                          const char *want)
+{
+    const TrainPlan plan = { .images = 48, .global_batch = 8, .total_steps = steps };
+    Config *c = NULL;
+    StrBuf text = { 0 };
+    REQUIRE_OK(config_load(&c, NULL, sets, count));
+    for (int k = 0; k < AVERAGE_KIND_COUNT; k++)
+        averaging_warn_text(&text, c, &plan, (AverageKind)k, from);
+    CHECK_STR(text.length ? text.text : "", want);
+    str_free(&text);
+    config_destroy(c);
+}
+
+TEST(a_run_too_short_for_its_average_hears_of_it)
+{
+    const char *slow[] = { "ema.decay=0.9999", "ema.best=false" },
+               *rare[] = { "ema.decay=0.5", "ema.every=20" },
+               *half[] = { "ema.half_life=100", "ema.every=2" },
+               *vision[] = { "ema.decay=0.9999", "ema.rule=torchvision", "train.epochs=6",
+                             "schedule.warmup_epochs=1" },
+               *airbench[] = { "optimizer.lookahead=airbench", "optimizer.lookahead_steps=5" },
+               *early[] = { "ema.decay=0.99", "train.patience=3", "train.eval_every=0.5" };
+    check_warning(
+        early, 3, 3600, 0,
+        "ema.decay: after 12 updates, when train.patience may end the run, 89.53 % of the "
+        "averaged weights are still the initial ones, and they choose the best; "
+        "ema.decay=0.6 or ema.warmup=true would do");
+    check_warning(
+        slow, 1, 36, 0,
+        "ema.decay: after 36 updates, at the end of the run, 99.65 % of the averaged weights are "
+        "still the initial ones, and they choose the best; ema.decay=0.8 or "
+        "ema.warmup=true would do");
+    check_warning(
+        slow, 2, 20000, 10,
+        "ema.decay: after 19990 updates, at the end of the run, 13.55 % of the averaged weights "
+        "are still those of step 10; ema.decay=0.9997 or ema.warmup=true would do");
+    check_warning(
+        rare, 2, 59, 0,
+        "ema.decay: after 59 updates, at the end of the run, 25 % of the averaged weights are "
+        "still the initial ones, and they choose the best; ema.decay=0.1 or "
+        "ema.warmup=true would do");
+    check_warning(
+        half, 2, 60, 0,
+        "ema.half_life: after 60 updates, at the end of the run, 65.98 % of the averaged weights "
+        "are still the initial ones, and they choose the best; ema.half_life=9 would do");
+    check_warning(
+        vision, 4, 36, 0,
+        "ema.decay: after 36 updates, at the end of the run, 99.61 % of the averaged weights are "
+        "still those of step 7, and they choose the best; ema.decay=0.8 would do");
+    check_warning(
+        airbench, 2, 6, 0,
+        "optimizer.lookahead_steps: after 6 updates, at the end of the run, 44.78 % of the slow "
+        "weights are still the initial ones, with which it ends; take a smaller number");
+}
+
+TEST(a_run_long_enough_for_its_average_hears_nothing)
+{
+    const char *slow[] = { "ema.decay=0.9999", "ema.warmup=true" },
+               *airbench[] = { "optimizer.lookahead=airbench", "optimizer.lookahead_steps=5" },
+               *timm[] = { "optimizer.lookahead=timm", "optimizer.lookahead_steps=50" },
+               *early[] = { "ema.decay=0.99", "train.patience=3", "ema.best=false" };
+    check_warning(early, 3, 3600, 0, "");
+    check_warning(NULL, 0, 36, 0, "");
+    check_warning(slow, 1, 24000, 0, "");
+    check_warning(slow, 2, 36, 0, "");  /* it follows at first */
+    check_warning(slow, 1, 36, 30, ""); /* it began shortly before the end */
+    check_warning(slow, 1, 1, 0, "");   /* it is a copy */
+    check_warning(airbench, 2, 36, 0, "");
+    check_warning(timm, 2, 36, 0, "");
+}
+
 /* ---- the copies of a network ---- */
 
 typedef struct Net {

@@ -18,7 +18,7 @@ static ChildResult run(const char *script, double timeout_s)
 {
     const char *argv[] = { "sh", "-c", script, NULL };
     ChildResult r = { .code = -1 };
-    CHECK_OK(child_run(&r, argv, timeout_s));
+    CHECK_OK(child_run_until(&r, argv, timeout_s, NULL));
     return r;
 }
 
@@ -89,6 +89,25 @@ TEST(a_child_may_kill_its_group_and_leave_something_behind)
     CHECK(fs_exists(file));
     child_result_free(&r);
     mem_free(file);
+}
+
+/* Those of several commands; nohup does not help them. */
+TEST(what_commands_leave_in_the_background_ends_with_their_group)
+{
+    const char *argv[] = { "sh", "-c", "nohup sleep 500 > /dev/null 2>&1 & echo $!", NULL };
+    ChildGroup group = { .leader = 0 };
+    int64_t left[2] = { 0, 0 };
+    REQUIRE_OK(child_adopt_orphans());
+    for (int i = 0; i < 2; i++) {
+        ChildResult r = { .code = -1 };
+        REQUIRE_OK(child_run_in(&r, &group, argv, 10));
+        CHECK(r.code == 0 && str_to_i64(r.output.text, &left[i]) && left[i] > 1);
+        child_result_free(&r);
+    }
+    for (int i = 0; i < 2; i++) CHECK(left[i] > 1 && kill((pid_t)left[i], 0) == 0);
+    child_group_end(&group);
+    CHECK(all_gone());
+    child_group_end(&group);
 }
 
 TEST(a_stream_kept_open_is_not_waited_for)

@@ -277,7 +277,7 @@ TEST(every_network_takes_any_image)
 {
     static const int64_t shapes[][2] = { { 1, 28 }, { 3, 32 }, { 4, 33 }, { 3, 1 } };
     for (int i = 0; i < model_count(); i++) {
-        const bool patches = model_at(i)->one_size && model_at(i)->least_size > 0;
+        const bool patches = model_at(i)->one_size && model_at(i)->drops;
         for (int s = 0; s < 4; s++) {
             for (int training = 0; training < 2; training++) {
                 ModelOptions o = options(shapes[s][0], shapes[s][1], 7);

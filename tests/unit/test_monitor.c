@@ -280,6 +280,9 @@ TEST(event_files_tell_of_steps_evaluations_and_gpus)
     const char *const sets[] = { "monitor.tensorboard=true", "monitor.gpu=on", run_dir };
     GpuGauges gpus[GAUGES_GPUS_MAX];
     int count = 0;
+    ByteStream *s = NULL;
+    ByteBuf buf = { 0 };
+    Field e[8];
     Config *c = NULL;
     Comm *comm = NULL;
     Nvml *fake = NULL; /* once it is there, it is taken for the driver's */
@@ -303,6 +306,12 @@ TEST(event_files_tell_of_steps_evaluations_and_gpus)
     CHECK_INT(count, 2);
     monitor_destroy(m);
     check_scalars(dir, want, (int)(sizeof want / sizeof want[0]));
+    REQUIRE_OK(open_only_file(&s, dir, "events.out.tfevents."));
+    next_event(s, &buf, e, 2);
+    next_event(s, &buf, e, 2); /* session_log { status: START }, at step 0, of a first start too */
+    CHECK(e[0].number == 1 && e[1].number == 7);
+    byte_stream_close(s);
+    byte_buf_free(&buf);
     config_destroy(c);
     comm_destroy(comm);
     nvml_close(fake);

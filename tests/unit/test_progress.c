@@ -122,3 +122,31 @@ TEST(the_exit_code_is_that_of_the_last_record)
     CHECK_INT(progress_exit_code(test_scratch()), 0);
     str_free(&text);
 }
+
+#define BY_HAND "{\"event\":\"eval\",\"time\":1.5,\"step\":9,\"checkpoint\":\"best\"}\n"
+
+/* convoy eval adds to a run that has ended, whatever its end was; training's own come before. */
+TEST(evaluations_by_hand_do_not_hide_the_end)
+{
+    str_printf(&text, STEP, 9);
+    str_add(&text, BY_HAND);
+    write_metrics();
+    CHECK_INT(progress_exit_code(test_scratch()), -1);
+    str_add(&text, "{\"event\":\"done\",\"time\":1.5,\"code\":72,\"reason\":\"x\"}\n");
+    str_add(&text, BY_HAND);
+    write_metrics();
+    CHECK_INT(progress_exit_code(test_scratch()), 72);
+    str_add(&text, "{\"event\":\"eval\",\"ti"); /* torn */
+    write_metrics();
+    CHECK_INT(progress_exit_code(test_scratch()), 72);
+    str_add(&text, "\n");
+    for (int i = 0; i < 3000; i++) str_add(&text, BY_HAND); /* several blocks */
+    write_metrics();
+    CHECK_INT(progress_exit_code(test_scratch()), 72);
+    CHECK_INT(progress_last_step(test_scratch()), 9);
+    str_add(&text, "{\"event\":\"start\",\"steps\":900}\n");
+    str_add(&text, BY_HAND);
+    write_metrics();
+    CHECK_INT(progress_exit_code(test_scratch()), -1);
+    str_free(&text);
+}

@@ -1,5 +1,6 @@
 /* test_progressive.c - progressive resizing as arithmetic: which step has which image size, where
  * stages end. */
+#include "models/models.h"
 #include "tests/test.h"
 #include "trainer/config/progressive.h"
 
@@ -74,4 +75,46 @@ TEST(stages_of_a_short_run)
     CHECK_INT(progressive_stage_end(c, &p, 2), 20);
     CHECK_INT(progressive_stage_at(c, &p, 19), 1);
     config_destroy(c);
+}
+
+/* ---- networks that have one size ---- */
+
+static Graph *build(const ModelDef *def, int64_t size)
+{
+    Graph *g = NULL;
+    ModelOptions o = { .graph = { .batch = 1,
+                                  .channels = 3,
+                                  .height = size,
+                                  .width = size,
+                                  .classes = 7,
+                                  .std = { 1, 1, 1 } },
+                       .width = 0.125,
+                       .stochastic_depth = -1,
+                       .dropout = -1 };
+    CHECK_OK(model_build(&g, def, &o));
+    return g;
+}
+
+static bool same_parameters(const Graph *a, const Graph *b)
+{
+    bool same = graph_parameter_elements(a) == graph_parameter_elements(b);
+    for (TensorId t = 0; t < graph_tensor_count(a) && same; t++) {
+        const GraphTensor *one = graph_tensor(a, t);
+        if (one->role != ROLE_PARAM && one->role != ROLE_BUFFER) continue;
+        const TensorId other = graph_find(b, one->name);
+        same = other != TENSOR_NONE && tensor_same_shape(&one->desc, &graph_tensor(b, other)->desc);
+    }
+    return same;
+}
+
+/* data.train_size and data.progressive_sizes go by it. */
+TEST(networks_whose_weights_depend_on_the_image_size_say_so)
+{
+    for (int i = 0; i < model_count(); i++) {
+        Graph *large = build(model_at(i), 448), *small = build(model_at(i), 224);
+        CHECK_STR(same_parameters(large, small) == model_at(i)->one_size ? model_at(i)->name : "",
+                  "");
+        graph_destroy(large);
+        graph_destroy(small);
+    }
 }

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "trainer/files/outputs.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -197,6 +198,24 @@ static bool wants_help(int argc, char **argv)
     return false;
 }
 
+Status args_check_outputs(const Args *a, const Config *c)
+{
+    static const char *const writing[] = { "--out",     "--csv",    "--per-class", "--confusion",
+                                           "--gallery", "--layers", "--dump" };
+    static const char *const reading[] = { "--checkpoint", "--classes", "--replay", "--gpu" };
+    Outputs o = { .written_count = 0 };
+    outputs_add_written(&o, "OUT", a->output);
+    for (size_t i = 0; i < sizeof writing / sizeof *writing; i++)
+        outputs_add_written(&o, writing[i], args_value(a, writing[i]));
+    for (size_t i = 0; i < sizeof reading / sizeof *reading; i++)
+        outputs_add_read(&o, reading[i], args_value(a, reading[i]));
+    for (int i = 0; i < a->positional_count; i++)
+        if (a->positional[i] != a->output)
+            outputs_add_read(&o, "the command line", a->positional[i]);
+    if (c) outputs_add_config(&o, c);
+    return outputs_check(&o);
+}
+
 Status args_parse(Args *out, int argc, char **argv, const char *help)
 {
     Usage usage = { 0 };
@@ -213,7 +232,10 @@ Status args_parse(Args *out, int argc, char **argv, const char *help)
         else TRY(take_positional(&usage, out, argv, i));
     }
     out->checkpoint = args_value(out, "--checkpoint");
-    return check_required(&usage, out);
+    for (int i = 0; i < usage.positional_count && i < out->positional_count; i++)
+        if (strcmp(usage.positional[i], "OUT") == 0) out->output = out->positional[i];
+    TRY(check_required(&usage, out));
+    return args_check_outputs(out, NULL);
 }
 
 const char *args_value(const Args *args, const char *option)

@@ -14,6 +14,7 @@
 #ifndef CONVOY_TRAINER_CMD_ARGS_H
 #define CONVOY_TRAINER_CMD_ARGS_H
 #include "data/data.h"
+#include "trainer/config/config.h"
 #include "trainer/files/weights.h"
 
 #define ARGS_OPTION_MAX     24
@@ -33,6 +34,7 @@ typedef struct Args {              /* plain data; borrowed from argv */
     /* the positional argument that may be a CONFIG; NULL where it is optional and absent */
     const char *config;
     const char *checkpoint;         /* --checkpoint; NULL if absent */
+    const char *output;             /* the positional argument OUT; NULL if there is none */
     const char *sets[ARGS_SET_MAX]; /* values of --set in order */
     int set_count;
     ArgsOption options[ARGS_OPTION_MAX];
@@ -40,8 +42,11 @@ typedef struct Args {              /* plain data; borrowed from argv */
 } Args;
 
 /* argv: what follows the command's name; positional arguments are moved to its front. ERR_USAGE
- * names the argument, and for an unknown option the nearest one. */
+ * names the argument, and for an unknown option the nearest one. args_check_outputs() is asked. */
 Status args_parse(Args *out, int argc, char **argv, const char *help);
+/* Whether OUT and options that name files to write spare what the command reads (c: the keys too;
+ * NULL ok), each other, and runs (trainer/files/outputs.h). ERR_USAGE. */
+Status args_check_outputs(const Args *args, const Config *c);
 /* The value of any option, "" for a flag that was given; NULL if absent. */
 const char *args_value(const Args *args, const char *option);
 /* Which of names (NULL at the end) the option's value is; 0 if it was not given. ERR_USAGE with the

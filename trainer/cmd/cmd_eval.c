@@ -6,6 +6,7 @@
 #include "trainer/cmd/command_run.h"
 #include "trainer/cmd/eval_run.h"
 #include "trainer/cmd/eval_tables.h"
+#include "trainer/config/averaging.h"
 #include "trainer/files/foreign_model.h"
 #include "trainer/files/run_source.h"
 #include "trainer/files/weights.h"
@@ -30,8 +31,9 @@ static const char help[] =
     "eval runs/demo\n  convoy eval runs/demo data.val=DIR --per-class classes.csv\n\n  "
     "--checkpoint FILE   a .safetensors file, or the folder of a run\n  --ema, --raw        "
     "averaged weights "
-    "(config section ema), or those trained; default: averaged ones where the\n                   "
-    "   run has them, unless ema.best is false\n  --per-class FILE    writes "
+    "(config section ema), or those trained; default: both where the\n                      run "
+    "has both, and tables by the averaged ones unless ema.best is false\n  --per-class FILE    "
+    "writes "
     "a CSV file: images and accuracy of each class\n  --confusion FILE    writes a CSV file: how "
     "often each class (row) was taken for which (column)\n  --gallery FILE      writes a page "
     "(.html): "
@@ -40,11 +42,18 @@ static const char help[] =
     "    overrides a key of "
     "CONFIG; --set may be left out (convoy inspect config lists them)\n";
 
+typedef struct Held {
+    bool both; /* averaged weights beside the trained ones, and nobody has said which */
+    bool ema;  /* the averaged ones were loaded */
+} Held;
+
 /* Rank 0 reads the file; the session broadcasts what it read. */
-static Status load_weights(Session *s, const char *path, WeightsChoice which, CheckpointMeta *meta)
+static Status load_weights(Session *s, const char *path, WeightsChoice which, CheckpointMeta *meta,
+                           Held *held)
 {
     SafeFile *file = NULL;
-    bool ema = false;
+    const char *averages = averaging_traits(s->config, AVERAGE_EMA).prefix;
+    const bool again = held->both;
     TRY(safetensors_open(&file, path));
     Status status = OK;
     if (which == WEIGHTS_EMA || weights_are_checkpoint(file)) {
@@ -54,11 +63,14 @@ static Status load_weights(Session *s, const char *path, WeightsChoice which, Ch
             status = fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path,
                           meta->model, s->config->model.name);
         if (status == OK) status = weights_check_finite(file, false, path);
-        if (status == OK) status = weights_choose(file, which, s->config->ema.best, path, &ema);
+        held->both = again || (which == WEIGHTS_OF_BEST && safetensors_has(file, averages));
+        if (status == OK)
+            status = weights_choose(file, which, s->config->ema.best, path, &held->ema);
         if (status == OK)
             status = train_state_restore(s->executor, NULL, NULL, s->backend, file, path);
-        if (status == OK) session_compare_names(s->val, "data.val", meta->class_names, path);
-        if (status == OK && ema) log_info("%s: its averaged weights", path);
+        if (status == OK && !again)
+            session_compare_names(s->val, "data.val", meta->class_names, path);
+        if (status == OK && held->ema && !held->both) log_info("%s: its averaged weights", path);
     } else {
         const ModelDef *def = model_find(s->config->model.name);
         status = weights_restore(s->executor, program_graph(s->eval), def, file, path, false, NULL);
@@ -97,9 +109,46 @@ static Status record(Comm *comm, const Config *c, const EvalRecord *r)
     return status;
 }
 
+static Status load(Session *s, const char *path, WeightsChoice which, CheckpointMeta *meta,
+                   Held *held)
+{
+    TRY(comm_agree(s->comm, s->comm->rank == 0 ? load_weights(s, path, which, meta, held) : OK));
+    return session_broadcast(s);
+}
+
+/* The weights that the choice has left, where the checkpoint has both. */
+static Status evaluate_other(Session *s, const char *path, const Held *held, EvalRecord *e)
+{
+    EvalResult r;
+    CheckpointMeta meta;
+    Held other = { .both = true };
+    TRY(load(s, path, held->ema ? WEIGHTS_RAW : WEIGHTS_EMA, &meta, &other));
+    TRY(evaluate(s, &r));
+    e->has_ema = true;
+    e->ema_best = held->ema;
+    e->ema_loss = held->ema ? e->loss : r.loss;
+    e->ema_top1 = held->ema ? e->top1 : r.top1;
+    e->ema_top5 = held->ema ? e->top5 : r.top5;
+    if (!held->ema) return OK;
+    e->loss = r.loss;
+    e->top1 = r.top1;
+    e->top5 = r.top5;
+    return OK;
+}
+
+static void say_which(const char *path, const EvalRecord *e)
+{
+    const char *which = e->ema_best ? "averaged" : "trained";
+    if (e->ema_best && e->top1 - e->ema_top1 >= EVALUATE_FAR)
+        log_warning("%s: predict and export take its averaged weights, which are far worse; --raw "
+                    "takes the trained ones",
+                    path);
+    else log_info("%s: predict and export take its %s weights (ema.best)", path, which);
+}
+
 /* images: NULL where nobody asks for them. */
 static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMeta *meta,
-                               bool foreign, EvalImage *images)
+                               const Held *held, bool foreign, EvalImage *images)
 {
     EvalResult r;
     TRY(images ? evaluate_images(s, &r, images) : evaluate(s, &r));
@@ -121,7 +170,9 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
     if (!isfinite(r.loss) && r.bad < r.images)
         log_warning("%s: the loss is no finite number: its weights or statistics are no good",
                     args->checkpoint);
+    if (held->both) TRY(evaluate_other(s, args->checkpoint, held, &e));
     TRY(record(s->comm, s->config, &e));
+    if (held->both) say_which(args->checkpoint, &e);
     if (!images) return OK;
     return comm_agree(s->comm, s->comm->rank == 0 ? eval_tables_write(s, args, &r, images) : OK);
 }
@@ -131,15 +182,15 @@ static Status evaluate_file(Session *s, const Args *args, const EvalRun *run)
     CheckpointMeta meta = { 0 };
     EvalImage *images = NULL;
     WeightsChoice which;
+    Held held = { .both = false };
     TRY(args_weights(args, &which));
     TRY(session_commit(s));
-    TRY(comm_agree(s->comm,
-                   s->comm->rank == 0 ? load_weights(s, args->checkpoint, which, &meta) : OK));
-    TRY(session_broadcast(s));
+    TRY(load(s, args->checkpoint, which, &meta, &held));
+    comm_broadcast(s->comm, &held, sizeof held, 0, "which weights");
     const bool wanted = eval_tables_wanted(args);
     if (wanted) images = mem_alloc((size_t)dataset_images(s->val) * sizeof *images);
     Status status = comm_agree(s->comm, images || !wanted ? OK : ERR_MEMORY);
-    if (status == OK) status = evaluate_and_say(s, args, &meta, run->foreign, images);
+    if (status == OK) status = evaluate_and_say(s, args, &meta, &held, run->foreign, images);
     mem_free(images);
     return status;
 }

@@ -3,7 +3,6 @@
  * A .safetensors file holds parameters and statistics under torchvision's or timm's names, and with
  * them the counters that PyTorch's batch norms have, so that load_state_dict(strict=True) takes
  * it. */
-#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -139,8 +138,6 @@ static Status export_from(const char *path, const Args *args)
 {
     const char *out = args->positional[1];
     CheckpointModel m;
-    if (fs_same_file(path, out))
-        return fail(ERR_USAGE, "%s: is the checkpoint itself, which a run needs as it is", out);
     WeightsChoice which;
     TRY(args_weights(args, &which));
     TRY(checkpoint_model_open(&m, path, 1));

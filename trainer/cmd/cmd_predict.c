@@ -67,6 +67,7 @@ typedef struct Predictor {
     float *logits;
     int64_t *top;        /* [count] */
     int64_t count, seen; /* seen: pictures so far */
+    int64_t senseless;   /* of them: no finite numbers came out */
     WeightsChoice which;
     ForeignModel foreign; /* of --model */
     int place;            /* as device.backend */
@@ -161,13 +162,15 @@ static void close_network(Predictor *p)
 }
 
 /* Statistics with a negative variance, say, are finite and make none. */
-static Status check_finite(const Predictor *p, const char *file)
+static Status check_finite(Predictor *p, const char *file)
 {
-    for (int64_t i = 0; i < p->model.classes; i++)
-        if (!isfinite(p->logits[i]))
-            return fail(
-                ERR_DATA,
-                "%s: the network's outputs are no finite numbers: the checkpoint is no good", file);
+    for (int64_t i = 0; i < p->model.classes; i++) {
+        if (isfinite(p->logits[i])) continue;
+        p->senseless++;
+        return fail(ERR_DATA,
+                    "%s: the network's outputs are no finite numbers: the checkpoint is no good",
+                    file);
+    }
     return OK;
 }
 
@@ -301,10 +304,12 @@ static Status predict_path(Predictor *p, const char *path, Status *result)
     Status status = OK;
     snprintf(next, sizeof next, "%s", path);
     for (bool named = true; status == OK && next[0]; named = false) {
+        const int64_t senseless = p->senseless;
         if (fs_is_dir(next)) status = push_folder(&stack, path, next);
         else if (named || view_file_is_picture(next)) status = predict(p, next);
-        if (status == ERR_DATA) {
-            *result = cmd_report(status);
+        if (status == ERR_DATA) { /* of a checkpoint that is no good once */
+            *result = p->senseless > senseless && senseless > 0 ? cmd_silence(status)
+                                                                : cmd_report(status);
             status = OK;
         }
         size_t at = stack.length > 0 ? stack.length - 1 : 0;
@@ -343,6 +348,8 @@ static Status predict_all(Predictor *p, int count, const char *const *paths)
     for (int i = 0; i < count; i++)
         TRY(strcmp(paths[i], "-") == 0 ? predict_input(p, &result)
                                        : predict_path(p, paths[i], &result));
+    if (p->senseless > 1)
+        log_warning("so are the outputs for %lld pictures more", (long long)p->senseless - 1);
     return result;
 }
 

@@ -6,10 +6,18 @@
 #include "base/str.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
+#include "trainer/launch/lock.h"
+#include "trainer/launch/progress.h"
 #include "trainer/report/collect.h"
 #include "trainer/report/report.h"
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define PERIOD_S 10.0
+/* without a record, while no rank holds the folder */
+#define SILENT_S           30.0
+#define SILENT_ELSEWHERE_S 600.0
 
 static const char help[] =
     "usage: convoy report RUN... [--out FILE] [--watch] [--every SECONDS]\n\nWrites one page about "
@@ -44,6 +52,40 @@ static void wait_for_runs(const Args *args, double every_s)
     }
 }
 
+typedef enum Life { GOES_ON, ENDED, DIED } Life;
+
+/* A run without an end has died where nobody holds its folder, and it has been silent: what another
+ * host holds is not seen everywhere. A folder of convoy scale goes on. */
+static Life life_of(const char *dir)
+{
+    char host[256] = "", *path = fs_join(dir, "metrics.jsonl");
+    struct stat info;
+    ReportRun run;
+    int64_t bytes;
+    const bool there = path && stat(path, &info) == 0;
+    mem_free(path);
+    if (!there || report_run_read(&run, dir, "") != OK) return GOES_ON;
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    const double limit_s = strcmp(run.start.host, host) == 0 ? SILENT_S : SILENT_ELSEWHERE_S;
+    const bool done = run.done;
+    report_run_free(&run);
+    if (done) return ENDED;
+    if (clock_unix_s() - (double)info.st_mtime <= limit_s) return GOES_ON;
+    return progress_is_locked(dir, &bytes) || lock_is_held(dir) ? GOES_ON : DIED;
+}
+
+/* Of runs that have not all ended: none of them goes on. */
+static bool all_over(const Args *args)
+{
+    for (int i = 0; i < args->positional_count; i++)
+        if (life_of(args->positional[i]) == GOES_ON) return false;
+    for (int i = 0; i < args->positional_count; i++)
+        if (life_of(args->positional[i]) == DIED)
+            log_warning("%s: nobody writes there any more, and it has no end: it was killed",
+                        args->positional[i]);
+    return true;
+}
+
 static Status watch(const char *out, const Args *args, double every_s)
 {
     bool ended = false, told = false;
@@ -51,6 +93,7 @@ static Status watch(const char *out, const Args *args, double every_s)
     for (;;) {
         TRY(report_write_live(out, args->positional, args->positional_count, every_s, &ended));
         if (ended) return OK;
+        if (all_over(args)) return report_write(out, args->positional, args->positional_count);
         if (!told) log_info("%s: written every %g s until the runs end", out, every_s);
         told = true;
         clock_sleep_s(every_s);

@@ -1,11 +1,14 @@
 /* cmd_train.c - convoy train CONFIG [--set key=value]... */
+#include "base/fs.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/process/process.h"
 #include "base/version.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/cmd/command_run.h"
 #include "trainer/comm/peer_watchdog.h"
+#include "trainer/files/outputs.h"
 #include "trainer/guard/hang_report.h"
 #include "trainer/guard/presence.h"
 #include "trainer/guard/rank_watchdog.h"
@@ -13,7 +16,9 @@
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include "trainer/session/utilization.h"
+#include "trainer/train/evaluate.h"
 #include "trainer/train/loop.h"
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -148,21 +153,54 @@ static Status open_log(RunLog **log, Comm *comm, const Config *c)
     return is_new ? comm_agree(comm, runlog_begin(*log, c, comm->world)) : OK;
 }
 
+/* A path that an option, or a key, would be otherwise. */
+static void add_path_word(StrBuf *line, const char *path)
+{
+    StrBuf text = { 0 };
+    const bool plain = path[0] != '-' && !(strchr(path, '=') && path[0] != '/' && path[0] != '.');
+    str_printf(&text, "%s%s", plain ? "" : "./", path);
+    if (!text.failed) str_add_word(line, text.text);
+    str_free(&text);
+}
+
 static void say_command(const char *what, const char *verb, const char *dir, const char *out)
 {
     char program[PATH_BYTES];
-    StrBuf line = { 0 }, path = { 0 };
+    StrBuf line = { 0 };
     str_add_word(&line, process_own_path(program, sizeof program) == OK ? program : "convoy");
     str_add_word(&line, verb);
-    if (strchr(dir, '=') && dir[0] != '/' && dir[0] != '.') { /* a key otherwise */
-        str_printf(&path, "./%s", dir);
-        dir = path.failed ? dir : path.text;
-    }
-    str_add_word(&line, dir);
-    if (out) str_add_word(&line, out);
+    add_path_word(&line, dir);
+    if (out) add_path_word(&line, out);
     if (!line.failed) log_info("%s%s", what, line.text);
-    str_free(&path);
     str_free(&line);
+}
+
+/* Of the weights that do not choose the best. */
+static void add_other_best(StrBuf *out, const ReportRun *run, bool ema)
+{
+    const ReportEval *best = NULL;
+    for (int64_t i = 0; i < run->eval_count; i++) {
+        const ReportEval *e = &run->evals[i];
+        if (e->by_hand || isnan(e->ema_top1)) continue;
+        if (!best || (ema ? e->ema_top1 > best->ema_top1 : e->top1 > best->top1)) best = e;
+    }
+    if (best)
+        str_printf(out, "of %s weights %.2f %% in epoch %lld (step %lld), ",
+                   ema ? "averaged" : "trained", 100 * (ema ? best->ema_top1 : best->top1),
+                   (long long)best->epoch + 1, (long long)best->step);
+}
+
+/* The averages decided, but were far worse than what they are of when the run ended. */
+static void warn_of_average(const ReportRun *run)
+{
+    int64_t i = run->eval_count - 1;
+    while (i >= 0 && run->evals[i].by_hand) i--;
+    if (i < 0 || !run->evals[i].ema_best ||
+        run->evals[i].top1 - run->evals[i].ema_top1 < EVALUATE_FAR)
+        return;
+    log_warning("the averaged weights chose the best and ended at top-1 %.2f %%, the trained ones "
+                "at %.2f %%: --raw takes those, of %s/checkpoints/latest",
+                100 * run->evals[i].ema_top1, 100 * run->evals[i].top1, run->dir);
 }
 
 /* What a run has come to, over all its parts as its records tell them, and what comes next. */
@@ -175,13 +213,17 @@ static void say_result(const Config *c)
         log_warning("%s", status_message());
         return;
     }
-    if ((best = report_run_best(&run)))
-        str_printf(&text, "best top-1 %.2f %% in epoch %lld (step %lld), ",
-                   100 * report_run_score(best), (long long)best->epoch + 1, (long long)best->step);
+    if ((best = report_run_best(&run))) {
+        str_printf(&text, "best top-1 %.2f %%%s in epoch %lld (step %lld), ",
+                   100 * report_run_score(best), best->ema_best ? " of averaged weights" : "",
+                   (long long)best->epoch + 1, (long long)best->step);
+        add_other_best(&text, &run, !best->ema_best);
+    }
     str_add(&text, "trained for ");
     str_add_duration(&text, run.seconds);
     str_printf(&out, "%s/%s.safetensors", c->run.dir, best ? "best" : "latest");
     if (!text.failed) log_info("%s", text.text);
+    warn_of_average(&run);
     str_clear(&text);
     cost_describe(c, &run.spent, &text);
     if (run.energy_source[0]) str_printf(&text, "; energy of %s", run.energy_source);
@@ -206,10 +248,58 @@ static void settle_precision(Comm *comm, Config *c)
         c->train.precision_auto = (int)d.precision;
 }
 
+/* A new run keeps its own config.yaml. */
+static Status check_config_place(const char *run_dir, const char *config)
+{
+    char *kept = fs_join(run_dir, "config.yaml"), *metrics = fs_join(run_dir, "metrics.jsonl");
+    Status status = kept && metrics ? OK : ERR_MEMORY;
+    if (status == OK && fs_same_file(kept, config) && !fs_exists(metrics))
+        status =
+            fail(ERR_USAGE,
+                 "run.dir: the run would write its config.yaml over %s: give another folder, or "
+                 "the file another name",
+                 config);
+    mem_free(kept);
+    mem_free(metrics);
+    return status;
+}
+
+/* The files of this rank that keys name; a relative log.file lies in the run folder. */
+static Status check_outputs(const Comm *comm, const Config *c, const Args *args)
+{
+    enum { NAMES = 3 };
+    const struct {
+        const char *key, *pattern;
+        int rank, world;
+    } rows[NAMES] = { { "log.file", c->log.file, comm->rank, comm->world },
+                      { "monitor.prometheus", c->monitor.prometheus, 0, 1 },
+                      { "monitor.emf", c->monitor.emf, 0, 1 } };
+    char host[256] = "", *names[NAMES] = { NULL }, *in_run = NULL;
+    Outputs o = { .run_dir = c->run.dir };
+    Status status = check_config_place(c->run.dir, args->config);
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    for (int i = 0; i < NAMES && status == OK; i++)
+        if (rows[i].pattern[0])
+            status = config_file_name(&names[i], rows[i].key, rows[i].pattern, rows[i].rank,
+                                      rows[i].world, host);
+    if (status == OK && names[0] && names[0][0] != '/' && !(in_run = fs_join(c->run.dir, names[0])))
+        status = ERR_MEMORY;
+    for (int i = 0; i < NAMES; i++)
+        outputs_add_written(&o, rows[i].key, i == 0 && in_run ? in_run : names[i]);
+    if (strcmp(c->data.index, "auto") != 0 && strcmp(c->data.index, "off") != 0)
+        outputs_add_written(&o, "data.index", c->data.index);
+    outputs_add_read(&o, "the command line", args->config);
+    outputs_add_config(&o, c);
+    if (status == OK) status = outputs_check(&o);
+    for (int i = 0; i < NAMES; i++) mem_free(names[i]);
+    mem_free(in_run);
+    return status;
+}
+
 static Status train_with_log(Comm *comm, Config *c, const Args *args)
 {
     RunLog *log = NULL;
-    (void)args;
+    TRY(comm_agree(comm, check_outputs(comm, c, args)));
     settle_precision(comm, c);
     Status status = open_log(&log, comm, c);
     LastWords last_words = { comm, c, log };

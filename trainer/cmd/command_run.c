@@ -142,6 +142,7 @@ Status command_run(const Args *args, CommandWork work)
     Comm *comm = NULL;
     Config *c = NULL;
     Status loaded = run_source_config(&c, args->config, args->sets, args->set_count);
+    if (loaded == OK) loaded = args_check_outputs(args, c);
     Status status = comm_create(&comm, c ? c->watchdog.start_s : AGREE_S, signals_stop_requested);
     if (status == OK) {
         status = meet_and_work(args, comm, c, loaded, work);

@@ -1,11 +1,15 @@
 /* averaging.c - see averaging.h. */
 #include "trainer/config/averaging.h"
 #include <math.h>
+#include <stdio.h>
 
 #define NO_TURN (-1.0)
 /* timm's exponent of the warm-up, and airbench94's of Lookahead's schedule */
 #define WARMUP_POWER   (2.0 / 3.0)
 #define AIRBENCH_DECAY 0.95
+/* the share of old weights that is too much; that a fitting decay leaves */
+#define REST_MOST    0.1
+#define REST_FITTING 0.01
 
 AverageTraits averaging_traits(const Config *c, AverageKind kind)
 {
@@ -69,4 +73,83 @@ double averaging_weight(const Config *c, const TrainPlan *p, AverageKind kind, i
 {
     if (!averaging_traits(c, kind).wanted) return NO_TURN;
     return kind == AVERAGE_EMA ? ema(c, p, step, update) : lookahead(c, p, step, update);
+}
+
+/* ---- runs that are too short for their average ---- */
+
+typedef struct Rest {
+    double share, weight; /* weight: of the last turn */
+    int64_t since, turns; /* the step behind which it was last a copy; turns that moved it since */
+} Rest;
+
+static Rest rest_of(const Config *c, const TrainPlan *p, AverageKind kind, int64_t from,
+                    int64_t end)
+{
+    Rest r = { .share = 2 * from <= end, .since = from };
+    for (int64_t step = from; step < end && r.share > REST_FITTING; step++) {
+        const double w = averaging_weight(c, p, kind, step, step + 1);
+        if (w >= 1) r = (Rest){ .share = 2 * (step + 1) <= end, .since = step + 1 };
+        if (w <= 0 || w >= 1) continue;
+        r = (Rest){ r.share * (1 - w), w, r.since, r.turns + 1 };
+    }
+    return r;
+}
+
+/* An average that does not move cannot be better, evaluation by evaluation. */
+static int64_t earliest_end(const Config *c, const TrainPlan *p)
+{
+    const double images = (double)(c->train.patience + 1) * c->train.eval_every * (double)p->images;
+    if (c->train.patience == 0 || !c->ema.best ||
+        images >= (double)train_plan_images(p, p->total_steps))
+        return p->total_steps;
+    return train_plan_step_at(p, (int64_t)images);
+}
+
+/* The nearest number below 1 with one digit behind its nines that leaves REST_FITTING. */
+static void add_fitting(StrBuf *out, const Config *c, const Rest *r)
+{
+    const double every = (double)c->ema.every, turns = (double)(r->turns > 0 ? r->turns : 1),
+                 moved = 1 - pow(REST_FITTING, 1 / turns),
+                 away = c->ema.rule == EMA_TIMM || r->weight <= 0
+                            ? moved
+                            : (1 - c->ema.decay) * moved / r->weight,
+                 digit = pow(10, floor(log10(away))), half_life = every / -log2(1 - moved);
+    const bool timm = c->ema.rule == EMA_TIMM;
+    if (half_life >= 1 && c->ema.half_life > 0)
+        str_printf(out, "ema.half_life=%.0f", floor(half_life));
+    else if (c->ema.half_life == 0 && !c->ema.warmup && ceil(away / digit) * digit < 1)
+        str_printf(out, "ema.decay=%.10g", 1 - ceil(away / digit) * digit);
+    else str_add(out, c->ema.every > 1 ? "a smaller ema.every" : "ema.best=false");
+    if (timm && c->ema.half_life == 0 && !c->ema.warmup) str_add(out, " or ema.warmup=true");
+}
+
+void averaging_warn_text(StrBuf *out, const Config *c, const TrainPlan *p, AverageKind kind,
+                         int64_t from)
+{
+    const bool ema = kind == AVERAGE_EMA;
+    char old[64] = "the initial ones";
+    int64_t end = p->total_steps;
+    if (!averaging_traits(c, kind).wanted || (!ema && c->optimizer.lookahead != LOOKAHEAD_AIRBENCH))
+        return;
+    Rest r = rest_of(c, p, kind, from, end);
+    if (r.share <= REST_MOST && ema && from == 0)
+        r = rest_of(c, p, kind, from, end = earliest_end(c, p));
+    if (r.share <= REST_MOST) return;
+    if (r.since > 1) snprintf(old, sizeof old, "those of step %lld", (long long)r.since);
+    str_printf(out, "%s: after %lld updates, %s, %.4g %% of the %s weights are still %s",
+               !ema                   ? "optimizer.lookahead_steps"
+               : c->ema.half_life > 0 ? "ema.half_life"
+                                      : "ema.decay",
+               (long long)(end - from),
+               end < p->total_steps ? "when train.patience may end the run"
+                                    : "at the end of the run",
+               100 * r.share, ema ? "averaged" : "slow", old);
+    if (!ema) {
+        str_add(out, ", with which it ends; take a smaller number");
+        return;
+    }
+    if (c->ema.best) str_add(out, ", and they choose the best");
+    str_add(out, "; ");
+    add_fitting(out, c, &r);
+    str_add(out, " would do");
 }

@@ -6,6 +6,7 @@
  * (OP_LERP then does nothing). */
 #ifndef CONVOY_TRAINER_CONFIG_AVERAGING_H
 #define CONVOY_TRAINER_CONFIG_AVERAGING_H
+#include "base/str.h"
 #include "trainer/config/train_plan.h"
 
 /* In the order in which they act. */
@@ -24,4 +25,9 @@ AverageTraits averaging_traits(const Config *c, AverageKind kind);
  * .95^steps (t/T)^3; 0 after the last step). */
 double averaging_weight(const Config *c, const TrainPlan *p, AverageKind kind, int64_t step,
                         int64_t update);
+
+/* Adds a warning where the run is too short for an average that began at step from: what it began
+ * with, or was last a copy of, would still be a tenth of it and more at the end. Else nothing. */
+void averaging_warn_text(StrBuf *out, const Config *c, const TrainPlan *p, AverageKind kind,
+                         int64_t from);
 #endif

@@ -189,6 +189,13 @@ Status train_plan_check_turns(const Config *c, const TrainPlan *p, bool evaluate
                     "ema.every: %lld steps, but the run has %lld: the average would stay at the "
                     "first weights",
                     (long long)c->ema.every, (long long)p->total_steps);
+    if (c->optimizer.lookahead == LOOKAHEAD_AIRBENCH &&
+        c->optimizer.lookahead_steps > p->total_steps)
+        return fail(
+            ERR_USAGE,
+            "optimizer.lookahead_steps: %lld steps, but the run has %lld: it would end with "
+            "the first weights",
+            (long long)c->optimizer.lookahead_steps, (long long)p->total_steps);
     if (c->train.patience > 0 && !evaluates)
         return fail(ERR_USAGE, "train.patience: nothing would ever be evaluated: give data.val or "
                                "data.val_split");

@@ -26,6 +26,7 @@ struct OnSave {
     Job running, waiting;
     OnSaveResult results[RESULTS];
     int result_count;
+    ChildGroup commands; /* and what they leave in the background */
 };
 
 const char *on_save_outcome_name(OnSaveOutcome outcome)
@@ -64,7 +65,7 @@ static void warn(const OnSaveResult *r, ChildResult *child, double limit_s)
                     (long long)r->step, *said ? ": " : "", said);
 }
 
-static OnSaveResult run_command(const OnSave *h, const Job *job, double limit_s)
+static OnSaveResult run_command(OnSave *h, const Job *job, double limit_s)
 {
     OnSaveResult r = { .outcome = ON_SAVE_TIMED_OUT, .step = job->step, .code = -1 };
     ChildResult child = { 0 };
@@ -79,7 +80,8 @@ static OnSaveResult run_command(const OnSave *h, const Job *job, double limit_s)
     if (limit_s <= 0) {
         log_warning("checkpoint.on_save: no time left for step %lld (checkpoint.on_save_timeout_s)",
                     (long long)job->step);
-    } else if (file.failed || run.failed || step.failed || child_run(&child, argv, limit_s) != OK) {
+    } else if (file.failed || run.failed || step.failed ||
+               child_run_in(&child, &h->commands, argv, limit_s) != OK) {
         r.outcome = ON_SAVE_FAILED;
         log_warning("checkpoint.on_save: cannot be started for step %lld: %s", (long long)job->step,
                     status_message());
@@ -199,6 +201,7 @@ void on_save_destroy(OnSave *h)
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->lock);
     if (h->has_thread) pthread_join(h->thread, NULL);
+    child_group_end(&h->commands);
     pthread_cond_destroy(&h->changed);
     pthread_mutex_destroy(&h->lock);
     mem_free(h->waiting.path);

@@ -5,7 +5,7 @@
  * CONVOY_STEP and CONVOY_RUN_DIR in its environment. Where checkpoints come faster than the command
  * ends, the newest waits and those between are passed over. A command that fails, or runs for
  * longer than the limit and is killed, is a warning that names step, exit code and the last line
- * that it printed. With this process it dies, and all that it has started. */
+ * that it printed. With the run it dies, and all that it has started or left in the background. */
 #ifndef CONVOY_TRAINER_FILES_ON_SAVE_H
 #define CONVOY_TRAINER_FILES_ON_SAVE_H
 #include "base/status.h"

@@ -61,50 +61,64 @@ static int64_t furthest_step_of(char *text)
     return furthest;
 }
 
-/* Backwards, as records without a step may be any number. buffer: BLOCK_BYTES and a NUL. */
-static int64_t search(int fd, char *buffer)
+/* What find says of the last block of whole lines of which it says anything but -1; else -1.
+ * Backwards: records that tell nothing may be any number. buffer: BLOCK_BYTES and a NUL. */
+static int64_t search(int fd, char *buffer, int64_t (*find)(char *text))
 {
     for (off_t end = lseek(fd, 0, SEEK_END); end > 0;) {
         off_t from = end > BLOCK_BYTES ? end - BLOCK_BYTES : 0;
         ssize_t n = pread(fd, buffer, (size_t)(end - from), from);
-        if (n <= 0) return 0;
+        if (n <= 0) return -1;
         buffer[n] = '\0';
         char *first = from > 0 ? strchr(buffer, '\n') : NULL; /* whole line */
         first = first && first[1] ? first + 1 : buffer;
         end = from + (first - buffer);
-        int64_t step = furthest_step_of(first);
-        if (step >= 0) return step;
+        int64_t found = find(first);
+        if (found >= 0) return found;
     }
-    return 0;
+    return -1;
+}
+
+static int64_t search_folder(const char *run_dir, int64_t (*find)(char *text))
+{
+    int fd = open_metrics(run_dir);
+    char *buffer = mem_alloc((size_t)BLOCK_BYTES + 1);
+    int64_t found = fd >= 0 && buffer ? search(fd, buffer, find) : -1;
+    if (fd >= 0) close(fd);
+    mem_free(buffer);
+    return found;
 }
 
 int64_t progress_last_step(const char *run_dir)
 {
-    int fd = open_metrics(run_dir);
-    char *buffer = mem_alloc((size_t)BLOCK_BYTES + 1);
-    int64_t step = fd >= 0 && buffer ? search(fd, buffer) : 0;
-    if (fd >= 0) close(fd);
-    mem_free(buffer);
-    return step;
+    const int64_t step = search_folder(run_dir, furthest_step_of);
+    return step > 0 ? step : 0;
+}
+
+/* ---- the end ---- */
+
+#define NOT_ENDED 1000 /* more than any exit code */
+
+/* Of the last line that training has written: the exit code, or NOT_ENDED. Evaluations are told of
+ * before a run has ended, or by convoy eval. Is written to. */
+static int64_t end_of(char *text)
+{
+    static const char eval[] = "{\"event\":\"eval\"", done[] = "{\"event\":\"done\"",
+                      key[] = "\"code\":";
+    long long code = -1;
+    for (char *line = text, *end; *line; line = end + 1) {
+        if (!(end = strchr(line, '\n'))) /* torn */
+            return str_starts_with(line, eval) ? code : NOT_ENDED;
+        *end = '\0';
+        if (str_starts_with(line, eval)) continue;
+        const char *field = str_starts_with(line, done) ? strstr(line, key) : NULL;
+        if (!field || sscanf(field + sizeof key - 1, "%lld", &code) != 1) code = NOT_ENDED;
+    }
+    return code;
 }
 
 int progress_exit_code(const char *run_dir)
 {
-    static const char key[] = "\"code\":";
-    int fd = open_metrics(run_dir), code = -1;
-    char *buffer = mem_alloc((size_t)BLOCK_BYTES + 1);
-    off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0,
-          from = end > BLOCK_BYTES ? end - BLOCK_BYTES : 0;
-    ssize_t n = fd >= 0 && buffer ? pread(fd, buffer, (size_t)(end - from), from) : 0;
-    if (n > 1 && buffer[n - 1] == '\n') {
-        buffer[n - 1] = '\0';
-        const char *newline = strrchr(buffer, '\n'), *last = newline ? newline + 1 : buffer,
-                   *field = strstr(last, key);
-        if (str_starts_with(last, "{\"event\":\"done\"") && field &&
-            sscanf(field + sizeof key - 1, "%d", &code) != 1)
-            code = -1;
-    }
-    if (fd >= 0) close(fd);
-    mem_free(buffer);
-    return code;
+    const int64_t code = search_folder(run_dir, end_of);
+    return code < NOT_ENDED ? (int)code : -1;
 }

@@ -287,7 +287,8 @@ Status monitor_begin(Monitor *m, bool resumed, int64_t step)
 {
     if (!m || !m->tensorboard_dir) return OK;
     TRY(event_file_create(&m->events, m->tensorboard_dir, m->host, clock_unix_s()));
-    if (resumed) monitor_go_back(m, step);
+    /* at the first start too: TensorBoard's Python server goes by the second and later ones */
+    monitor_go_back(m, resumed ? step : -1);
     return OK;
 }
 

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #define POLL_S  0.2
@@ -119,10 +120,20 @@ static Status advance(const Point *p, const Series *s, const SeriesRunOptions *o
     return series_write(s, &written);
 }
 
-Status series_run(const Series *s, const SeriesRunOptions *o)
+/* Two at once would begin each other's points anew. *fd: held until it is closed. */
+static Status take_lock(int *fd, const char *dir)
+{
+    char *path = fs_join(dir, "scale.lock");
+    Status status = path ? fs_open(fd, path, O_RDWR | O_CREAT) : ERR_MEMORY;
+    mem_free(path);
+    if (status != OK || flock(*fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return status;
+    close(*fd);
+    return fail(ERR_IO, "%s: another convoy scale is at work in this folder (scale.dir)", dir);
+}
+
+static Status run_points(const Series *s, const SeriesRunOptions *o)
 {
     int written = 0;
-    TRY(fs_make_dirs(s->dir));
     TRY(child_adopt_orphans());
     for (int i = 0; i < s->point_count; i++) {
         Point p;
@@ -134,6 +145,16 @@ Status series_run(const Series *s, const SeriesRunOptions *o)
             return fail(ERR_STOPPED, "asked to stop; the same command goes on");
     }
     return series_write(s, &written);
+}
+
+Status series_run(const Series *s, const SeriesRunOptions *o)
+{
+    int lock = -1;
+    TRY(fs_make_dirs(s->dir));
+    TRY(take_lock(&lock, s->dir));
+    Status status = run_points(s, o);
+    close(lock);
+    return status;
 }
 
 /* ---- printing ---- */

@@ -12,7 +12,8 @@ typedef struct SeriesRunOptions {
 
 /* The output of each point goes to NAME.log in the folder of the series, which is written after
  * every point. A point that fails ends it, with its status and the name of its log. ERR_STOPPED
- * when asked to stop (signals.h): the point that ran is begun anew next time. */
+ * when asked to stop (signals.h): the point that ran is begun anew next time. ERR_IO where another
+ * is at work there. */
 Status series_run(const Series *s, const SeriesRunOptions *o);
 
 typedef enum PrintKind { PRINT_MPIRUN, PRINT_SBATCH } PrintKind;

@@ -291,10 +291,11 @@ static Status evaluate_alone(Loop *l, int64_t step, bool *best)
     if (*best) l->checkpoint.best_top1 = judged->top1;
     l->checkpoint.stale = *best ? 0 : l->checkpoint.stale + 1;
     if (patience_over(l))
-        log_info("train.patience: %lld evaluation%s without one better than top-1 %.2f %%: the run "
-                 "ends after step %lld",
+        log_info("train.patience: %lld evaluation%s without one better than top-1 %.2f %%%s: the "
+                 "run ends after step %lld",
                  (long long)l->checkpoint.stale, l->checkpoint.stale == 1 ? "" : "s",
-                 100 * fmax(l->checkpoint.best_top1, 0), (long long)step + 1);
+                 100 * fmax(l->checkpoint.best_top1, 0),
+                 record.ema_best ? " of averaged weights" : "", (long long)step + 1);
     return OK;
 }
 
@@ -523,6 +524,17 @@ static Status begin(Loop *l)
     return monitor_begin(l->monitor, l->start.resumed, l->start.step);
 }
 
+static void warn_of_averages(const Loop *l)
+{
+    StrBuf text = { 0 };
+    for (int k = 0; k < AVERAGE_KIND_COUNT && loop_is_main(l); k++) {
+        str_clear(&text);
+        averaging_warn_text(&text, l->s->config, &l->s->plan, (AverageKind)k, l->start.average);
+        if (text.length > 0 && !text.failed) log_warning("%s", text.text);
+    }
+    str_free(&text);
+}
+
 static Status run(Loop *l, const char *run_dir)
 {
     TRY(comm_agree(l->s->comm, open_parts(l, run_dir)));
@@ -539,6 +551,7 @@ static Status run(Loop *l, const char *run_dir)
     /* the others first: rank 0 changes the folder */
     TRY(comm_agree(l->s->comm, loop_is_main(l) ? OK : begin(l)));
     TRY(comm_agree(l->s->comm, loop_is_main(l) ? begin(l) : OK));
+    warn_of_averages(l);
     loop_spent_start(l);
     TRY(catch_up(l));
     return l->start.step < total ? run_steps(l) : OK;

@@ -154,28 +154,27 @@ static int64_t resume_step(const Loop *l, const CheckpointMeta *meta)
     return step;
 }
 
-/* *changed: in which keys the checkpoint's configuration was another. */
+/* *changed: in which keys the checkpoint's configuration was another; *math: of those that change
+ * results. */
 static Status compare_settings(const Loop *l, const CheckpointMeta *meta, const char *path,
-                               StrBuf *changed)
+                               StrBuf *changed, StrBuf *math)
 {
     Config *then = NULL;
-    StrBuf math = { 0 };
     TRY(checkpoint_model_config(&then, meta, path));
     Status status = config_difference(then, l->s->config, changed);
     if (status == OK && meta->config_hash != config_math_hash(l->s->config))
-        status = config_math_difference(l->s->config, meta->config, &math);
-    if (status == OK && math.length > 0)
-        log_warning("resuming with other settings than the checkpoint's: %s", math.text);
+        status = config_math_difference(l->s->config, meta->config, math);
+    if (status == OK && math->length > 0)
+        log_warning("resuming with other settings than the checkpoint's: %s", math->text);
     const char *init = l->s->config->model.init;
     if (status == OK && init[0] && strcmp(init, then->model.init) != 0)
         log_warning("model.init is not read: the run goes on from %s", path);
     config_destroy(then);
-    str_free(&math);
     return status;
 }
 
 static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const char *path,
-                              StrBuf *changed)
+                              StrBuf *changed, StrBuf *math)
 {
     const Session *s = l->s;
     if (strcmp(meta->model, s->config->model.name) != 0) {
@@ -194,18 +193,31 @@ static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const c
             path, (long long)meta->dataset_images, (long long)s->plan.images);
     }
     session_compare_names(l->s->train, "data.train", meta->class_names, path);
-    return compare_settings(l, meta, path, changed);
+    return compare_settings(l, meta, path, changed, math);
+}
+
+static Status check_and_restore(Loop *l, const SafeFile *file, const CheckpointMeta *meta,
+                                const char *path, StrBuf *changed)
+{
+    StrBuf math = { 0 };
+    Status status = check_resumable(l, meta, path, changed, &math);
+    if (status == OK) {
+        status = train_state_restore(l->s->executor, stepper_optimizer(l->stepper),
+                                     stepper_averages(l->stepper), l->s->backend, file, path);
+        if (status == ERR_DATA && math.length > 0) status = fail_note(status, "%s", math.text);
+    }
+    str_free(&math);
+    return status;
 }
 
 static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMeta *meta,
                               const char *path, bool own, StrBuf *changed)
 {
-    TRY(check_resumable(l, meta, path, changed));
-    TRY(train_state_restore(l->s->executor, stepper_optimizer(l->stepper),
-                            stepper_averages(l->stepper), l->s->backend, file, path));
+    TRY(check_and_restore(l, file, meta, path, changed));
     l->start.resumed = true;
     l->start.step = resume_step(l, meta);
     l->start.step_offset = meta->step - l->start.step;
+    l->start.average = changed->text && strstr(changed->text, "ema.") ? l->start.step : 0;
     if (own) { /* another run's best is not in this folder */
         l->checkpoint.best_top1 = meta->best_top1;
         l->checkpoint.stale = meta->stale;

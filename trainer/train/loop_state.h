@@ -38,7 +38,8 @@ typedef struct Loop {
         bool own; /* ... from a checkpoint of this run folder */
         /* above 0: goes back to one of a step before that, whatever checkpoint.resume says */
         int64_t below;
-        bool eval_due; /* the run before was stopped ahead of an evaluation */
+        int64_t average; /* the step from which on averages are as configured now */
+        bool eval_due;   /* the run before was stopped ahead of an evaluation */
     } start;
     LoopRollback rollback;
     struct { /* why the last stretch ended with ERR_DIVERGED */

@@ -133,12 +133,14 @@ static Status check_tensor(const SafeFile *file, const char *path, const char *n
     char have_text[64], want_text[64];
     const SafeTensor *have = safetensors_find(file, name);
     if (!have)
-        return fail(ERR_DATA, "%s: no tensor %s in it: a checkpoint of another model or optimizer",
-                    path, name);
+        return fail(ERR_DATA, "%s: no tensor %s in it, which the settings of this run need", path,
+                    name);
     if (have->desc.dtype == want->dtype && tensor_same_shape(&have->desc, want)) return OK;
     tensor_format(&have->desc, have_text, sizeof have_text);
     tensor_format(want, want_text, sizeof want_text);
-    return fail(ERR_DATA, "%s: tensor %s is %s there but %s here: a checkpoint of another model",
+    return fail(ERR_DATA,
+                "%s: tensor %s is %s there but %s here: model.name, data.image_size or another key "
+                "of the network is not what it was",
                 path, name, have_text, want_text);
 }
 

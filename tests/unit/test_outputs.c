@@ -1,0 +1,141 @@
+/* test_outputs.c - files to be written are none that are read, none of each other, and none that a
+ * run keeps of itself, whatever links lead there. */
+#include "base/fs.h"
+#include "base/mem.h"
+#include "tests/test.h"
+#include "trainer/cmd/args.h"
+#include "trainer/files/outputs.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A path in the scratch folder; eight may be in use at a time. */
+static const char *in_scratch(const char *name)
+{
+    static char paths[8][1200];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", test_scratch(), name);
+    return path;
+}
+
+static void make_file(const char *name)
+{
+    CHECK_OK(fs_write_atomic(in_scratch(name), "x", 1));
+}
+
+/* The run folder run, config.yaml and log.txt there under other names too, a list and a picture. */
+static void make_run(void)
+{
+    REQUIRE_OK(fs_make_dirs(in_scratch("run/checkpoints")));
+    const char *const files[] = { "run/metrics.jsonl", "run/config.yaml",
+                                  "run/log.txt",       "run/checkpoints/step-00000001.safetensors",
+                                  "list.csv",          "picture.JPG" };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) make_file(files[i]);
+    CHECK(symlink("run", in_scratch("link")) == 0);
+    CHECK(symlink("link/config.yaml", in_scratch("config.link")) == 0);
+    CHECK(symlink("run/launch.jsonl", in_scratch("not_yet")) == 0);
+    CHECK(link(in_scratch("run/log.txt"), in_scratch("hard")) == 0);
+}
+
+static Status check_one(const char *name, bool of_run)
+{
+    Outputs o = { .run_dir = of_run ? in_scratch("./run/../run") : NULL };
+    outputs_add_written(&o, "log.file", in_scratch(name));
+    return outputs_check(&o);
+}
+
+TEST(places_are_told_whatever_leads_there)
+{
+    static const char *const same[] = { "a/b/c", "./a//b/../b/c", "link/c", "to_c", "link/../b/c" };
+    REQUIRE_OK(fs_make_dirs(in_scratch("a/b")));
+    CHECK(symlink("a/b", in_scratch("link")) == 0 && symlink("link/c", in_scratch("to_c")) == 0);
+    CHECK(symlink("round", in_scratch("round")) == 0);
+    char *want = fs_place(in_scratch("a/b/c")); /* which is not there */
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        char *got = fs_place(in_scratch(same[i]));
+        CHECK_STR(got, want);
+        mem_free(got);
+    }
+    CHECK(chdir(in_scratch("a")) == 0);
+    char *got = fs_place("b/c"), *round = fs_place(in_scratch("round/x")), *root = fs_place("/..");
+    CHECK_STR(got, want);
+    CHECK(round != NULL);
+    CHECK_STR(root, "/");
+    mem_free(root);
+    mem_free(round);
+    mem_free(got);
+    mem_free(want);
+}
+
+TEST(a_run_keeps_its_own_files)
+{
+    static const char *const own[] = {
+        "run/metrics.jsonl", "run/./config.yaml",      "link/log.txt",    "config.link",
+        "not_yet",           "run/checkpoints/latest", "run/checkpoints", "run/config-12.yaml",
+        "run/hang-0.json",   "run/tensorboard/x",      "run/x/../stop",   "run/launch.status.json",
+        "run/trace-0.json",  "link/launch.stop",
+    };
+    static const char *const others[] = { "run/ranks/0.log",     "run/report.html", "run/best.onnx",
+                                          "run/checkpoints.txt", "metrics.jsonl",   "new/log.txt" };
+    make_run();
+    for (int of_run = 0; of_run < 2; of_run++) {
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+            CHECK_STATUS(check_one(own[i], of_run), ERR_USAGE);
+            CHECK_CONTAINS(status_message(), "log.file: ");
+            CHECK_CONTAINS(status_message(), "is the run's own");
+        }
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+            CHECK_OK(check_one(others[i], of_run));
+    }
+    CHECK_STATUS(check_one("hard", true), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "(log.txt)");
+}
+
+TEST(what_is_read_or_written_already_is_no_output)
+{
+    Outputs o = { .run_dir = in_scratch("run") };
+    make_run();
+    outputs_add_written(&o, "monitor.emf", "-");
+    outputs_add_written(&o, "monitor.prometheus", "");
+    outputs_add_written(&o, "--csv", in_scratch("x.csv"));
+    outputs_add_read(&o, "data.train", in_scratch("list.csv"));
+    CHECK_OK(outputs_check(&o));
+    outputs_add_written(&o, "--confusion", in_scratch("run/../x.csv"));
+    CHECK_STATUS(outputs_check(&o), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "--confusion: ");
+    CHECK_CONTAINS(status_message(), "is written by --csv too");
+    o.written_count = 0;
+    outputs_add_written(&o, "--csv", in_scratch("link/../list.csv"));
+    CHECK_STATUS(outputs_check(&o), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "is read here too (data.train)");
+    CHECK_STATUS(check_one("picture.JPG", true), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "holds images");
+}
+
+/* Of a line of at most so many words. */
+enum { WORDS_MAX = 8, LINE_BYTES = 200 };
+static Status parse(const char *line)
+{
+    static const char help[] = "usage: convoy try DIR OUT [--out FILE] [--checkpoint FILE]\n";
+    char text[LINE_BYTES], *argv[WORDS_MAX], *rest = text;
+    Args args;
+    int argc = 0;
+    snprintf(text, sizeof text, "%s", line);
+    for (char *word; argc < WORDS_MAX && (word = strtok_r(rest, " ", &rest));) argv[argc++] = word;
+    return args_parse(&args, argc, argv, help);
+}
+
+/* Of a command line: OUT, an option, what else it names. */
+TEST(arguments_that_name_files_to_write_are_looked_at)
+{
+    make_run();
+    CHECK(chdir(test_scratch()) == 0);
+    CHECK_OK(parse("list.csv shards --out a.html --checkpoint run"));
+    CHECK_STATUS(parse("list.csv ./list.csv"), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "OUT: ./list.csv is read here too");
+    CHECK_STATUS(parse("list.csv shards --out b --checkpoint=./b"), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "--out: b is read here too (--checkpoint)");
+    CHECK_STATUS(parse("list.csv run/checkpoints/x.safetensors"), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "is the run's own (checkpoints/*)");
+}

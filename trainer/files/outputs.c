@@ -1,0 +1,111 @@
+/* outputs.c - see outputs.h. */
+#include "trainer/files/outputs.h"
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include <string.h>
+
+/* of a run, in its folder */
+static const char *const own_files[] = {
+    "metrics.jsonl", "config.yaml",        "config-*.yaml", "log.txt",     "launch.jsonl",
+    "launch.lock",   "launch.status.json", "launch.hosts",  "stop",        "launch.stop",
+    "hang-*.json",   "scale.jsonl",        "scale.lock",    "checkpoints", "checkpoints/*",
+    "tensorboard",   "tensorboard/*",      "trace-*.json",
+};
+static const char *const images[] = { ".jpg", ".jpeg", ".png", ".tar", ".tfrecord" };
+
+void outputs_add_written(Outputs *o, const char *key, const char *path)
+{
+    if (!path || !path[0] || strcmp(path, "-") == 0) return;
+    ASSERT(o->written_count < OUTPUTS_MAX);
+    o->written[o->written_count].key = key;
+    o->written[o->written_count++].path = path;
+}
+
+void outputs_add_read(Outputs *o, const char *key, const char *path)
+{
+    if (!path || !path[0] || strcmp(path, "-") == 0 || o->read_count == OUTPUTS_MAX) return;
+    o->read[o->read_count].key = key;
+    o->read[o->read_count++].path = path;
+}
+
+void outputs_add_config(Outputs *o, const Config *c)
+{
+    outputs_add_read(o, "data.train", c->data.train);
+    outputs_add_read(o, "data.val", c->data.val);
+    outputs_add_read(o, "data.class_map", c->data.class_map);
+    outputs_add_read(o, "train.class_weights", c->train.class_weights);
+    outputs_add_read(o, "model.init", c->model.init);
+    outputs_add_read(o, "checkpoint.resume", c->checkpoint.resume);
+}
+
+/* The name of a run's own file, which place is; NULL: of none. */
+static const char *own_file(const char *place, const char *folder)
+{
+    const size_t n = strlen(folder);
+    const bool inside = strncmp(place, folder, n) == 0 && place[n] == '/';
+    for (size_t i = 0; i < sizeof own_files / sizeof *own_files; i++) {
+        char *file = fs_join(folder, own_files[i]); /* the same by a hard link */
+        const bool same = file && fs_same_file(file, place);
+        mem_free(file);
+        if (same || (inside && str_matches(own_files[i], place + n + 1))) return own_files[i];
+    }
+    return NULL;
+}
+
+/* The same where any folder above it may be a run's. Cuts place short. */
+static const char *any_own_file(char *place)
+{
+    char *whole = mem_strdup(place), *slash;
+    const char *found = NULL;
+    for (int up = 0; whole && up < 2 && !found && (slash = strrchr(place, '/')) > place; up++) {
+        *slash = '\0';
+        char *metrics = fs_join(place, "metrics.jsonl");
+        if (metrics && fs_exists(metrics)) found = own_file(whole, place);
+        mem_free(metrics);
+    }
+    mem_free(whole);
+    return found;
+}
+
+static bool same_place(const char *place, const char *path)
+{
+    char *other = fs_place(path);
+    const bool same = other && (strcmp(place, other) == 0 || fs_same_file(place, other));
+    mem_free(other);
+    return same;
+}
+
+static Status check(const Outputs *o, int i, char *place)
+{
+    const char *key = o->written[i].key, *path = o->written[i].path, *own;
+    for (int k = 0; k < i; k++)
+        if (same_place(place, o->written[k].path))
+            return fail(ERR_USAGE, "%s: %s is written by %s too: give each a file of its own", key,
+                        path, o->written[k].key);
+    for (int k = 0; k < o->read_count; k++)
+        if (same_place(place, o->read[k].path))
+            return fail(ERR_USAGE, "%s: %s is read here too (%s): give another file", key, path,
+                        o->read[k].key);
+    for (size_t k = 0; k < sizeof images / sizeof *images; k++)
+        if (str_ends_with_nocase(place, images[k]) && fs_exists(place))
+            return fail(ERR_USAGE, "%s: %s holds images: give another file", key, path);
+    char *folder = o->run_dir ? fs_place(o->run_dir) : NULL;
+    if (o->run_dir && !folder) return ERR_MEMORY;
+    own = folder ? own_file(place, folder) : any_own_file(place);
+    mem_free(folder);
+    return own ? fail(ERR_USAGE, "%s: %s is the run's own (%s): give another file", key, path, own)
+               : OK;
+}
+
+Status outputs_check(const Outputs *o)
+{
+    Status status = OK;
+    for (int i = 0; i < o->written_count && status == OK; i++) {
+        char *place = fs_place(o->written[i].path);
+        status = place ? check(o, i, place) : ERR_MEMORY;
+        mem_free(place);
+    }
+    return status;
+}

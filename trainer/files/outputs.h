@@ -1,0 +1,22 @@
+/* outputs.h - files that a command is told to write must not take the place of what it reads, of
+ * each other, or of what a run keeps of itself. */
+#ifndef CONVOY_TRAINER_FILES_OUTPUTS_H
+#define CONVOY_TRAINER_FILES_OUTPUTS_H
+#include "trainer/config/config.h"
+
+enum { OUTPUTS_MAX = 32 };
+typedef struct Outputs { /* zeroed: none */
+    struct {
+        const char *key, *path; /* key: "log.file", "--out"; borrowed */
+    } written[OUTPUTS_MAX], read[OUTPUTS_MAX];
+    int written_count, read_count;
+    const char *run_dir; /* whose own files these are not; NULL: of any folder of a run */
+} Outputs;
+
+/* NULL, "" and - are no file, and nothing is added. */
+void outputs_add_written(Outputs *o, const char *key, const char *path);
+void outputs_add_read(Outputs *o, const char *key, const char *path);
+void outputs_add_config(Outputs *o, const Config *c); /* what its keys read */
+/* Two paths are one file by any links. ERR_USAGE naming the key, and what is there. */
+Status outputs_check(const Outputs *o);
+#endif
