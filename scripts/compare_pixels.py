@@ -10,7 +10,7 @@ before it: PYTHONPATH=DIR, where DIR holds a link PIL to /usr/lib/python3/dist-p
 Training views are RandomResizedCrop(224) with torchvision's draws and a mirrored half, evaluation
 views Resize(256) + CenterCrop(224); both are made bilinear and bicubic, by Convoy's fast decoder
 with and without a seek index and by libjpeg alone. Prints a line per combination: how many of how
-many images differ. Exit code 1 if any does.
+many images differ, and by how much a byte does at most. Exit code 1 if any does.
 """
 import argparse
 import itertools
@@ -118,7 +118,10 @@ def main():
             got = convoy_views(arguments.convoy, [line for _, line, _ in plans], mode, sets)
             differ = sum(a != b for a, b in zip(got, wanted)) + abs(len(got) - len(wanted))
             worst = max(worst, differ)
-            print(f"{name} {mode} {way}: {differ} of {len(wanted)} differ", flush=True)
+            most = max((abs(x - y) for a, b in zip(got, wanted) if a != b for x, y in zip(a, b)),
+                       default=0)
+            print(f"{name} {mode} {way}: {differ} of {len(wanted)} differ, by at most {most}",
+                  flush=True)
     sys.exit(1 if worst else 0)
 
 

@@ -2,11 +2,11 @@
 #include "data/decode/decoder.h"
 #include "base/mem.h"
 #include "data/decode/decode_check.h"
+#include "data/decode/jpeg_version.h"
 #include <spng.h>
 #include <stdbool.h>
-#include <stdio.h> /* jpeglib.h uses FILE and does not include it */
+#include <stdio.h>
 #include <string.h>
-#include <jpeglib.h>
 
 /* ---- PNG ----
  *
@@ -212,22 +212,14 @@ Status decoder_build_seek_index(Decoder *d, const uint8_t *file, size_t size, in
 
 /* ---- which libraries ---- */
 
-#define TEXT_OF(x) #x
-#define TEXT(x)    TEXT_OF(x) /* expands x first: jconfig.h gives the version without quotes */
-
-#ifdef LIBJPEG_TURBO_VERSION
-#define JPEG_NAME "libjpeg-turbo " TEXT(LIBJPEG_TURBO_VERSION)
-#else
-#define JPEG_NAME "libjpeg " TEXT(JPEG_LIB_VERSION)
-#endif
-
-#define PNG_NAME                                                                                   \
-    "libspng " TEXT(SPNG_VERSION_MAJOR) "." TEXT(SPNG_VERSION_MINOR) "." TEXT(SPNG_VERSION_PATCH)
-
 const char *decoder_libraries(void)
 {
+    static char text[256];
+    char jpeg[128];
     bool fast = false;
-    return decode_check_fast(&fast) == OK && fast ? JPEG_NAME " (data.decoder fast: on), " PNG_NAME
-                                                  : JPEG_NAME
-               " (data.decoder fast: off), " PNG_NAME;
+    if (decode_check_fast(&fast) != OK) fast = false;
+    jpeg_version_text(jpeg, sizeof jpeg);
+    snprintf(text, sizeof text, "%s (data.decoder fast: %s), libspng %s", jpeg, fast ? "on" : "off",
+             spng_version_string());
+    return text;
 }

@@ -19,10 +19,10 @@ void decoder_use_stock(Decoder *d, bool stock);
  * samples keep their high byte (where Pillow clips 16-bit grey at 255: useless as a picture). The
  * pixels of a part are those of the same part of the whole.
  *
- * ERR_DATA with the reason (no path: the caller knows it) for what is no image, is cut short, or is
- * unreasonably large; ERR_MEMORY. A JPEG is cut short if no end marker follows its first scan
- * header, or if a file of several scans ends within one: the same answer for every part of the
- * picture. *out is borrowed until the next call. */
+ * ERR_DATA with the reason (no path: the caller knows it) for what is no image, is damaged, or is
+ * unreasonably large; ERR_MEMORY. A JPEG is damaged where Pillow refuses to load it (and not where
+ * codes changed and it sees no error): the same answer for every part of the picture. *out is
+ * borrowed until the next call. */
 Status decoder_open(Decoder *d, const EncodedImage *file, int *width, int *height);
 Status decoder_read(Decoder *d, const ImageBox *box, PixelBox *out);
 
@@ -42,7 +42,7 @@ Status decoder_build_seek_index(Decoder *d, const uint8_t *file, size_t size, in
                                 ByteBuf *out, size_t *bytes);
 
 JpegDecoderCounts decoder_counts(const Decoder *d);
-/* "libjpeg-turbo 2.1.5 (data.decoder fast: on), libspng 0.7.3": that this program was compiled
- * with, for convoy --version. Static. */
+/* "libjpeg-turbo 2.1.5 (data.decoder fast: on), libspng 0.7.3": those that are loaded, for
+ * convoy --version. Static: for one thread. */
 const char *decoder_libraries(void);
 #endif

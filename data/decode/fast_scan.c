@@ -117,18 +117,16 @@ static void install(FastScan *f, j_decompress_ptr info, const EntropyLayout *l, 
     info->entropy = (struct jpeg_entropy_decoder *)(void *)&f->shown;
 }
 
-Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file, int left,
-                         int index_step, bool *installed)
+Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file,
+                         const SeekIndex *index, int left, int index_step, bool *installed)
 {
     EntropyLayout layout;
-    SeekIndex index;
     *installed = f->odd = false;
     f->index_bytes = 0;
     if (!describe(f, info, &layout)) return OK;
-    bool indexed = seek_index_view(&index, file->seek, file->seek_bytes, file->bytes, file->size);
     TRY(entropy_begin(f->entropy, &layout, info->src->next_input_byte, info->src->bytes_in_buffer,
-                      indexed ? &index : NULL));
-    if (!indexed && index_step && file->size <= MAX_INDEXED_BYTES)
+                      index));
+    if (!index && index_step && file->size <= MAX_INDEXED_BYTES)
         TRY(start_index(f, &layout, index_step));
     install(f, info, &layout, left);
     *installed = true;
@@ -185,10 +183,10 @@ struct FastScan {
     int unused;
 };
 
-Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file, int left,
-                         int index_step, bool *installed)
+Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file,
+                         const SeekIndex *index, int left, int index_step, bool *installed)
 {
-    (void)f, (void)info, (void)file, (void)left, (void)index_step;
+    (void)f, (void)info, (void)file, (void)index, (void)left, (void)index_step;
     *installed = false;
     return OK;
 }

@@ -8,6 +8,7 @@
 #ifndef CONVOY_DATA_DECODE_FAST_SCAN_H
 #define CONVOY_DATA_DECODE_FAST_SCAN_H
 #include "data/decode/image.h"
+#include "data/decode/seek_index.h"
 #include <stdbool.h>
 #include <stdio.h> /* jpeglib.h uses FILE and does not include it */
 
@@ -21,10 +22,11 @@ void fast_scan_trim(FastScan *f, size_t limit_bytes);
 
 /* After jpeg_start_decompress and jpeg_crop_scanline, before the first row. *installed: whether it
  * took the scan; if it later finds the scan odd it calls error_exit, and fast_scan_is_odd says so.
- * file was given to jpeg_mem_src. left: the column at which jpeg_crop_scanline begins, or 0.
- * index_step: 0, or that of a seek index to be made on the way. ERR_MEMORY. */
-Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file, int left,
-                         int index_step, bool *installed);
+ * file was given to jpeg_mem_src; index: of it, or NULL. left: the column at which
+ * jpeg_crop_scanline begins, or 0. index_step: 0, or that of a seek index to be made on the way.
+ * ERR_MEMORY. */
+Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file,
+                         const SeekIndex *index, int left, int index_step, bool *installed);
 bool fast_scan_is_odd(const FastScan *f);
 
 /* After an install with an index_step and any number of rows: the index; *bytes 0 where the scan

@@ -6,10 +6,13 @@
  * Warnings do not stop the decoder: like Pillow we accept them, except that the data ended before
  * the picture, after which libjpeg paints grey.
  *
- * Cut short. Where a picture is read in part, the library does not see how the rest ends. So the
- * answer is taken from the file alone: an end marker has to follow the first scan header
- * (entropy-coded data cannot contain one). A file of several scans is consumed whole before the
- * first row comes, so there the library's own warning counts as well.
+ * Good or bad. The verdict is Pillow's, which it finds by decoding all of a file: bad is what the
+ * library calls an error, up to the end marker, and what ends before all rows are there. Where a
+ * picture is read in part, the library does not see that. But it takes no code of a scan for an
+ * error, and goes on behind it at the next marker, whatever it has left out or made up before. So a
+ * file whose scan is followed by the end marker is good; so is one with a seek index; any other is
+ * decoded whole when it is opened (judge). A file of several scans is consumed whole before the
+ * first row comes, so there the library's own answer is that of the file.
  *
  * Parts. The library cuts columns at MCU borders and skips rows; it does that exactly if one column
  * more is asked for on each side (the smooth upsampling of chroma looks there), rows are skipped
@@ -25,6 +28,7 @@
 #include "data/decode/jpeg_decoder.h"
 #include "base/mem.h"
 #include "data/decode/fast_scan.h"
+#include "data/decode/jpeg_markers.h"
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,6 +39,9 @@
 #define MAX_SCANS         200
 #define MAX_LIBRARY_BYTES (1L << 30)
 #define ROWS_PER_READ     16
+/* What Pillow hands to the library at a time: whether the last row comes out of a file without an
+ * end can depend on it. */
+#define PILLOW_BYTES ((size_t)1 << 16)
 /* smooth upsampling is wrong where chroma has fewer than three columns left */
 #define LEAST_COLUMNS 32
 
@@ -47,6 +54,9 @@ struct JpegDecoder {
     Status status;  /* of an error that is not the file's */
     char reason[JMSG_LENGTH_MAX];
     EncodedImage file; /* between open and read */
+    SeekIndex seek;    /* of it, where indexed */
+    bool indexed;
+    size_t shown; /* bytes of it that the library has been given by judge */
     FastScan *fast;
     bool stock; /* never use it */
     JpegDecoderCounts counts;
@@ -154,13 +164,6 @@ static void cmyk_to_rgb(uint8_t *pixels, size_t count, size_t bytes)
 
 /* ---- the header ---- */
 
-static bool has_end_marker(const uint8_t *scan, size_t bytes)
-{
-    for (; bytes >= 2; bytes--)
-        if (scan[bytes - 1] == JPEG_EOI && scan[bytes - 2] == 0xff) return true;
-    return false;
-}
-
 /* The library's object is made anew for each file: one that is kept hands the tables of a file to
  * the next one that has none, so what a damaged file gives would depend on its predecessor. Under
  * the caller's setjmp. */
@@ -181,14 +184,90 @@ static void create_object(JpegDecoder *j)
 static void read_header(JpegDecoder *j)
 {
     struct jpeg_decompress_struct *info = &j->info;
+    if (jpeg_markers_lossless(j->file.bytes, j->file.size))
+        give_up(j, ERR_DATA, "a lossless JPEG: only lossy ones are read");
+    create_object(j);
     jpeg_mem_src(info, j->file.bytes, (unsigned long)j->file.size);
     jpeg_read_header(info, TRUE);
     if (image_check_size(info->image_width, info->image_height) != OK)
         give_up(j, ERR_DATA, status_message());
     if (info->num_components != 1 && info->num_components != 3 && info->num_components != 4)
         give_up(j, ERR_DATA, "JPEG with neither 1, 3 nor 4 components");
-    if (!has_end_marker(info->src->next_input_byte, info->src->bytes_in_buffer))
+}
+
+/* ---- Pillow's verdict ----
+ *
+ * The library is given the file as Pillow gives it, piece by piece and with no end marker made up
+ * at the end of the data, and does what it does there. */
+
+static boolean show_no_more(j_decompress_ptr info)
+{
+    (void)info;
+    return FALSE; /* the library returns and is called again */
+}
+
+static void pass_over(j_decompress_ptr info, long count)
+{
+    const JpegDecoder *j = info->client_data;
+    struct jpeg_source_mgr *from = info->src;
+    size_t left = (size_t)(j->file.bytes + j->file.size - from->next_input_byte),
+           step = count < 0              ? 0
+                  : (size_t)count < left ? (size_t)count
+                                         : left;
+    from->next_input_byte += step;
+    from->bytes_in_buffer = step < from->bytes_in_buffer ? from->bytes_in_buffer - step : 0;
+}
+
+/* Arithmetic decoding cannot wait for more data: from the header on it gets all, which Pillow does
+ * not give it. */
+static void show_more(JpegDecoder *j)
+{
+    struct jpeg_source_mgr *from = j->info.src;
+    size_t left = j->file.size - j->shown, at = (size_t)(from->next_input_byte - j->file.bytes);
+    if (left == 0) give_up(j, ERR_DATA, "the JPEG data is cut short");
+    j->shown += left < PILLOW_BYTES || j->info.arith_code ? left : PILLOW_BYTES;
+    from->bytes_in_buffer = at < j->shown ? j->shown - at : 0;
+}
+
+/* Under the caller's setjmp. The object is of no use afterwards. */
+static void judge(JpegDecoder *j)
+{
+    struct jpeg_decompress_struct *info = &j->info;
+    create_object(j);
+    jpeg_mem_src(info, j->file.bytes, (unsigned long)j->file.size);
+    info->src->fill_input_buffer = show_no_more;
+    info->src->skip_input_data = pass_over;
+    info->src->bytes_in_buffer = j->shown = 0;
+    while (jpeg_read_header(info, TRUE) == JPEG_SUSPENDED) show_more(j);
+    if (info->arith_code && j->shown < j->file.size) show_more(j);
+    while (!jpeg_start_decompress(info)) show_more(j);
+    JSAMPARRAY row =
+        info->mem->alloc_sarray((j_common_ptr)info, JPOOL_IMAGE,
+                                info->output_width * (JDIMENSION)info->output_components, 1);
+    while (info->output_scanline < info->output_height)
+        if (jpeg_read_scanlines(info, row, 1) == 0) show_more(j);
+    /* What has all rows may lack the end. A second frame header is an error even where it is
+     * incomplete: libjpeg-turbo 2 asks for all of it first. */
+    if (!jpeg_finish_decompress(info) && jpeg_markers_is_frame(info->unread_marker))
         give_up(j, ERR_DATA, "the JPEG data is cut short");
+}
+
+/* Under the caller's setjmp. */
+static void open_file(JpegDecoder *j)
+{
+    const EncodedImage *file = &j->file;
+    j->indexed = false;
+    read_header(j);
+    if (jpeg_has_multiple_scans(&j->info)) return;
+    j->indexed = !j->stock &&
+                 seek_index_view(&j->seek, file->seek, file->seek_bytes, file->bytes, file->size);
+    if (j->indexed ||
+        jpeg_markers_end_follows(j->info.src->next_input_byte, j->info.src->bytes_in_buffer))
+        return;
+    jpeg_destroy_decompress(&j->info);
+    judge(j);
+    jpeg_destroy_decompress(&j->info);
+    read_header(j);
 }
 
 static Status give_reason(JpegDecoder *j)
@@ -205,8 +284,7 @@ Status jpeg_decoder_open(JpegDecoder *j, const EncodedImage *file, int *width, i
     j->cut_short = false;
     j->status = ERR_DATA;
     if (setjmp(j->on_error)) return give_reason(j);
-    create_object(j);
-    read_header(j);
+    open_file(j);
     *width = (int)j->info.image_width;
     *height = (int)j->info.image_height;
     return OK;
@@ -291,7 +369,8 @@ static int decode_box(JpegDecoder *j, const ImageBox *box, bool packed, ByteBuf 
     size_t row_bytes = (size_t)info->output_width * (size_t)info->output_components;
     Status status = byte_buf_reserve(pixels, row_bytes * (size_t)(box->height + 1));
     if (status == OK && !j->stock)
-        status = fast_scan_install(j->fast, info, &j->file, first, j->index_step, &installed);
+        status = fast_scan_install(j->fast, info, &j->file, j->indexed ? &j->seek : NULL, first,
+                                   j->index_step, &installed);
     if (status != OK) give_up(j, status, status_message());
     j->counts.fast += installed;
     if (crop && box->y > 0) jpeg_skip_scanlines(info, (JDIMENSION)box->y);

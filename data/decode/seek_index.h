@@ -5,7 +5,8 @@
  * The index has, for every MCU row (and, if asked for, every few MCUs in it), the position in the
  * data and the DC predictions there: about 0.5 kB for an image of 110 kB with rows only, 4 kB with
  * an entry every 8 MCUs. It is keyed by size and CRC-32C of the file and is ignored where they do
- * not fit; wrong contents give wrong pixels, never an access out of bounds.
+ * not fit; wrong contents give wrong pixels, never an access out of bounds. Only good files have
+ * one, so it also says that its file is good.
  *
  * Layout, little endian, unaligned: header { u32 magic, u32 CRC-32C of all that follows, u32 bytes
  * and u32 CRC-32C of the file, u16 MCU columns, u16 MCU rows, u16 step, u16 components }, then per

@@ -1,6 +1,6 @@
 /* fuzz_huffman.c - our Huffman decoder against libjpeg's: the same pixels of a part, or the same
- * refusal; with a seek index made for the file too; and no access out of bounds with an index that
- * lies.
+ * refusal, which is that of the whole picture; with a seek index made for the file too; and no
+ * access out of bounds with an index that lies.
  *
  * The last eight bytes of the input choose the part and the lies, what is before them is the
  * file. */
@@ -83,13 +83,18 @@ int fuzz_huffman(const uint8_t *data, size_t size)
         box.y = choices[1] % height;
         box.width = 1 + choices[2] % (width - box.x);
         box.height = 1 + choices[3] % (height - box.y);
+        ImageBox all = { .width = width, .height = height };
+        Status whole = decoder_read(decoder(true), &all, &pixels);
+        demand(decoder_open(decoder(true), &file, &width, &height) == OK, "another header");
         status = decoder_read(decoder(true), &box, &pixels);
+        demand(status == whole, "another answer for a part than for the whole");
     }
     compare(&file, &box, status, &pixels, true);
     demand(decoder_build_seek_index(decoder(false), file.bytes, file.size, 1 + choices[4] % 9,
                                     &index, &bytes) == OK,
            "no index");
     if (bytes == 0) return 0;
+    demand(status == OK, "an index of a bad file");
     file.seek = index.data;
     file.seek_bytes = bytes;
     compare(&file, &box, status, &pixels, true);

@@ -135,6 +135,29 @@ TEST(a_file_that_is_cut_short_is_bad_for_every_crop)
     free_memory(&m);
 }
 
+/* The library meets it only where it has read the picture to the end. */
+TEST(a_file_with_a_marker_of_no_meaning_is_bad_for_every_crop)
+{
+    static uint8_t out[VIEW_BYTES];
+    Memory m = make_memory();
+    Worker *w = NULL;
+    REQUIRE_OK(worker_create(&w));
+    ViewOptions o = {
+        .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET, .training = true
+    };
+    for (int64_t id = 0; id < IMAGES; id++) {
+        memcpy(m.files[id] + m.sizes[id] - m.sizes[id] / 10, "\xff\x5a", 2);
+        for (uint32_t epoch = 0; epoch < 40; epoch++) {
+            o.decoder = epoch % 2 ? HUFFMAN_STOCK : HUFFMAN_FAST;
+            CHECK_STATUS(show(w, &m, id, &o, epoch, out), ERR_DATA);
+            CHECK_CONTAINS(status_message(), "memory/");
+            CHECK_CONTAINS(status_message(), "0x5a");
+        }
+    }
+    worker_destroy(w);
+    free_memory(&m);
+}
+
 TEST(replay_refuses_a_box_outside_the_image)
 {
     static uint8_t out[VIEW_BYTES];
