@@ -7,9 +7,10 @@ Of a folder all such files in it. weights.pth becomes weights.safetensors beside
 What training scripts wrap around the weights is taken off: the entry state_dict, model, model_state
 or net of a checkpoint, and "module." or "_orig_mod." before the names (DataParallel,
 torch.compile).
-Files are read without running what is pickled in them (weights_only); the arguments of a training
-script beside the weights (argparse.Namespace: timm's train.py, torchvision's references) are no
-hindrance from torch 2.4 on. Needs torch and safetensors (pip). Ends with 1 where a file could not be converted; the others are."""
+Files are read without running what is pickled in them (weights_only). The arguments of a training
+script beside the weights (argparse.Namespace, as timm and torchvision's references save them) are
+read as well, from torch 2.4 on. Needs torch and safetensors (pip). Ends with 1 where a file could
+not be converted; the others are."""
 import argparse
 import os
 import pickle
