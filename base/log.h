@@ -45,7 +45,7 @@ int log_rank(void); /* as given to log_open(); 0 before */
  * --help). Lines and tabs are as they are, see below for the rest. ERR_IO if it cannot. */
 Status log_print(const char *text);
 Status log_print_screen(const char *text); /* the same in the place of what a terminal shows */
-bool log_console_is_terminal(void); /* stdout is a terminal and this is rank 0 */
+bool log_console_is_terminal(void);        /* stdout is a terminal and this is rank 0 */
 /* Rank 0 only: on a terminal redraws one live line in place; elsewhere prints a plain line. ""
  * clears the live line. */
 void log_progress(const char *format, ...) PRINTF_LIKE(1, 2);

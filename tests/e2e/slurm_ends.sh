@@ -53,7 +53,7 @@ slurm_preempts off
 train index 1 train.max_steps=1 # the others find it there
 SLOW_FILES_MATCH=.index SLOW_FILES_MS=60000 begin early srun --time=5 -- "${endless[@]}"
 begin short srun --time=5 -- "${endless[@]}"
-# A task ends by itself, the one that has the array's id is asked to leave, one is to notice nothing.
+# A task ends by itself, the one that has the array's id is asked to leave, one is left in peace.
 settings array-%a "${endless[@]}" train.max_steps=%a
 array=$(CONVOY=$CONVOY RANKS=1 LAUNCHER=srun sbatch --parsable --overcommit --array=3,900-901 \
     --nodes=1 --output="$SCRATCH/array-%a.log" scripts/slurm/train.sbatch "${sets[@]}")
@@ -90,6 +90,6 @@ scancel "${jobs[makes-room]}"
 expect_end early FAILED 1 "not requeued: asked to leave before anything new was saved"
 job=${jobs[short]} wait_for_starts short "1 1" 60
 cat "$SCRATCH/short.log" > "$out"
-expect_text "a limit that is hardly longer than the warning" some "s before the time limit: a longer"
+expect_text "a limit little longer than the warning" some "s before the time limit: a longer"
 scancel "${jobs[short]}"
 slurm_end

@@ -16,10 +16,10 @@ END
 cat > "$SCRATCH/bin/scontrol" << 'END'
 #!/bin/bash
 [[ $1 == show ]] || { echo "scontrol $*" && exit 1; }
-[[ ${SLURM_ARRAY_TASK_ID:+$3} != 7 ]] || # asked for all of the array
-    echo "JobId=6 OverSubscribe=YES PreemptTime=2026-11-28T00:00:00"
+[[ ${SLURM_ARRAY_TASK_ID:+$3} != 7 || ${STUB_PLAIN:-} ]] || # asked for all of the array
+    echo "JobId=6 OverSubscribe=YES Restarts=60 PreemptTime=2026-11-28T00:00:00"
 sleep "${STUB_SECONDS:-0}"
-echo "JobId=7 JobState=${STUB_STATE:-RUNNING} Reason=${STUB_REASON:-None} Dependency=(null)"
+echo "JobId=7 ${STUB_PLAIN:+JobName=x Restarts=1} JobState=${STUB_STATE:-RUNNING} Reason=${STUB_REASON:-None} Dependency=(null)"
 echo "   StartTime=2026-11-28T00:00:00 EndTime=${STUB_END:-Unknown} Deadline=N/A"
 [[ -z ${STUB_PREEMPTED:-} ]] ||
     echo "   PreemptEligibleTime=2026-11-28T00:00:00 PreemptTime=$STUB_PREEMPTED"
@@ -105,6 +105,11 @@ expect_text "a task of an array" 1 "scontrol requeue 7_3"
 expect_text "a task of an array" 1 "train config.yaml run.dir=x-3"
 expect "a stopped task of an array" 75 job STUB_CODE=75 SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=3
 expect_text "a stopped task of an array" 0 "scontrol requeue"
+expect "submitted by others" 76 job STUB_CODE=76 STUB_PLAIN=1 SLURM_ARRAY_JOB_ID=9 \
+    SLURM_ARRAY_TASK_ID=3 SLURM_HET_SIZE=2 SLURM_RESTART_COUNT=60
+expect_text "submitted by others" 1 "job 7, start 2"
+expect_text "submitted by others" 1 "train config.yaml run.dir=x-%a"
+expect_text "submitted by others" 1 "scontrol requeue 7"
 expect "a job of several components" 64 job SLURM_HET_SIZE=2
 expect_text "a job of several components" 0 "started"
 
@@ -112,10 +117,10 @@ expect_text "a job of several components" 0 "started"
 expect "slow Slurm" 75 job STUB_SIGNAL=USR1 STUB_CODE=75 STUB_SECONDS=0.3 $saved
 expect_text "slow Slurm" 1 "ended with 75: requeueing"
 # Where more of the time limit is left than was used, the two do not fit each other.
-for minutes in 0 60; do
+for minutes in 0 60 6000; do
     end=$(date -d "$minutes minutes" +%FT%T)
     expect "$minutes minutes left" 75 job STUB_SIGNAL=USR1 STUB_CODE=75 "STUB_END=$end"
-    expect_text "$minutes minutes left" $((minutes > 0)) "s before the time limit: a longer --time"
+    expect_text "$minutes minutes left" $((minutes == 60)) "s before the time limit: a longer --time"
 done
 # Asked before there are ranks: none are started.
 printf '#!/bin/sh\nkill -USR1 "$(cat "%s")"\necho 0\n' "$SCRATCH/pid" > "$SCRATCH/bin/wc"

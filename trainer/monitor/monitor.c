@@ -180,8 +180,8 @@ static Status open_path(char **out, const char *key, const char *pattern, const 
     return status;
 }
 
-/* "-" is rank 0's alone: whoever starts ranks forwards what they print in parts (mpirun 4 4096 bytes
- * at a time, srun 1024) and mixes those of several ranks, in the middle of lines. */
+/* "-" is rank 0's alone: launchers forward what ranks print in parts (mpirun 4 by 4096 bytes, srun
+ * by 1024) and mix those of several ranks, in the middle of lines. */
 static Status open_emf(Monitor *m, const Config *c, const Comm *comm)
 {
     if (strcmp(c->monitor.emf, "-") == 0 && comm->local_world < comm->world)
