@@ -32,7 +32,7 @@ ModelOptions golden_options(const char *file, bool training, double width)
     double shape[GOLDEN_VALUES];
     if (golden_read(file, "shape", shape) != 5) return (ModelOptions){ .width = 0 };
     ModelOptions o = { .width = width };
-    for (int i = 1; i < BLURPOOL_COUNT; i++) { /* "resnet18_timm" */
+    for (int i = 1; i < BLURPOOL_COUNT; i++) { /* "resnet18_narrow_timm" */
         const char *word = strrchr(file, '_');
         if (word && strcmp(word + 1, blurpool_names[i]) == 0) o.blurpool = (BlurPool)i;
     }
@@ -45,4 +45,31 @@ ModelOptions golden_options(const char *file, bool training, double width)
                               .mean = { 0.485f, 0.456f, 0.406f },
                               .std = { 0.229f, 0.224f, 0.225f } };
     return o;
+}
+
+static Status move_bias(Network *n, const char *file, const char *name, int state)
+{
+    double digits[GOLDEN_VALUES], *old = NULL;
+    float moved[GOLDEN_VALUES];
+    char key[200];
+    int64_t count = 0;
+    snprintf(key, sizeof key, "shift.%s", name);
+    const int there = golden_read(file, key, digits);
+    if (there == 0) return OK;
+    TRY(network_read(n, graph_find(program_graph(n->program), name), &old, &count));
+    for (int i = 0; i < there && i < count; i++)
+        moved[i] = (float)(old[i] + (digits[i] - 8) / 16); /* STEPS of scripts/golden_margins.py */
+    mem_free(old);
+    return count == there ? executor_import_state(n->executor, state, moved)
+                          : fail(ERR_DATA, "%s: %s has another length", file, key);
+}
+
+Status golden_fill(Network *n, const char *file, double gamma)
+{
+    double stream[GOLDEN_VALUES];
+    TRY(network_fill_gamma(n, gamma));
+    for (int i = 0; i < executor_state_count(n->executor); i++)
+        TRY(move_bias(n, file, executor_state_name(n->executor, i), i));
+    if (golden_read(file, "images", stream) == 1) network_draw_images(n, (uint32_t)stream[0]);
+    return OK;
 }

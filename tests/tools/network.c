@@ -103,15 +103,25 @@ static Status place(Network *n, const char *name, const void *data, void **copy)
     return program_set_input(n->program, name, *copy);
 }
 
+static int64_t pixel_count(const GraphOptions *o)
+{
+    return o->batch * o->height * o->width * o->channels;
+}
+
+void network_draw_images(Network *n, uint32_t stream)
+{
+    const int64_t pixels = pixel_count(&n->options.graph);
+    for (int64_t i = 0; i < pixels; i++)
+        n->images[i] = (uint8_t)floor(network_uniform(stream, (uint32_t)i) * 256);
+}
+
 static Status make_inputs(Network *n)
 {
     const GraphOptions *o = &n->options.graph;
-    int64_t pixels = o->batch * o->height * o->width * o->channels;
-    n->images = mem_alloc((size_t)pixels);
+    n->images = mem_alloc((size_t)pixel_count(o));
     n->labels = mem_alloc((size_t)o->batch * sizeof *n->labels);
     if (!n->images || !n->labels) return ERR_MEMORY;
-    for (int64_t i = 0; i < pixels; i++)
-        n->images[i] = (uint8_t)floor(network_uniform(IMAGE_STREAM, (uint32_t)i) * 256);
+    network_draw_images(n, IMAGE_STREAM);
     for (int64_t i = 0; i < o->batch; i++) n->labels[i] = (int32_t)((7 * i + 3) % o->classes);
     TRY(place(n, "images", n->images, &n->device_images));
     return place(n, "labels", n->labels, &n->device_labels);

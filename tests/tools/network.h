@@ -50,6 +50,8 @@ void network_close(Network *n);
 Status network_fill(Network *n);
 /* The same with the norms' weights times gamma. */
 Status network_fill_gamma(Network *n, double gamma);
+/* Images of another stream of the formula; on host memory alone. */
+void network_draw_images(Network *n, uint32_t stream);
 /* Runs the program once; grad_scale goes to SCALAR_GRAD_SCALE. *loss_sum (may be NULL) gets the sum
  * of losses. */
 Status network_run(Network *n, float grad_scale, double *loss_sum);

@@ -90,7 +90,7 @@ static void check_losses(const char *file, const char *model, double width, cons
     Optimizer *optimizer = NULL;
     ModelOptions o = golden_options(file, true, width);
     REQUIRE_OK(network_open(&n, NETWORK_CPU, model, &o));
-    REQUIRE_OK(network_fill(&n));
+    REQUIRE_OK(golden_fill(&n, file, 1));
     REQUIRE_OK(config_load(&config, NULL, setting->sets, setting->set_count));
     Bucket whole = { .bytes = executor_slab_bytes(n.executor, SLAB_GRAD) };
     REQUIRE_OK(optimizer_create(&optimizer, n.executor, n.backend, config, &whole, 1));
