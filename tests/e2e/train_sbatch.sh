@@ -19,7 +19,8 @@ cat > "$SCRATCH/bin/scontrol" << 'END'
 [[ ${SLURM_ARRAY_TASK_ID:+$3} != 7 || ${STUB_PLAIN:-} ]] || # asked for all of the array
     echo "JobId=6 OverSubscribe=YES Restarts=60 PreemptTime=2026-11-28T00:00:00"
 sleep "${STUB_SECONDS:-0}"
-echo "JobId=7 ${STUB_PLAIN:+JobName=x Restarts=1} JobState=${STUB_STATE:-RUNNING} Reason=${STUB_REASON:-None} Dependency=(null)"
+echo "JobId=7 ${STUB_PLAIN:+JobName=x Restarts=1} JobState=${STUB_STATE:-RUNNING}" \
+    "Reason=${STUB_REASON:-None} Dependency=(null)"
 echo "   StartTime=2026-11-28T00:00:00 EndTime=${STUB_END:-Unknown} Deadline=N/A"
 [[ -z ${STUB_PREEMPTED:-} ]] ||
     echo "   PreemptEligibleTime=2026-11-28T00:00:00 PreemptTime=$STUB_PREEMPTED"
@@ -120,7 +121,7 @@ expect_text "slow Slurm" 1 "ended with 75: requeueing"
 for minutes in 0 60 6000; do
     end=$(date -d "$minutes minutes" +%FT%T)
     expect "$minutes minutes left" 75 job STUB_SIGNAL=USR1 STUB_CODE=75 "STUB_END=$end"
-    expect_text "$minutes minutes left" $((minutes == 60)) "s before the time limit: a longer --time"
+    expect_text "$minutes minutes left" $((minutes == 60)) "s before the time limit: a longer"
 done
 # Asked before there are ranks: none are started.
 printf '#!/bin/sh\nkill -USR1 "$(cat "%s")"\necho 0\n' "$SCRATCH/pid" > "$SCRATCH/bin/wc"
