@@ -211,9 +211,7 @@ static void pass_over(j_decompress_ptr info, long count)
     const JpegDecoder *j = info->client_data;
     struct jpeg_source_mgr *from = info->src;
     size_t left = (size_t)(j->file.bytes + j->file.size - from->next_input_byte),
-           step = count < 0              ? 0
-                  : (size_t)count < left ? (size_t)count
-                                         : left;
+           step = (size_t)count < left ? (size_t)count : left; /* count > 0 */
     from->next_input_byte += step;
     from->bytes_in_buffer = step < from->bytes_in_buffer ? from->bytes_in_buffer - step : 0;
 }
