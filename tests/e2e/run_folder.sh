@@ -202,11 +202,16 @@ expect "pasted export" 0 bash -c "$export_command"
 [[ -s "$SCRATCH/its own/best.safetensors" ]] || broken "the pasted export has written nothing"
 mkdir "$SCRATCH/five"
 cp -r "$SCRATCH"/data/val/{circle,star,ring,square,cross} "$SCRATCH/five"
-expect "five classes" 0 run 1 train "$SCRATCH/small.yaml" "run.dir=$SCRATCH/few" train.max_steps=1 \
+pushd "$SCRATCH" > /dev/null || exit 1 # a folder with the name of an option
+expect "five classes" 0 run 1 train "$SCRATCH/small.yaml" run.dir=-few train.max_steps=1 \
     "data.train=$SCRATCH/five" "data.val=$SCRATCH/five"
 expect_text "five classes" 0 "top-5"
 expect_text "five classes" 1 "step 1 eval: loss"
-expect "top of five classes" 0 run 1 top "$SCRATCH/few" --once
+eval_command=$(sed -n 's/^evaluate: *//p' "$out") export_command=$(sed -n 's/^export: *//p' "$out")
+expect "pasted evaluation of -few" 0 bash -c "$eval_command"
+expect "pasted export of -few" 0 bash -c "$export_command"
+popd > /dev/null || exit 1
+expect "top of five classes" 0 run 1 top "$SCRATCH/-few" --once
 expect_text "top of five classes" 0 "top-5"
 expect_text "top of five classes" 1 "evaluation  top-1"
 

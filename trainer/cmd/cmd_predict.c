@@ -348,8 +348,7 @@ static Status predict_all(Predictor *p, int count, const char *const *paths)
     for (int i = 0; i < count; i++)
         TRY(strcmp(paths[i], "-") == 0 ? predict_input(p, &result)
                                        : predict_path(p, paths[i], &result));
-    if (p->senseless > 1)
-        log_warning("so are the outputs for %lld pictures more", (long long)p->senseless - 1);
+    if (p->senseless > 1) log_warning("the same holds for %lld more", (long long)p->senseless - 1);
     return result;
 }
 

@@ -110,10 +110,12 @@ static Status check_progressive(const Config *c, const ConfigOrigin *origin)
                                "is beside data.augment none, which makes evaluation's images of "
                                "data.image_size; leave one of the two");
     const ModelDef *def = model_find(c->model.name);
-    if (def && def->one_size && (c->data.train_size != 0 || sizes->count > 0))
-        return config_fail_key(origin,
-                               sizes->count > 0 ? "data.progressive_sizes" : "data.train_size",
-                               "needs a network that takes any image size; model.name is another");
+    if (def && def->one_size && (c->data.train_size != 0 || sizes->count > 0)) {
+        snprintf(text, sizeof text,
+                 "needs a network that takes any image size; %s (model.name) does not", def->name);
+        return config_fail_key(
+            origin, sizes->count > 0 ? "data.progressive_sizes" : "data.train_size", text);
+    }
     TRY(check_whole(origin, "data.progressive_sizes", sizes));
     TRY(check_whole(origin, "data.progressive_until", until));
     if (sizes->count >= PROGRESSIVE_STAGES_MAX) {
