@@ -3,6 +3,7 @@
 #ifndef CONVOY_DATA_LOAD_DATASET_H
 #define CONVOY_DATA_LOAD_DATASET_H
 #include "base/status.h"
+#include "data/index/class_list.h"
 #include "data/options.h"
 
 typedef struct Dataset Dataset;
@@ -30,8 +31,9 @@ int dataset_classes(const Dataset *d);
 const char *dataset_class_name(const Dataset *d, int label); /* folder name, or the number */
 int64_t dataset_class_images(const Dataset *d, int label);
 int dataset_label(const Dataset *d, int64_t id);
-bool dataset_named_classes(const Dataset *d);      /* the names are more than the numbers */
-const char *dataset_format_name(const Dataset *d); /* "imagefolder", "idx", ... */
+bool dataset_named_classes(const Dataset *d); /* the names are more than the numbers */
+ClassList dataset_class_list(const Dataset *d, const char *owner); /* borrowed */
+const char *dataset_format_name(const Dataset *d);                 /* "imagefolder", "idx", ... */
 /* Where sample id comes from, for messages: a path, or "train-images-idx3-ubyte[17]". Written to
  * out. */
 void dataset_describe_sample(const Dataset *d, int64_t id, char *out, size_t bytes);

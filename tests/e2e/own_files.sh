@@ -43,7 +43,7 @@ expect_text "eval of fewer classes" 1 "of 4 images"
 train more 1 "data.train=$data/train/2.csv" "data.val=$data/val/3.csv" train.batch_per_rank=4
 expect_text "more classes than learnt" 1 "labels up to 2 there but only 2 classes in data.train"
 sed 's/,0$/,12/' "$data/val/2.csv" > "$data/val/12.csv"
-train_fails unknown 65 "data.val: labels up to 12 there but 10 classes in data.train" 1 \
+train_fails unknown 65 "13 classes by number there but 10 classes in data.train" 1 \
     "data.val=$data/val/12.csv"
 
 # ---- a map: three classes as two, of both sets ----
@@ -54,10 +54,14 @@ expect_text "a map" 1 "2 classes; imagefolder with 12 training and 6 validation 
 expect "predict" 0 run 1 predict "$SCRATCH/mapped" "$data/train/${names[3]}" --csv
 expect_text "predict by names of a map" some ",${names[3]},1,"
 expect_text "predict by names of a map" some ",round,0,"
-printf '%s\n%s\tround\n%s\tround\n' "${names[3]}" "${names[0]}" "${names[1]}" > "$SCRATCH/map.txt"
+cp -r "$SCRATCH/mapped" "$SCRATCH/reordered"
 train mapped 1 "data.val=$data/val" "data.class_map=$SCRATCH/map.txt" train.epochs=2
-expect_text "another map on resume" 1 \
-    "class 0 is round there but ${names[3]} in data.train: they are taken for the same"
+printf '%s\n%s\tround\n%s\tround\n' "${names[3]}" "${names[0]}" "${names[1]}" > "$SCRATCH/map.txt"
+train reordered 1 "data.val=$data/val" "data.class_map=$SCRATCH/map.txt" train.epochs=2
+same "classes in another order on resume" mapped reordered
+printf '%s\tround\n%s\n%s\tround\n' "${names[0]}" "${names[1]}" "${names[3]}" > "$SCRATCH/map.txt"
+train_fails mapped 65 "class ${names[1]} is not in $SCRATCH/mapped/checkpoints/step-" 1 \
+    "data.val=$data/val" "data.class_map=$SCRATCH/map.txt" train.epochs=3
 echo "${names[0]}" > "$SCRATCH/one.txt"
 train_fails lonely 65 "one class only (${names[0]})" 1 "data.class_map=$SCRATCH/one.txt"
 
@@ -77,7 +81,7 @@ done
 cp -r "$SCRATCH/part" "$SCRATCH/renamed"
 mv "$SCRATCH/renamed/${names[1]}" "$SCRATCH/renamed/${names[1]}s"
 expect_error "eval of an unknown class" 65 \
-    "class ${names[1]}s is none of the run's; is ${names[1]}" 1 eval "$SCRATCH/five" \
+    "class ${names[1]}s is not in $SCRATCH/five/checkpoints/" 1 eval "$SCRATCH/five" \
     "data.val=$SCRATCH/renamed"
 cp -r "$data/val" "$SCRATCH/fewer_val" && rm -r "$SCRATCH/fewer_val/${names[1]}"
 expect "eval by a map of a part" 0 run 1 eval "$SCRATCH/mapped" "data.val=$SCRATCH/fewer_val"

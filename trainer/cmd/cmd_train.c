@@ -1,11 +1,13 @@
 /* cmd_train.c - convoy train CONFIG [--set key=value]... */
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/process/process.h"
 #include "base/version.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/cmd/command_run.h"
 #include "trainer/comm/peer_watchdog.h"
+#include "trainer/files/run_source.h"
 #include "trainer/guard/hang_report.h"
 #include "trainer/guard/presence.h"
 #include "trainer/guard/rank_watchdog.h"
@@ -92,13 +94,37 @@ static void log_memory(const Session *s, int64_t rss_at_start)
              (long long)(process_peak_rss_bytes() - rss_at_start), r.total - r.device);
 }
 
+/* By the classes of the checkpoint that the run goes on from, where it does: their labels stay. */
+static Status open_session(Session *s, Comm *comm, const Config *c)
+{
+    char *text = NULL, *path = NULL;
+    const char **names = NULL;
+    ClassList learnt = { .count = 0 };
+    StrBuf remedy = { 0 };
+    Status status = comm->rank == 0 ? run_source_class_names(&text, &path, c) : OK;
+    if (status == OK && text) status = class_list_parse(&learnt, &names, text, path);
+    str_printf(&remedy,
+               " (data.class_map can rename it; other classes are for another run: a new run.dir "
+               "with model.init=%s)",
+               path ? path : "");
+    learnt.may_lack = c->data.allow_empty_classes;
+    learnt.remedy = remedy.text;
+    status = comm_agree(comm, status == OK && remedy.failed ? ERR_MEMORY : status);
+    if (status == OK) status = session_open(s, c, comm, SESSION_TRAIN, names ? &learnt : NULL);
+    str_free(&remedy);
+    mem_free(names);
+    mem_free(text);
+    mem_free(path);
+    return status;
+}
+
 static Status train(Comm *comm, const Config *c, RunLog *log)
 {
     int64_t rss_at_start = process_rss_bytes();
     Session session = { 0 };
     Energy *energy = NULL;
     Status status = comm_agree(comm, energy_open(&energy, c, comm));
-    if (status == OK) status = session_open(&session, c, comm, SESSION_TRAIN);
+    if (status == OK) status = open_session(&session, comm, c);
     if (status == OK) status = comm_agree(comm, start_record(log, &session, count_hosts(comm)));
     if (status == OK) status = session_commit_empty(&session);
     Monitor *monitor = NULL;

@@ -193,7 +193,6 @@ static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const c
             "%s was trained on %lld images, data.train now has %lld: the order of samples changes",
             path, (long long)meta->dataset_images, (long long)s->plan.images);
     }
-    session_compare_names(l->s->train, "data.train", meta->class_names, path);
     return compare_settings(l, meta, path, changed);
 }
 
