@@ -138,6 +138,21 @@ bool fs_same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+bool fs_lies_in(const char *path, const char *folder)
+{
+    char at[PATH_MAX], root[PATH_MAX], real[PATH_MAX];
+    if (!realpath(folder, root)) return false;
+    if (snprintf(at, sizeof at, "%s%s", path[0] == '/' ? "" : "./", path) >= (int)sizeof at)
+        return false;
+    while (!realpath(at, real)) { /* what is not there yet lies in what is */
+        char *slash = strrchr(at, '/');
+        if (!slash || slash == at) return false;
+        *slash = '\0';
+    }
+    const size_t n = strlen(root);
+    return strncmp(real, root, n) == 0 && (real[n] == '/' || real[n] == '\0' || root[1] == '\0');
+}
+
 /* ---- writing ---- */
 
 bool fs_write_all(int fd, const void *data, size_t bytes)

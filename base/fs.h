@@ -40,6 +40,8 @@ bool fs_write_all(int fd, const void *data, size_t bytes); /* false with errno s
  * ERR_IO. */
 Status fs_check_writable(const char *path);
 bool fs_same_file(const char *a, const char *b); /* links followed; false where one is not there */
+/* Whether path, which need not be there yet, is folder or lies somewhere in it; links followed. */
+bool fs_lies_in(const char *path, const char *folder);
 /* atomic: new link under a temporary name, then rename */
 Status fs_replace_symlink(const char *target, const char *link_path);
 Status fs_sync_dir(const char *path);

@@ -134,6 +134,14 @@ Status dataset_index_file(char **out, const DatasetOptions *o)
     return kept_in(out, &place, kind, o);
 }
 
+Status dataset_is_folders(bool *out, const DatasetOptions *o)
+{
+    const SourceKind *kind = NULL;
+    TRY(choose_kind(&kind, o));
+    *out = kind == &source_imagefolder;
+    return OK;
+}
+
 static Status compare_with_scan(const char *file, const SourceKind *kind, const Place *place)
 {
     Index *kept = NULL, *fresh = NULL;

@@ -25,6 +25,8 @@ Status dataset_check_index(const DatasetOptions *o);
 /* The file in which the index of o->path is (to be) kept; *out NULL if the format has none.
  * mem_free. */
 Status dataset_index_file(char **out, const DatasetOptions *o);
+/* Whether folders at o->path are classes. */
+Status dataset_is_folders(bool *out, const DatasetOptions *o);
 void dataset_close(Dataset *d); /* NULL ok; no loader may still use it */
 int64_t dataset_images(const Dataset *d);
 int dataset_classes(const Dataset *d);

@@ -37,6 +37,13 @@ rm -r "$SCRATCH/other/sun"
 refused "other: no class star there, which data.train has (data.allow_empty_classes: true takes" \
     "data.val=$SCRATCH/other"
 train lacking 1 "data.val=$SCRATCH/other" data.allow_empty_classes=true train.max_steps=1
+find "$data" | sort > "$SCRATCH/before"
+for place in train val/new; do
+    settings run "data.val=$data/val"
+    expect_error "a run in $place" 64 "run.dir: $data/$place lies in data." 1 train "${sets[@]}" \
+        "run.dir=$data/$place"
+done
+find "$data" | sort | cmp - "$SCRATCH/before" || broken_run "a run folder was begun among the images"
 mkdir -p "$SCRATCH/broken"
 cp -r "$data/val/circle" "$SCRATCH/broken/"$'cir\ncle'
 refused "$SCRATCH/broken: the name of class 0 (cir\\ncle) has a line break in it" \

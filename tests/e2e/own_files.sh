@@ -107,6 +107,14 @@ curve() # RUN POINTS
 curve five 4 # two by the run, two of its own images
 curve folder 1
 
+# ---- the best is of one validation set, wherever that lies ----
+anew="of: the best begins anew"
+train five 1 "data.val=$data/../data/val" train.epochs=3
+expect_text "the same validation set elsewhere" 0 "$anew"
+train five 1 "data.val=$SCRATCH/part" train.epochs=4 data.allow_empty_classes=true
+expect_text "another validation set" 1 "$anew"
+expect_text "the best of another validation set" 1 "in epoch 4 (step "
+
 # ---- weights of others ----
 picture=$(find "$data/train" -name '*.jpg' | sort | head -1)
 expect "export" 0 run 1 export "$SCRATCH/folder" "$SCRATCH/weights.safetensors"

@@ -33,6 +33,7 @@ typedef struct Session {
     Dataset *train, *val; /* NULL where unused */
     SampleCache *cache;   /* of both; NULL without data.cache: ram */
     int64_t classes;
+    uint32_t val_print; /* of val's images and labels, the same wherever it lies; training only */
     double data_s, plans_s; /* that opening the datasets took; preparing the programs */
     float *class_weights;   /* [classes], owned; NULL: none (class_weights.h) */
     TrainPlan plan;

@@ -277,14 +277,26 @@ static Status check_same_data(Session *s)
     return status;
 }
 
-/* Names, sizes of containers and labels are the same by now; what the files hold may not be. */
-static Status check_same_samples(const Session *s)
+static uint32_t print_of_set(const Dataset *d, const SamplePrint prints[DATASET_PRINTS])
 {
-    SamplePrint mine[DATASET_PRINTS], first[DATASET_PRINTS];
-    for (int i = 0; i < 2 && s->comm->world > 1; i++) {
+    uint32_t crc = crc32c_update(0, prints, DATASET_PRINTS * sizeof *prints);
+    for (int c = 0; c < dataset_classes(d); c++) {
+        const int64_t images = dataset_class_images(d, c);
+        crc = crc32c_update(crc, &images, sizeof images);
+    }
+    return crc;
+}
+
+/* Names, sizes of containers and labels are the same by now; what the files hold may not be. */
+static Status check_same_samples(Session *s)
+{
+    SamplePrint mine[DATASET_PRINTS] = { 0 }, first[DATASET_PRINTS];
+    for (int i = 0; i < 2; i++) {
         const Dataset *d = i == 0 ? s->train : s->val;
-        if (!d) continue;
+        const bool kept = i == 1 && s->train;
+        if (!d || (s->comm->world == 1 && !kept)) continue;
         TRY(comm_agree(s->comm, dataset_prints(d, mine)));
+        if (kept) s->val_print = print_of_set(d, mine);
         memcpy(first, mine, sizeof first);
         comm_broadcast(s->comm, first, sizeof first, 0, "samples of the dataset");
         Status status = dataset_compare_prints(d, mine, first);

@@ -75,6 +75,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .norm_images = norm_images(s),
                             .best_top1 = l->checkpoint.best_top1,
                             .stale = l->checkpoint.stale,
+                            .val_print = s->val_print,
                             .eval_due = eval_due,
                             .lr_factor = l->rollback.lr_factor,
                             .rollbacks = l->rollback.count,
@@ -205,7 +206,13 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     l->start.resumed = true;
     l->start.step = resume_step(l, meta);
     l->start.step_offset = meta->step - l->start.step;
-    if (own) { /* another run's best is not in this folder */
+    const bool other_val = own && meta->best_top1 >= 0 && l->s->val && meta->val_print &&
+                           meta->val_print != l->s->val_print;
+    if (other_val)
+        log_warning("data.val has other images than those that %s has its best top-1, %.2f %%, of: "
+                    "the best begins anew",
+                    path, 100 * meta->best_top1);
+    else if (own) { /* another run's best is not in this folder */
         l->checkpoint.best_top1 = meta->best_top1;
         l->checkpoint.stale = meta->stale;
     }
@@ -221,7 +228,8 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     if (l->rollback.count > 0)
         log_info("the learning rate has a factor of %g: this run diverged and went back %lld times",
                  l->rollback.lr_factor, (long long)l->rollback.count);
-    return runlog_resume(l->log, l->start.step, path, changed->text ? changed->text : "");
+    return runlog_resume(l->log, l->start.step, path, changed->text ? changed->text : "",
+                         other_val);
 }
 
 /* Rank 0 reads. */
