@@ -146,8 +146,8 @@ bool fs_lies_in(const char *path, const char *folder)
         return false;
     while (!realpath(at, real)) { /* what is not there yet lies in what is */
         char *slash = strrchr(at, '/');
-        if (!slash || slash == at) return false;
-        *slash = '\0';
+        if (!slash || (slash == at && !slash[1])) return false;
+        slash[slash == at] = '\0'; /* "/" stays */
     }
     const size_t n = strlen(root);
     return strncmp(real, root, n) == 0 && (real[n] == '/' || real[n] == '\0' || root[1] == '\0');

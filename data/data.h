@@ -17,6 +17,7 @@
 #ifndef CONVOY_DATA_DATA_H
 #define CONVOY_DATA_DATA_H
 #include "data/decode/png_write.h"
+#include "data/load/apart.h"
 #include "data/load/dataset.h"
 #include "data/load/loader.h"
 #include "data/load/sampler.h"

@@ -5,8 +5,9 @@ from file bytes in memory to a view of 224 pixels.
     python3 scripts/bench_decode_peers.py FOLDER [--rounds 7] [--only train] [--augment randaugment]
 
 FOLDER is an ImageFolder tree or a folder of images (then links to them are made into one class).
-Needs torch and torchvision; Pillow's and libjpeg's versions are printed (compare_pixels.py says how
-to use Debian's). Every contestant makes one view of each image in each round:
+Without torch, torchvision and Pillow it times Convoy alone; Pillow's and libjpeg's versions are
+printed (compare_pixels.py says how to use Debian's). Every contestant makes one view of each image
+in each round:
 
     convoy ...             convoy bench decode: libjpeg alone, our Huffman decoder,
                            with a seek index
@@ -32,12 +33,15 @@ import sys
 import tempfile
 import time
 
-import PIL
-import torch
-import torchvision
-from PIL import Image, features
-from torchvision import datasets, io as tvio, transforms
-from torchvision.transforms import v2
+try:
+    import PIL
+    import torch
+    import torchvision
+    from PIL import Image, features
+    from torchvision import datasets, io as tvio, transforms
+    from torchvision.transforms import v2
+except ImportError:
+    torch = None
 
 SIZE, RESIZE, BATCH = 224, 256, 100
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -47,20 +51,25 @@ CONVOY = {
     "convoy huffman + index": [],
 }
 
-
-BILINEAR = transforms.InterpolationMode.BILINEAR
 POLICIES = {
-    "none": lambda: [],
-    "randaugment": lambda: [transforms.RandAugment(interpolation=BILINEAR)],
-    "autoaugment": lambda: [transforms.AutoAugment(interpolation=BILINEAR)],
-    "trivialaugment": lambda: [transforms.TrivialAugmentWide(interpolation=BILINEAR)],
+    "none": None,
+    "randaugment": "RandAugment",
+    "autoaugment": "AutoAugment",
+    "trivialaugment": "TrivialAugmentWide",
 }
+
+
+def make_policy(augment):
+    if augment == "none":
+        return []
+    return [getattr(transforms, POLICIES[augment])(
+        interpolation=transforms.InterpolationMode.BILINEAR)]
 
 
 def geometry(view, augment):
     if view == "train":
         return [transforms.RandomResizedCrop(SIZE),
-                transforms.RandomHorizontalFlip()] + POLICIES[augment]()
+                transforms.RandomHorizontalFlip()] + make_policy(augment)
     return [transforms.Resize(RESIZE), transforms.CenterCrop(SIZE)]
 
 
@@ -153,7 +162,8 @@ def make_dali(folder, view):
 
 def make_convoy(convoy, folder, view, sets, core):
     command = ["taskset", "-c", str(core), convoy, "bench", "decode", "--steps", "3",
-               "--warmup", "1", "--images", "100000", "--set", f"data.train={folder}"]
+               "--warmup", "1", "--images", "100000", "--set", "data.index=off", "--set", "train.batch_per_rank=1",
+               "--set", f"data.train={folder}"]
     command += ["--eval"] if view == "eval" else []
     for setting in sets:
         command += ["--set", setting]
@@ -167,10 +177,12 @@ def make_convoy(convoy, folder, view, sets, core):
 
 
 def make_contestants(folder, view, convoy, core, augment):
-    normalise = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
     policy = [f"data.auto_augment={augment}"]
     all_of_them = {name: make_convoy(convoy, folder, view, sets + policy, core)
                    for name, sets in CONVOY.items()}
+    if not torch:
+        return all_of_them
+    normalise = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
     all_of_them["dataloader"] = make_dataloader(folder, view, normalise, augment)
     all_of_them["dataloader uint8"] = make_dataloader(
         folder, view, [transforms.PILToTensor()], augment)
@@ -197,7 +209,8 @@ def compare(folder, view, arguments, core):
     for ours in CONVOY:
         ratios = ", ".join(f"{medians[ours] / medians[name]:.2f} x {name}" for name in contestants
                            if name not in CONVOY)
-        print(f"{view} {ours}: {ratios}", flush=True)
+        if ratios:
+            print(f"{view} {ours}: {ratios}", flush=True)
 
 
 def main():
@@ -210,9 +223,11 @@ def main():
     arguments = parser.parse_args()
     core = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {core})
-    torch.set_num_threads(1)
-    torch.manual_seed(1)
-    print(f"Pillow {PIL.__version__} on libjpeg-turbo {features.version('libjpeg_turbo')}, "
+    if torch:
+        torch.set_num_threads(1)
+        torch.manual_seed(1)
+    print("no torch, torchvision and Pillow: Convoy alone" if not torch else
+          f"Pillow {PIL.__version__} on libjpeg-turbo {features.version('libjpeg_turbo')}, "
           f"torchvision {torchvision.__version__}, "
           f"torch {torch.__version__}, Python {sys.version.split()[0]}, core {core}", flush=True)
     with tempfile.TemporaryDirectory() as scratch:

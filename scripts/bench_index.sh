@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# bench_index.sh [FOLDER] - how fast a tree is listed and its index loaded: 200,000 files in 200
-# classes, and 1,281,000 in 1000, as many as ImageNet has. Makes the trees below FOLDER (default: a
-# temporary one, removed at the end). Each number is the median of seven runs; the first line of
-# each tree is from a page cache that has just seen the files made.
+# bench_index.sh [FOLDER [CLASSES FILES]] - how fast a tree is listed and its index loaded: 200,000
+# files in 200 classes, and 1,281,000 in 1000, as many as ImageNet has; or so many classes of so many
+# files. Makes the trees below FOLDER (default: a temporary one, removed at the end). Each number is
+# the median of seven runs; the first line of each tree is from a page cache that has just seen the
+# files made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-folder=${1:-}
+folder=${1:-} convoy=${CONVOY:-./convoy}
+shapes=("200 1000" "1000 1281")
+[[ ! ${3:-} ]] || shapes=("$2 $3")
 if [[ -z $folder ]]; then
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
@@ -23,14 +26,14 @@ median()
     done | sort -n | sed -n 4p | sed "s/^/  $what: /; s/$/ s/"
 }
 
-for shape in "200 1000" "1000 1281"; do
+for shape in "${shapes[@]}"; do
     read -r classes each <<< "$shape"
     tree=$folder/$((classes * each))
-    [[ -d $tree ]] || build/make_files "$tree" "$classes" "$each"
+    [[ -d $tree ]] || "${CONVOY_TOOLS:-build}/make_files" "$tree" "$classes" "$each"
     echo "$((classes * each)) files in $classes folders"
     median "scan, written to a file (2 CPUs, 16 threads)" \
-        "rm -f '$folder/i.index'; taskset -c 0,1 ./convoy index '$tree' --out '$folder/i.index'"
-    median "start from the file" "./convoy index '$tree' --out '$folder/i.index'"
+        "rm -f '$folder/i.index'; taskset -c 0,1 '$convoy' index '$tree' --out '$folder/i.index'"
+    median "start from the file" "'$convoy' index '$tree' --out '$folder/i.index'"
     bytes=$(stat -c %s "$folder/i.index")
     echo "  index: $bytes bytes, $((bytes / (classes * each))) an image"
 done

@@ -14,7 +14,8 @@ trap 'rm -rf "$scratch"' EXIT
 # loader THREADS STEPS SEED - prints images/s.
 loader()
 {
-    taskset -c "0-$((n - 1))" ./convoy bench loader "$config" --set "data.train=$dir" \
+    taskset -c "0-$((n - 1))" "${CONVOY:-./convoy}" bench loader "$config" --set "data.train=$dir" \
+        --set data.index=off \
         --set "data.threads=$1" --set "train.batch_per_rank=$batch" \
         --set "train.seed=$3" --steps "$2" --warmup $(($2 / 4 + 1)) --input now |
         awk '$1 == "images_per_s" { print $2 }'

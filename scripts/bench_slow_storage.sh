@@ -14,7 +14,8 @@ trap 'rm -f "$results"' EXIT
 for ((round = 0; round < rounds; round++)); do
     for ms in 0 5 20; do
         out=$(SLOW_FILES_MATCH=.jp SLOW_FILES_MS=$ms LD_PRELOAD=$PWD/build/slow_files.so \
-            ./convoy bench loader --set "data.train=$dir" --set "data.image_size=$size" \
+            "${CONVOY:-./convoy}" bench loader --set "data.train=$dir" \
+            --set data.index=off --set "data.image_size=$size" \
             --set "data.threads=$threads" --set "train.batch_per_rank=$batch" \
             --steps "$steps" --warmup "$warmup" --input now 2>&1)
         rate=$(awk '$1 == "images_per_s" { print $2 }' <<< "$out")

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define INDEX_VERSION 1u
+#define INDEX_VERSION 2u
 /* of one encoded image, and of the seek data behind it */
 #define INDEX_MAX_SAMPLE_BYTES ((size_t)64 << 20)
 

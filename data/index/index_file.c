@@ -89,7 +89,11 @@ static Status load_current(Index **out, const char *file, const ScanOptions *o)
         log_warning("%s; scanning %s again", status_message(), o->path);
         return OK;
     }
-    if (strcmp(index_root(index), o->root) != 0 || strcmp(index_format(index), o->format) != 0) {
+    const bool other = strcmp(index_root(index), o->root) != 0;
+    if (!other && strcmp(index_format(index), o->format) != 0) {
+        log_info("%s: out of date, %s holds other files or is read in another way; scanning again",
+                 file, o->path);
+    } else if (other) {
         log_info("%s: the index of %s (%s); scanning %s (%s)", file, index_root(index),
                  index_format(index), o->path, o->format);
     } else if (!index_file_is_current(index, o->path, &changed)) {

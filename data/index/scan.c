@@ -5,7 +5,7 @@
  * below it, sorted by its whole path (so "a-b" comes before "a/b"), and in each its files sorted by
  * name. Unlike there, what begins with a dot is passed over: folders of tools (.git,
  * .ipynb_checkpoints) and macOS's companions of files (._x.jpg). Files are told by extension in any
- * case; those that torchvision would take and we cannot decode are left out, with one warning.
+ * case; .jpe and .jfif count as JPEG too. All others are left out, with one warning.
  *
  * Classes are walked by several threads, more than there are CPUs, because on a network file system
  * each folder is a few round trips. readdir's d_type answers "file or folder" without a stat per
@@ -19,17 +19,15 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "data/index/index_build.h"
+#include "data/index/left_out.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const supported[] = { ".jpg", ".jpeg", ".png" };
-static const char *const unsupported[] = { ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp" };
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define NO_PARENT    SIZE_MAX
-#define EMPTY_SHOWN  5
+#define NO_PARENT   SIZE_MAX
+#define EMPTY_SHOWN 5
 
 /* one entry of a folder; strings first as offsets, because the text still moves */
 typedef struct Found {
@@ -53,8 +51,7 @@ typedef struct Walk { /* of one class, or of the root alone */
     StrBuf path;       /* full path being opened */
     FoundList folders; /* name_at: path relative to the root */
     FoundList files;
-    int64_t skipped; /* files torchvision would take and we do not */
-    StrBuf first_skipped;
+    LeftOut *left;     /* files that are no pictures */
     IndexPiece *piece; /* where stamps and samples go */
 } Walk;
 
@@ -62,8 +59,7 @@ typedef struct Scan {
     Walk root;
     const char **names; /* [classes] sorted, in root.text */
     IndexPiece *pieces; /* [1 + classes]: the root's stamp, then the classes */
-    int64_t *skipped;   /* [classes] */
-    char **first_skipped;
+    LeftOut *left;      /* [classes] */
 } Scan;
 
 static Status list_add(FoundList *list, size_t folder_at, size_t name_at, size_t parent)
@@ -89,16 +85,18 @@ static Status text_add(StrBuf *text, const char *folder, const char *name, size_
     return text->failed ? fail(ERR_MEMORY, "out of memory while listing images") : OK;
 }
 
-static bool has_extension(const char *name, const char *const *list, size_t count)
+int scan_picture_ending(const char *name)
 {
-    for (size_t i = 0; i < count; i++)
-        if (str_ends_with_nocase(name, list[i])) return true;
-    return false;
+    static const char *const endings[] = { ".jpg", ".jpeg", ".jpe", ".jfif", ".png" };
+    const int count = sizeof endings / sizeof *endings;
+    int i = 0;
+    while (i < count && !str_ends_with_nocase(name, endings[i])) i++;
+    return i < count ? i : -1;
 }
 
 bool scan_is_picture(const char *name)
 {
-    return has_extension(name, supported, COUNT(supported));
+    return scan_picture_ending(name) >= 0;
 }
 
 static bool is_folder(DIR *dir, const struct dirent *entry)
@@ -106,13 +104,6 @@ static bool is_folder(DIR *dir, const struct dirent *entry)
     if (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN) return entry->d_type == DT_DIR;
     struct stat info;
     return fstatat(dirfd(dir), entry->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode);
-}
-
-static Status note_skipped(Walk *walk, const char *folder, const char *name)
-{
-    if (walk->skipped++ == 0)
-        str_printf(&walk->first_skipped, "%s/%s/%s", walk->root, folder, name);
-    return walk->first_skipped.failed ? fail(ERR_MEMORY, "out of memory while listing images") : OK;
 }
 
 static Status take_folder(Walk *walk, const char *name, size_t at_list)
@@ -132,22 +123,19 @@ static Status take_folder(Walk *walk, const char *name, size_t at_list)
     return list_add(&walk->folders, 0, at, at_list);
 }
 
-/* Of the root only sub-folders count. at_list: the folder being read in walk->folders, NO_PARENT
- * for the root. */
+/* Of the root only sub-folders count; a picture there has no class. at_list: the folder being read
+ * in walk->folders, NO_PARENT for the root. */
 static Status take_entry(Walk *walk, DIR *dir, const struct dirent *entry, size_t at_list)
 {
     const char *name = entry->d_name;
     if (name[0] == '.') return OK;
     if (is_folder(dir, entry)) return take_folder(walk, name, at_list);
-    if (at_list == NO_PARENT) return OK;
+    if (at_list == NO_PARENT)
+        return scan_is_picture(name) ? left_out_add(walk->left, NULL, name) : OK;
     size_t folder_at = walk->folders.items[at_list].name_at, at = 0;
-    if (scan_is_picture(name)) {
-        TRY(text_add(&walk->text, NULL, name, &at));
-        return list_add(&walk->files, folder_at, at, at_list);
-    }
-    if (has_extension(name, unsupported, COUNT(unsupported)))
-        return note_skipped(walk, walk->text.text + folder_at, name);
-    return OK;
+    if (!scan_is_picture(name)) return left_out_add(walk->left, walk->text.text + folder_at, name);
+    TRY(text_add(&walk->text, NULL, name, &at));
+    return list_add(&walk->files, folder_at, at, at_list);
 }
 
 /* Notes who the folder is and when it was changed; *loops: it is one of the folders above it. */
@@ -229,7 +217,6 @@ static void walk_free(Walk *walk)
 {
     str_free(&walk->text);
     str_free(&walk->path);
-    str_free(&walk->first_skipped);
     mem_free(walk->folders.items);
     mem_free(walk->files.items);
 }
@@ -256,47 +243,57 @@ static Status scan_class(void *cookie, int64_t label)
     Walk walk = { .root = scan->root.root,
                   .root_device = scan->root.root_device,
                   .root_inode = scan->root.root_inode,
-                  .piece = &scan->pieces[1 + label] };
+                  .piece = &scan->pieces[1 + label],
+                  .left = &scan->left[label] };
     Status status = walk_class(&walk, scan->names[label], (uint32_t)label);
-    scan->skipped[label] = walk.skipped;
-    if (status == OK && walk.skipped > 0 &&
-        !(scan->first_skipped[label] = mem_strdup(walk.first_skipped.text)))
-        status = ERR_MEMORY;
     walk_free(&walk);
     return status;
 }
 
-static void warn_of_skipped(const Scan *scan, size_t classes)
+/* Files at the root have their own line: they may be images that were forgotten. */
+static Status tell_left_out(const Scan *scan, size_t classes)
 {
-    int64_t skipped = 0;
-    const char *first = NULL;
-    for (size_t c = 0; c < classes; c++) {
-        skipped += scan->skipped[c];
-        if (!first) first = scan->first_skipped[c];
-    }
-    if (first)
-        log_warning("%s: %lld files of a format that is not supported are left out, first %s",
-                    scan->root.root, (long long)skipped, first);
+    LeftOut all = { 0 };
+    Status status = OK;
+    for (size_t c = 0; c < classes && status == OK; c++)
+        status = left_out_merge(&all, &scan->left[c]);
+    if (status == OK) status = left_out_tell(&all, scan->root.root);
+    left_out_free(&all);
+    const LeftOut *forgotten = scan->root.left;
+    if (forgotten->count > 0)
+        log_warning("%s: images left out, as they lie in no class folder: %lld, first %s",
+                    scan->root.root, (long long)forgotten->count, forgotten->first.text);
+    return status;
 }
 
 /* Names all of them at once: whoever downloads data wants to know what is missing. */
-static Status check_empty(const Scan *scan, size_t classes)
+Status scan_check_empty(const char *path, const char *const *names, const int64_t *images,
+                        size_t classes)
 {
-    StrBuf names = { 0 };
+    StrBuf list = { 0 };
     size_t empty = 0;
     for (size_t c = 0; c < classes; c++) {
-        if (scan->pieces[1 + c].count > 0) continue;
-        if (empty++ < EMPTY_SHOWN)
-            str_printf(&names, "%s%s", empty > 1 ? ", " : "", scan->names[c]);
+        if (images[c] > 0) continue;
+        if (empty++ < EMPTY_SHOWN) str_printf(&list, "%s%s", empty > 1 ? ", " : "", names[c]);
     }
     Status status = OK;
     if (empty > 0)
         status = fail(ERR_DATA,
-                      "%s: %zu of %zu class folders have no .jpg, .jpeg or .png file: %s%s "
+                      "%s: %zu of %zu class folders have no " SCAN_PICTURES " file: %s%s "
                       "(data.allow_empty_classes takes them as classes)",
-                      scan->root.root, empty, classes, names.failed ? "" : names.text,
+                      path, empty, classes, list.failed ? "" : list.text,
                       empty > EMPTY_SHOWN ? ", ..." : "");
-    str_free(&names);
+    str_free(&list);
+    return status;
+}
+
+static Status check_empty(const Scan *scan, size_t classes)
+{
+    int64_t *images = mem_alloc(classes * sizeof *images);
+    if (!images) return ERR_MEMORY;
+    for (size_t c = 0; c < classes; c++) images[c] = (int64_t)scan->pieces[1 + c].count;
+    Status status = scan_check_empty(scan->root.root, scan->names, images, classes);
+    mem_free(images);
     return status;
 }
 
@@ -304,7 +301,7 @@ static Status scan_classes(Scan *scan, size_t classes, const ScanOptions *o, Ind
 {
     for (size_t c = 0; c < classes; c++) scan->names[c] = scan->root.folders.items[c].name;
     TRY(parallel_run(o->threads, (int64_t)classes, "scan", scan_class, scan));
-    warn_of_skipped(scan, classes);
+    TRY(tell_left_out(scan, classes));
     if (!o->allow_empty) TRY(check_empty(scan, classes));
     IndexParts parts = { .format = o->format,
                          .root = o->root,
@@ -327,30 +324,30 @@ static Status scan_root(Scan *scan, const ScanOptions *o, IndexPiece *piece, Ind
     sort_found(found, &scan->root.text);
     scan->names = mem_calloc(classes, sizeof *scan->names);
     scan->pieces = mem_calloc(classes + 1, sizeof *scan->pieces);
-    scan->skipped = mem_calloc(classes, sizeof *scan->skipped);
-    scan->first_skipped = mem_calloc(classes, sizeof *scan->first_skipped);
+    scan->left = mem_calloc(classes, sizeof *scan->left);
     Status status = ERR_MEMORY;
-    if (scan->names && scan->pieces && scan->skipped && scan->first_skipped) {
+    if (scan->names && scan->pieces && scan->left) {
         scan->pieces[0] = *piece; /* the root's stamp */
         *piece = (IndexPiece){ 0 };
         status = scan_classes(scan, classes, o, out);
     }
     for (size_t c = 0; scan->pieces && c <= classes; c++) index_piece_free(&scan->pieces[c]);
-    for (size_t c = 0; scan->first_skipped && c < classes; c++) mem_free(scan->first_skipped[c]);
+    for (size_t c = 0; scan->left && c < classes; c++) left_out_free(&scan->left[c]);
     return status;
 }
 
 Status scan_imagefolder(Index **out, const ScanOptions *o)
 {
     IndexPiece piece = { 0 };
-    Scan scan = { .root = { .root = o->path, .piece = &piece } };
+    LeftOut forgotten = { 0 };
+    Scan scan = { .root = { .root = o->path, .piece = &piece, .left = &forgotten } };
     *out = NULL;
     Status status = scan_root(&scan, o, &piece, out);
     index_piece_free(&piece);
+    left_out_free(&forgotten);
     walk_free(&scan.root);
     mem_free(scan.names);
     mem_free(scan.pieces);
-    mem_free(scan.skipped);
-    mem_free(scan.first_skipped);
+    mem_free(scan.left);
     return status;
 }

@@ -24,4 +24,9 @@ bool scan_is_list(const char *name); /* by its ending */
 char *scan_list_folder(const char *list);
 /* By the ending of its name, as a tree's files are told. */
 bool scan_is_picture(const char *name);
+#define SCAN_PICTURES ".jpg, .jpeg, .jpe, .jfif or .png" /* those endings, in words */
+int scan_picture_ending(const char *name);               /* its place among them; -1: another */
+/* ERR_DATA naming the classes of which images says that there are none. */
+Status scan_check_empty(const char *path, const char *const *names, const int64_t *images,
+                        size_t classes);
 #endif

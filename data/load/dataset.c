@@ -1,5 +1,6 @@
 /* dataset.c - opens a source by format name or by looking, and answers questions about it. */
 #include "base/crc32c.h"
+#include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "data/index/index_classes.h"
@@ -10,12 +11,12 @@
 #include "data/load/class_check.h"
 #include "data/load/dataset_internal.h"
 #include "data/load/worker.h"
+#include "data/source/packed_files.h"
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define SCAN_THREADS           16 /* scans wait for file systems more than they compute */
 #define INSPECT_SYNTHETIC_SIZE 64 /* side of a synthetic image when nobody says what it is for */
@@ -71,19 +72,29 @@ static Status choose_kind(const SourceKind **out, const DatasetOptions *o)
     return OK;
 }
 
+Status dataset_holds_sets(const char *dir, bool *yes)
+{
+    *yes = false;
+    for (size_t i = 0; i < sizeof guesses / sizeof *guesses && !*yes && fs_is_dir(dir); i++)
+        if (guesses[i]->is_container || guesses[i]->in_memory)
+            TRY(guesses[i]->probe(dir, DATA_TRAIN, yes));
+    return OK;
+}
+
 /* ---- index ---- */
 
 typedef struct Place { /* what a scan needs to know, with the memory for it */
     ScanOptions scan;
     char root[PATH_MAX];
-    char format[32]; /* as kept in the index: the kind, and what else the list depends on */
+    char name[32];   /* the kind, and what else the list depends on */
+    char format[48]; /* as kept in the index: that, and a print of the containers' names */
 } Place;
 
-static void find_place(Place *p, const SourceKind *kind, const DatasetOptions *o)
+static Status find_place(Place *p, const SourceKind *kind, const DatasetOptions *o)
 {
     static const char *const roles[] = { [DATA_TRAIN] = "train", [DATA_VAL] = "val" };
-    const char *by = kind->scan_by_role ? roles[listed_role(o)] : NULL;
-    if (kind->scan_by_emptiness) by = o->allow_empty ? "empty" : "full";
+    const char *empty = !kind->scan_by_emptiness ? "" : o->allow_empty ? "/empty" : "/full";
+    uint32_t print = 0;
     p->scan = (ScanOptions){ .path = o->path,
                              .root = o->path,
                              .role = listed_role(o),
@@ -91,15 +102,21 @@ static void find_place(Place *p, const SourceKind *kind, const DatasetOptions *o
                              .threads = o->scan_threads };
     if (realpath(o->path, p->root)) p->scan.root = p->root;
     if (p->scan.threads == 0) p->scan.threads = SCAN_THREADS;
-    snprintf(p->format, sizeof p->format, "%s%s%s", kind->name, by ? "/" : "", by ? by : "");
+    snprintf(p->name, sizeof p->name, "%s%s%s%s", kind->name, kind->scan_by_role ? "/" : "",
+             kind->scan_by_role ? roles[listed_role(o)] : "", empty);
+    snprintf(p->format, sizeof p->format, "%s", p->name);
     p->scan.format = p->format;
+    if (!kind->is_container) return OK;
+    TRY(packed_files_print(&print, o->path, listed_role(o), kind->is_container));
+    snprintf(p->format, sizeof p->format, "%s/%08x", p->name, print);
+    return OK;
 }
 
 static Status kept_in(char **file, const Place *p, const SourceKind *kind, const DatasetOptions *o)
 {
     *file = NULL;
     if (!o->index || !o->index[0] || !kind->scan || kind->scan_is_cheap) return OK;
-    *file = index_file_name(o->index, p->scan.root, p->format);
+    *file = index_file_name(o->index, p->scan.root, p->name);
     return *file ? OK : ERR_MEMORY;
 }
 
@@ -107,7 +124,7 @@ static Status make_index(Index **out, const SourceKind *kind, const DatasetOptio
 {
     Place place;
     char *file = NULL;
-    find_place(&place, kind, o);
+    TRY(find_place(&place, kind, o));
     TRY(kept_in(&file, &place, kind, o));
     Status status = index_file_obtain(out, file, kind->scan, &place.scan);
     mem_free(file);
@@ -130,7 +147,7 @@ Status dataset_index_file(char **out, const DatasetOptions *o)
     const SourceKind *kind = NULL;
     TRY(choose_kind(&kind, o));
     if (!kind->scan) return OK;
-    find_place(&place, kind, o);
+    TRY(find_place(&place, kind, o));
     return kept_in(out, &place, kind, o);
 }
 
@@ -167,7 +184,7 @@ Status dataset_check_index(const DatasetOptions *o)
     TRY(check_options(o));
     const SourceKind *kind = NULL;
     TRY(choose_kind(&kind, o));
-    find_place(&place, kind, o);
+    TRY(find_place(&place, kind, o));
     TRY(kept_in(&file, &place, kind, o));
     if (!file) return fail(ERR_USAGE, "%s: format %s keeps no index", o->path, kind->name);
     Status status = compare_with_scan(file, kind, &place);
@@ -177,19 +194,6 @@ Status dataset_check_index(const DatasetOptions *o)
 
 /* ---- classes ---- */
 
-/* Names of sets: 0 no such name, 1 training, 2 validation, 3 test. */
-static int set_of(const char *name)
-{
-    static const struct {
-        const char *name;
-        int set;
-    } sets[] = { { "train", 1 }, { "training", 1 },   { "val", 2 }, { "valid", 2 },
-                 { "dev", 2 },   { "validation", 2 }, { "test", 3 } };
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-        if (strcasecmp(name, sets[i].name) == 0) return sets[i].set;
-    return 0;
-}
-
 /* A folder that holds train/ and val/ looks like two classes. It is one where all are called so and
  * have folders of their own: of a class those samples come last. */
 static Status check_sets(const Index *index, const char *path, bool divided)
@@ -197,7 +201,8 @@ static Status check_sets(const Index *index, const char *path, bool divided)
     int of_set[4] = { -1, -1, -1, -1 };
     StrBuf advice = { 0 };
     for (int c = 0; c < index->classes; c++) {
-        const int set = set_of(index_class_name(index, c));
+        const char *name = index_class_name(index, c);
+        const int set = packed_files_set(name, strlen(name));
         const char *last =
             index_class_images(index, c) > 0
                 ? strchr(index_path(index, (int64_t)index->class_start[c + 1] - 1), '/')

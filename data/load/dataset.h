@@ -11,6 +11,8 @@ typedef struct Dataset Dataset;
  * line naming the folder or file: no such folder, no class folders, a class folder without images,
  * IDX magic or size wrong. */
 Status dataset_open(Dataset **out, const DatasetOptions *o);
+/* Whether dir holds tar, TFRecord, IDX or CIFAR files, whose names may tell two sets apart. */
+Status dataset_holds_sets(const char *dir, bool *yes);
 /* For the other ranks of a run. The index of d as bytes, borrowed; NULL and 0 for formats that have
  * none. */
 const void *dataset_index(const Dataset *d, size_t *bytes);

@@ -105,6 +105,12 @@ Status byte_stream_read(ByteStream *s, void *out, size_t bytes, size_t *got)
     return OK;
 }
 
+void byte_stream_seek(ByteStream *s, uint64_t offset)
+{
+    s->offset = offset;
+    s->next = s->filled = 0;
+}
+
 uint64_t byte_stream_offset(const ByteStream *s)
 {
     return s->offset - (s->filled - s->next);

@@ -12,6 +12,7 @@ void byte_stream_close(ByteStream *s); /* NULL ok */
 /* Reads at most bytes to out (NULL: skips them); *got is less only at the end of the file. ERR_DATA
  * naming the file where the file system keeps failing. */
 Status byte_stream_read(ByteStream *s, void *out, size_t bytes, size_t *got);
+void byte_stream_seek(ByteStream *s, uint64_t offset);
 uint64_t byte_stream_offset(const ByteStream *s);  /* of the next byte */
 int64_t byte_stream_mtime_ns(const ByteStream *s); /* when it was opened */
 uint64_t byte_stream_bytes(const ByteStream *s);   /* size when it was opened */

@@ -1,12 +1,15 @@
 /* packed_files.c - see packed_files.h. */
 #include "data/source/packed_files.h"
+#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "data/source/class_names.h"
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define MISSING_SHOWN 5
 #define NUMBER_BYTES  12 /* a decimal int and its NUL */
@@ -18,26 +21,92 @@ void packed_files_free(PackedFiles *f)
     *f = (PackedFiles){ 0 };
 }
 
-/* Is "train" in the name (1), or "val" (2)? Neither or both: 0. */
-static int roles_of(const char *name)
+/* ---- whose they are, by their names ---- */
+
+int packed_files_set(const char *word, size_t bytes)
 {
-    bool train = strstr(name, "train") != NULL, val = strstr(name, "val") != NULL;
-    return train != val ? (train ? 1 : 2) : 0;
+    static const struct {
+        const char *word;
+        int set;
+    } sets[] = { { "train", 1 }, { "training", 1 },   { "val", 2 },  { "valid", 2 },  { "dev", 2 },
+                 { "eval", 2 },  { "validation", 2 }, { "test", 3 }, { "testing", 3 } };
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        if (strlen(sets[i].word) == bytes && strncasecmp(word, sets[i].word, bytes) == 0)
+            return sets[i].set;
+    return 0;
 }
 
-static void keep_wanted(PackedFiles *f, DataRole role, bool (*is_one)(const char *name))
+static bool is_letter(char c)
+{
+    return isalpha((unsigned char)c) != 0;
+}
+
+/* Whether a word goes on from at - 1 to at: "train0", "trainSet" are two. */
+static bool goes_on(const char *name, size_t at)
+{
+    return at > 0 && is_letter(name[at - 1]) && is_letter(name[at]) &&
+           !(islower((unsigned char)name[at - 1]) && isupper((unsigned char)name[at]));
+}
+
+/* Of the first word from at on that means one. */
+static int set_of(const char *name, size_t at)
+{
+    int set = 0;
+    while (name[at] && set == 0) {
+        size_t end = at + 1;
+        while (goes_on(name, end)) end++;
+        set = packed_files_set(name + at, end - at);
+        at = end;
+    }
+    return set;
+}
+
+/* Bytes of the whole words with which all names begin: what the set itself is called. */
+static size_t common_words(const PackedFiles *f)
+{
+    size_t common = f->count ? strlen(f->names[0]) : 0;
+    for (int64_t i = 1; i < f->count; i++) {
+        size_t n = 0;
+        while (n < common && f->names[i][n] == f->names[0][n]) n++;
+        common = n;
+    }
+    bool inside = false;
+    for (int64_t i = 0; i < f->count; i++) inside |= goes_on(f->names[i], common);
+    while (inside && goes_on(f->names[0], --common)) {
+    }
+    return common;
+}
+
+static void keep_containers(PackedFiles *f, bool (*is_one)(const char *name))
 {
     int64_t count = 0;
-    int roles = 0, wanted = role == DATA_TRAIN ? 1 : 2;
-    for (int64_t i = 0; i < f->count; i++) {
-        if (f->names[i][0] == '.' || !is_one(f->names[i])) continue;
-        roles |= roles_of(f->names[i]);
-        f->names[count++] = f->names[i];
-    }
+    for (int64_t i = 0; i < f->count; i++)
+        if (f->names[i][0] != '.' && is_one(f->names[i])) f->names[count++] = f->names[i];
     f->count = count;
-    if (roles != 3) return;
-    for (int64_t i = count = 0; i < f->count; i++)
-        if (roles_of(f->names[i]) == wanted) f->names[count++] = f->names[i];
+}
+
+static void keep_wanted(PackedFiles *f, DataRole role)
+{
+    const size_t common = common_words(f);
+    const char *first[4] = { NULL };
+    int sets = 0;
+    for (int64_t i = 0; i < f->count; i++) {
+        const char **of = &first[set_of(f->names[i], common)];
+        if (!*of) *of = f->names[i];
+    }
+    for (int set = 1; set < 4; set++) sets += first[set] != NULL;
+    f->unnamed = sets == 1 ? first[0] : NULL;
+    f->unclear = first[1] ? first[1] : first[2] ? first[2] : first[3];
+    f->by_role = sets > 1;
+    if (!f->by_role) return;
+    const int validation = first[2] ? 2 : 3, wanted = role == DATA_TRAIN ? 1 : validation;
+    int64_t count = 0;
+    for (int64_t i = 0; i < f->count; i++) {
+        const int set = set_of(f->names[i], common);
+        const bool other = set != 1 && set != validation;
+        if (other && f->others++ == 0) f->other = f->names[i];
+        if (set == wanted) f->names[count++] = f->names[i];
+    }
     f->count = count;
 }
 
@@ -63,7 +132,8 @@ Status packed_files_list(PackedFiles *out, const char *path, DataRole role,
     if (fs_is_dir(path)) {
         status =
             (out->folder = mem_strdup(path)) ? fs_list(path, &out->names, &out->count) : ERR_MEMORY;
-        if (status == OK) keep_wanted(out, role, is_one);
+        if (status == OK) keep_containers(out, is_one);
+        if (status == OK) keep_wanted(out, role);
     } else if (fs_exists(path) && is_one(path)) {
         status = list_one(out, path);
     }
@@ -76,15 +146,51 @@ Status packed_files_probe(const char *path, DataRole role, bool (*is_one)(const 
 {
     PackedFiles f;
     TRY(packed_files_list(&f, path, role, is_one));
-    *yes = f.count > 0;
+    *yes = f.count > 0 || f.by_role;
     packed_files_free(&f);
     return OK;
 }
 
-Status packed_files_none(const char *path, const char *what)
+Status packed_files_check(const PackedFiles *f, const char *path, const char *what)
 {
+    if (f->unnamed)
+        return fail(ERR_DATA,
+                    "%s: %s names a set, %s none; name files of training and validation (or test) "
+                    "so, or give each set a folder of its own",
+                    path, f->unclear, f->unnamed);
+    if (f->count > 0) return OK;
     if (!fs_exists(path)) return fail(ERR_DATA, "%s: no such folder", path);
+    if (f->by_role)
+        return fail(ERR_DATA, "%s: none of its files is for training by its name, first %s", path,
+                    f->unclear);
     return fail(ERR_DATA, "%s: no %s in this folder", path, what);
+}
+
+static Status add_file(uint32_t *crc, const char *folder, const char *name)
+{
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    char *path = fs_join(folder, name);
+    if (!path) return ERR_MEMORY;
+    Status status = fs_exists(path) ? fs_read_limited(path, FS_TEXT_BYTES, &bytes, &size) : OK;
+    if (status == OK) *crc = crc32c_update(*crc, bytes, size);
+    mem_free(bytes);
+    mem_free(path);
+    return status == ERR_MEMORY ? status : OK; /* the scan says what is wrong */
+}
+
+Status packed_files_print(uint32_t *out, const char *path, DataRole role,
+                          bool (*is_one)(const char *name))
+{
+    PackedFiles f;
+    TRY(packed_files_list(&f, path, role, is_one));
+    *out = 0;
+    for (int64_t i = 0; i < f.count; i++)
+        *out = crc32c_update(*out, f.names[i], strlen(f.names[i]) + 1);
+    Status status = f.folder ? add_file(out, f.folder, PACKED_FILES_CLASSES) : OK;
+    if (status == OK && f.folder) status = add_file(out, f.folder, PACKED_FILES_LABELS);
+    packed_files_free(&f);
+    return status;
 }
 
 /* ---- names that say how many there are ---- */
@@ -172,17 +278,18 @@ Status packed_files_complete(const char *path, const char *const *names, int64_t
 
 /* ---- class names ---- */
 
-Status packed_files_names(PackedFilesNames *out, const char *folder, int classes, const char *path)
+Status packed_files_names(PackedFilesNames *out, const char *folder, const char *file, int classes,
+                          const char *path)
 {
     *out = (PackedFilesNames){ 0 };
     int given = 0;
-    TRY(class_names_read(folder, CLASSES_FILE, &out->file, &given));
+    TRY(class_names_read(folder, file, &out->file, &given));
     out->given = given > 0;
     out->classes = given > classes ? given : classes;
     Status status = OK;
     if (out->given && given < classes)
         status = fail(ERR_DATA, "%s: label %d is beyond the %d names in %s", path, classes - 1,
-                      given, CLASSES_FILE);
+                      given, file);
     if (status == OK && !(out->names = mem_calloc((size_t)out->classes, sizeof *out->names)))
         status = ERR_MEMORY;
     if (status == OK && !(out->numbers = mem_alloc((size_t)out->classes * NUMBER_BYTES)))

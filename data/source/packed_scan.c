@@ -1,6 +1,7 @@
 /* packed_scan.c - see packed_scan.h. */
 #include "data/source/packed_scan.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "data/index/index_build.h"
@@ -30,12 +31,26 @@ static Status read_file(void *cookie, int64_t file)
     return status;
 }
 
+/* Where names decide what is read, it is said. */
+static void tell_role(const PackedFiles *f, const ScanOptions *o)
+{
+    const bool val = o->role == DATA_VAL;
+    if (!f->by_role) return;
+    log_info("%s: files for %s by their names: %lld, first %s", o->path,
+             val ? "validation" : "training", (long long)f->count, f->names[0]);
+    if (val && f->others)
+        log_warning("%s: files left out, as their names say neither training nor validation: %lld, "
+                    "first %s",
+                    o->path, (long long)f->others, f->other);
+}
+
 Status packed_scan_run(PackedScan *scan, const ScanOptions *o, bool (*is_one)(const char *name),
                        const char *what)
 {
     TRY(packed_files_list(&scan->files, o->path, o->role, is_one));
     size_t n = (size_t)scan->files.count;
-    if (n == 0) return packed_files_none(o->path, what);
+    TRY(packed_files_check(&scan->files, o->path, what));
+    tell_role(&scan->files, o);
     if (fs_is_dir(o->path))
         TRY(packed_files_complete(o->path, (const char *const *)scan->files.names,
                                   scan->files.count));

@@ -41,7 +41,9 @@ typedef struct SourceKind {
     /* training and validation set may share a folder: the index depends on the role */
     bool scan_by_role;
     bool scan_by_emptiness; /* it depends on allow_empty */
-    bool scan_is_cheap;     /* no index file is kept beside the run */
+    /* samples lie in files of such names, which may tell sets apart (packed_files.h); NULL: not */
+    bool (*is_container)(const char *name);
+    bool scan_is_cheap; /* no index file is kept beside the run */
     /* index: borrowed until the source is closed; NULL for kinds without a scan. The caller sets
      * (*out)->kind. */
     Status (*open)(Source **out, const DatasetOptions *o, const Index *index);

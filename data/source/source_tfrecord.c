@@ -5,25 +5,34 @@
  * then knows where in which file each image lies, with a checksum of its own, and reading is that
  * of source_packed.c.
  *
- * Labels. Records with image/class/synset come from the ImageNet converters, whose labels count
- * 1..1000 (0 is "background"): one is subtracted, so that classes are those of the ImageFolder
- * tree; the synset is the class name. Other labels are taken as they are. Where a file name is
- * known, samples are ordered by synset and file name, which is the order of the tree; else by file
- * and record. */
+ * Labels. Where records name their classes (image/class/synset, or without any of these
+ * image/class/text), the classes are those names, in the order of the labels, whatever number these
+ * begin with: ImageNet's converters count from 1, as 0 is "background". A label has one name and a
+ * name one label. Other labels are taken as they are, and a file beside the records may name them.
+ * Where a file name is known, samples are ordered by class and file name, which is the order of the
+ * tree; else by file and record. */
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "data/source/packed_scan.h"
 #include "data/source/source_packed.h"
 #include "data/source/tfrecord.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_NAME_BYTES 1024
 
-typedef struct TfNames { /* of the classes found in a file */
-    char **of;           /* [classes]; NULL: not there, or without a name */
-    int classes;
+enum { SYNSETS, TEXTS, WAYS };
+static const char *const way_keys[WAYS] = { "image/class/synset", "image/class/text" };
+
+typedef struct TfNames { /* of labels, in one way */
+    char **of;           /* [labels]; NULL: not there, or without a name */
+    int labels;
 } TfNames;
+
+typedef struct TfScan { /* of a file */
+    TfNames names[WAYS];
+} TfScan;
 
 static bool is_tfrecord(const char *name)
 {
@@ -51,9 +60,9 @@ static bool copy_name(Span s, char out[MAX_NAME_BYTES])
 }
 
 /* Notes that label is called name; a label with two names would be a wrong one. */
-static Status note_class(TfNames *names, int label, const char *name)
+static Status note_name(TfNames *names, int label, const char *name)
 {
-    int known = names->classes;
+    int known = names->labels;
     if (label >= known) {
         int wanted = known > 0 ? 2 * known : 1024;
         if (wanted <= label) wanted = label + 1;
@@ -61,12 +70,26 @@ static Status note_class(TfNames *names, int label, const char *name)
         if (!grown) return ERR_MEMORY;
         memset(grown + known, 0, (size_t)(wanted - known) * sizeof *grown);
         names->of = grown;
-        names->classes = wanted;
+        names->labels = wanted;
     }
     char **place = &names->of[label];
     if (*place && strcmp(*place, name) != 0)
         return fail(ERR_DATA, "label %d belongs to both %s and %s", label, *place, name);
     if (!*place && !(*place = mem_strdup(name))) return ERR_MEMORY;
+    return OK;
+}
+
+/* What a record calls its class, "" for nothing. Beside a synset its text does not count. */
+static Status take_names(TfScan *scan, const TfrecordExample *e, char out[MAX_NAME_BYTES])
+{
+    const Span spans[WAYS] = { e->synset, e->text };
+    bool named = false;
+    for (int way = 0; way < WAYS && !named; way++) {
+        if (!spans[way].data) continue;
+        if (!copy_name(spans[way], out)) return fail(ERR_DATA, "%s is no name", way_keys[way]);
+        named = out[0] != '\0';
+        if (named) TRY(note_name(&scan->names[way], (int)e->label, out));
+    }
     return OK;
 }
 
@@ -77,17 +100,15 @@ static Status take_example(PackedScan *scan, int64_t file, int64_t number, const
     char class_name[MAX_NAME_BYTES] = "", name[MAX_NAME_BYTES] = "";
     TRY(tfrecord_parse_example(data, bytes, &e));
     if (!e.image.data) return fail(ERR_DATA, "no image in it (image/encoded or image)");
-    if (!e.has_label) return fail(ERR_DATA, "no label in it (image/class/label or label)");
-    int64_t label = e.label - e.counts_from_1;
-    if (label < 0 || label >= PACKED_SCAN_MAX_CLASSES)
+    if (!e.has_label)
+        return fail(ERR_DATA, "no label in it (image/class/label or label, a whole number)");
+    if (e.label < 0 || e.label >= PACKED_SCAN_MAX_CLASSES)
         return fail(ERR_DATA, "label %lld is out of range", (long long)e.label);
     if (e.image.bytes > INDEX_MAX_SAMPLE_BYTES) return fail(ERR_DATA, "an image larger than 64 MB");
-    if (e.class_name.data && !copy_name(e.class_name, class_name))
-        return fail(ERR_DATA, "the synset is no name");
+    TRY(take_names(scan->found[file], &e, class_name));
     if (!e.name.data || !copy_name(e.name, name)) name[0] = '\0';
-    if (class_name[0]) TRY(note_class(scan->found[file], (int)label, class_name));
     IndexEntry entry = { .offset = at + (uint64_t)(e.image.data - data),
-                         .label = (uint32_t)label,
+                         .label = (uint32_t)e.label,
                          .bytes = (uint32_t)e.image.bytes,
                          .crc = crc32c_update(0, e.image.data, e.image.bytes) };
     if (!name[0]) {
@@ -118,52 +139,175 @@ static Status read_records(PackedScan *scan, int64_t file, ByteStream *s)
 
 /* ---- class names ---- */
 
-/* Names of all labels over all files in one table of borrowed strings; labels that no file names
- * get their number. */
-static Status merge_names(const PackedScan *scan, const char *path, const char **names, int classes,
-                          bool *named)
+typedef struct Classes {
+    int labels;         /* as they are written: 0 .. labels - 1 */
+    const char **names; /* [labels] borrowed; NULL: without a name */
+    int *to;            /* [labels] the class of each that some record has, else -1 */
+    const char *key;    /* where the names are from; NULL: there are none */
+} Classes;
+
+/* Names of all labels over all files. */
+static Status merge_names(Classes *c, const PackedScan *scan, int way)
 {
-    *named = false;
     for (int64_t f = 0; f < scan->files.count; f++) {
-        const TfNames *found = scan->found[f];
-        for (int c = 0; c < found->classes && c < classes; c++) {
-            const char *name = found->of[c];
+        const TfNames *found = &((const TfScan *)scan->found[f])->names[way];
+        for (int label = 0; label < found->labels && label < c->labels; label++) {
+            const char *name = found->of[label];
             if (!name) continue;
-            if (names[c] && strcmp(names[c], name) != 0)
-                return fail(ERR_DATA, "%s: label %d belongs to both %s and %s", path, c, names[c],
+            c->key = way_keys[way];
+            if (c->names[label] && strcmp(c->names[label], name) != 0)
+                return fail(ERR_DATA, "label %d belongs to both %s and %s", label, c->names[label],
                             name);
-            names[c] = name;
-            *named = true;
+            c->names[label] = name;
         }
     }
     return OK;
 }
 
-static Status assemble(Index **out, const PackedScan *scan, const ScanOptions *o)
+static int by_text(const void *a, const void *b)
 {
-    int classes = packed_scan_classes(scan);
-    bool named = false;
+    return strcmp(**(const char *const *const *)a, **(const char *const *const *)b);
+}
+
+/* Each label has one name, and each name one label. */
+static Status check_names(const Classes *c)
+{
+    const char ***sorted = mem_alloc((size_t)c->labels * sizeof *sorted);
+    size_t count = 0;
+    Status status = sorted ? OK : ERR_MEMORY;
+    for (int label = 0; label < c->labels && status == OK; label++) {
+        if (c->names[label]) sorted[count++] = &c->names[label];
+        else if (c->to[label] >= 0)
+            status = fail(ERR_DATA, "label %d has no name in %s, but others have", label, c->key);
+    }
+    if (status == OK) qsort(sorted, count, sizeof *sorted, by_text);
+    for (size_t i = 1; i < count && status == OK; i++)
+        if (strcmp(*sorted[i - 1], *sorted[i]) == 0)
+            status = fail(ERR_DATA, "%s is the name of both label %d and label %d", *sorted[i],
+                          (int)(sorted[i - 1] - c->names), (int)(sorted[i] - c->names));
+    mem_free((void *)sorted);
+    return status;
+}
+
+static Status find_names(Classes *c, const PackedScan *scan)
+{
+    c->labels = packed_scan_classes(scan);
+    c->names = mem_calloc((size_t)c->labels, sizeof *c->names);
+    c->to = mem_alloc((size_t)c->labels * sizeof *c->to);
+    if (!c->names || !c->to) return ERR_MEMORY;
+    memset(c->to, -1, (size_t)c->labels * sizeof *c->to);
+    for (int64_t f = 0; f < scan->files.count; f++)
+        for (size_t i = 0; i < scan->pieces[f].count; i++) {
+            const int label = (int)scan->pieces[f].entries[i].label;
+            c->to[label] = label;
+        }
+    for (int way = 0; way < WAYS && !c->key; way++) TRY(merge_names(c, scan, way));
+    return c->key ? check_names(c) : OK;
+}
+
+/* The labels move up so that each has a name. */
+static int close_gaps(Classes *c)
+{
+    int classes = 0;
+    for (int label = 0; label < c->labels; label++) {
+        if (c->to[label] < 0) continue;
+        c->names[classes] = c->names[label];
+        c->to[label] = classes++;
+    }
+    return classes;
+}
+
+/* Whether all names are those of the file, from its line first on. */
+static bool is_named_by(const Classes *c, const PackedFilesNames *table, int first)
+{
+    for (int label = 0; label < c->labels; label++)
+        if (c->to[label] >= 0 && (label < first || label - first >= table->classes ||
+                                  strcmp(table->names[label - first], c->names[label]) != 0))
+            return false;
+    return true;
+}
+
+/* With a file of names beside the records: whether its first line is label 0 or 1. It may call
+ * synsets otherwise, and those come with labels that count from 1. */
+static Status match_file(Classes *c, const PackedFilesNames *table)
+{
+    const bool synsets = c->key == way_keys[SYNSETS];
+    const int first = is_named_by(c, table, 1)   ? 1
+                      : is_named_by(c, table, 0) ? 0
+                                                 : synsets && c->to[0] < 0;
+    for (int label = 0; label < c->labels; label++) {
+        if (c->to[label] < 0) continue;
+        if (label < first || label - first >= table->classes)
+            return fail(ERR_DATA, "label %d (%s) has no line in " PACKED_FILES_CLASSES, label,
+                        c->names[label]);
+        c->to[label] = label - first;
+        if (!synsets && strcmp(table->names[label - first], c->names[label]) != 0)
+            return fail(ERR_DATA, "label %d is %s in its records, but %s in " PACKED_FILES_CLASSES,
+                        label, c->names[label], table->names[label - first]);
+    }
+    return OK;
+}
+
+static void relabel(const Classes *c, PackedScan *scan)
+{
+    for (int64_t f = 0; f < scan->files.count; f++)
+        for (size_t i = 0; i < scan->pieces[f].count; i++) {
+            IndexEntry *e = &scan->pieces[f].entries[i];
+            e->label = (uint32_t)c->to[e->label];
+        }
+}
+
+static Status build(Index **out, Classes *c, PackedScan *scan, const ScanOptions *o)
+{
+    const char *folder = scan->files.folder;
     PackedFilesNames table;
-    TRY(packed_files_names(&table, scan->files.folder, classes, o->path));
+    /* of labels that count from 1 the last one has no line of its own number */
+    TRY(packed_files_names(&table, folder, PACKED_FILES_CLASSES, c->key ? 1 : c->labels, o->path));
     Status status = OK;
-    if (!table.given) status = merge_names(scan, o->path, table.names, classes, &named);
+    if (!table.given && c->key) {
+        packed_files_names_free(&table);
+        const int classes = close_gaps(c);
+        relabel(c, scan);
+        return packed_scan_build(out, scan, o, c->names, classes, true);
+    }
+    if (!table.given) {
+        packed_files_names_free(&table);
+        TRY(packed_files_names(&table, folder, PACKED_FILES_LABELS, c->labels, o->path));
+    } else if (c->key) {
+        status = match_file(c, &table);
+        if (status == OK) relabel(c, scan);
+        else fail_note(status, "%s", o->path);
+    }
     packed_files_number_rest(&table);
     if (status == OK)
-        status = packed_scan_build(out, scan, o, table.names, table.classes, named || table.given);
+        status = packed_scan_build(out, scan, o, table.names, table.classes, table.given);
     packed_files_names_free(&table);
     return status;
 }
 
-static void free_names(TfNames *names)
+static Status assemble(Index **out, PackedScan *scan, const ScanOptions *o)
 {
-    if (!names) return;
-    for (int c = 0; c < names->classes; c++) mem_free(names->of[c]);
-    mem_free(names->of);
+    Classes c = { 0 };
+    Status status = find_names(&c, scan);
+    if (status != OK) fail_note(status, "%s", o->path);
+    else status = build(out, &c, scan, o);
+    mem_free((void *)c.names);
+    mem_free(c.to);
+    return status;
+}
+
+static void free_names(TfScan *scan)
+{
+    for (int way = 0; scan && way < WAYS; way++) {
+        TfNames *names = &scan->names[way];
+        for (int c = 0; c < names->labels; c++) mem_free(names->of[c]);
+        mem_free(names->of);
+    }
 }
 
 static Status tfrecord_scan(Index **out, const ScanOptions *o)
 {
-    PackedScan scan = { .found_bytes = sizeof(TfNames), .read = read_records };
+    PackedScan scan = { .found_bytes = sizeof(TfScan), .read = read_records };
     *out = NULL;
     Status status =
         packed_scan_run(&scan, o, is_tfrecord, "TFRecord file (NAME-00000-of-00001, .tfrecord)");
@@ -178,5 +322,6 @@ const SourceKind source_tfrecord = {
     .probe = tfrecord_probe,
     .scan = tfrecord_scan,
     .scan_by_role = true,
+    .is_container = is_tfrecord,
     SOURCE_PACKED_FROM_INDEX,
 };

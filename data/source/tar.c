@@ -2,10 +2,11 @@
  *
  * A member is a header of 512 bytes and its content, padded to 512. Numbers are octal text, or base
  * 256 where the first byte has its high bit set. A pax header (type x) holds "length key=value"
- * lines for the next member, a GNU header (type L) its name. A block of zeros ends the archive; a
- * file that ends before it, also between members, is cut short, and nothing may follow, so that no
- * sample is lost without a word. What does not add up - a wrong header checksum, a number that is
- * none, a member longer than the file - is an error with its place. */
+ * lines for the next member, a GNU header its name (type L) or where it leads (type K). A block of
+ * zeros ends the archive; a file that ends before it, also between members, is cut short, and
+ * nothing may follow, so that no sample is lost without a word. What does not add up - a wrong
+ * header checksum, a number that is none, a member longer than the file - is an error with its
+ * place. */
 #include "data/source/tar.h"
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +20,7 @@ typedef struct Field {
 } Field;
 
 static const Field name_field = { 0, 100 }, size_field = { 124, 12 }, checksum_field = { 148, 8 },
-                   prefix_field = { 345, 155 };
+                   link_field = { 157, 100 }, prefix_field = { 345, 155 };
 #define TYPE_AT  156
 #define MAGIC_AT 257
 
@@ -28,10 +29,17 @@ static Status damaged(const TarReader *t, const char *what)
     return fail(ERR_DATA, "%s byte %llu", what, (unsigned long long)byte_stream_offset(t->stream));
 }
 
+static Status check_memory(bool failed)
+{
+    return failed ? fail(ERR_MEMORY, "out of memory reading a tar header") : OK;
+}
+
 void tar_free(TarReader *t)
 {
     str_free(&t->path);
+    str_free(&t->link);
     str_free(&t->next_path);
+    str_free(&t->next_link);
     str_free(&t->record);
 }
 
@@ -157,17 +165,24 @@ static Status read_record(TarReader *t, uint64_t bytes)
         bytes -= n;
     }
     str_add_n(&t->record, "", 0);
-    if (t->record.failed) return fail(ERR_MEMORY, "out of memory reading a tar header");
+    TRY(check_memory(t->record.failed));
     return skip_rest(t);
+}
+
+static bool is_key(const char *key, size_t bytes, const char *wanted)
+{
+    return bytes == strlen(wanted) && memcmp(key, wanted, bytes) == 0;
 }
 
 static void take_pax_value(TarReader *t, const char *key, size_t key_bytes, const char *value,
                            size_t bytes)
 {
-    if (key_bytes == 4 && memcmp(key, "path", 4) == 0) {
-        str_clear(&t->next_path);
-        str_add_n(&t->next_path, value, bytes);
-    } else if (key_bytes == 4 && memcmp(key, "size", 4) == 0) {
+    const bool is_path = is_key(key, key_bytes, "path");
+    if (is_path || is_key(key, key_bytes, "linkpath")) {
+        StrBuf *to = is_path ? &t->next_path : &t->next_link;
+        str_clear(to);
+        str_add_n(to, value, bytes);
+    } else if (is_key(key, key_bytes, "size")) {
         t->next_size = 0;
         t->has_next_size = true;
         for (size_t i = 0; i < bytes && t->next_size <= MAX_MEMBER_SIZE; i++)
@@ -175,6 +190,8 @@ static void take_pax_value(TarReader *t, const char *key, size_t key_bytes, cons
                                ? t->next_size * 10 + (uint64_t)(value[i] - '0')
                                /* refused later */
                                : MAX_MEMBER_SIZE + 1;
+    } else if (key_bytes > 11 && memcmp(key, "GNU.sparse.", 11) == 0) {
+        t->next_sparse = true;
     }
 }
 
@@ -196,7 +213,7 @@ static Status take_pax(TarReader *t)
                        (size_t)(line_end - 1 - (equals + 1)));
         p = line_end;
     }
-    return t->next_path.failed ? fail(ERR_MEMORY, "out of memory reading a tar header") : OK;
+    return check_memory(t->next_path.failed || t->next_link.failed);
 }
 
 /* ---- members ---- */
@@ -207,12 +224,18 @@ static void add_field(StrBuf *out, const uint8_t *block, Field f)
     str_add_n(out, (const char *)block + f.at, end ? (size_t)(end - (block + f.at)) : f.bytes);
 }
 
+/* A name may not hide a NUL: what is compared is what is shown. */
+static void add_text(StrBuf *out, const StrBuf *text)
+{
+    str_add_n(out, text->text, strnlen(text->text, text->length));
+}
+
 static Status name_member(TarReader *t, const uint8_t *block)
 {
     str_clear(&t->path);
+    str_clear(&t->link);
     if (t->next_path.length > 0) {
-        /* A name may not hide a NUL: what is compared is what is shown. */
-        str_add_n(&t->path, t->next_path.text, strnlen(t->next_path.text, t->next_path.length));
+        add_text(&t->path, &t->next_path);
     } else {
         bool has_prefix = memcmp(block + MAGIC_AT, "ustar\0", 6) == 0 && block[prefix_field.at];
         if (has_prefix) {
@@ -221,8 +244,21 @@ static Status name_member(TarReader *t, const uint8_t *block)
         }
         add_field(&t->path, block, name_field);
     }
+    if (t->next_link.length > 0) add_text(&t->link, &t->next_link);
+    else add_field(&t->link, block, link_field);
     str_add_n(&t->path, "", 0);
-    return t->path.failed ? fail(ERR_MEMORY, "out of memory reading a tar header") : OK;
+    str_add_n(&t->link, "", 0);
+    return check_memory(t->path.failed || t->link.failed);
+}
+
+static TarKind kind_of(const TarReader *t, char type)
+{
+    const bool is_file = type == '0' || type == '\0' || type == '7';
+    if (type == '5' || (is_file && t->path.length > 0 && t->path.text[t->path.length - 1] == '/'))
+        return TAR_FOLDER;
+    if (type == 'S' || (is_file && t->next_sparse)) return TAR_SPARSE;
+    if (is_file && t->path.length > 0) return TAR_FILE;
+    return type == '1' ? TAR_HARD_LINK : type == '2' ? TAR_SYMLINK : TAR_OTHER;
 }
 
 /* A header that only speaks of the next member; *done is false for it. */
@@ -232,27 +268,28 @@ static Status take_header(TarReader *t, const uint8_t *block, TarMember *m, bool
     char type = (char)block[TYPE_AT];
     if (!number(block, size_field, &bytes)) return damaged(t, "a member of impossible size before");
     *done = false;
-    if (type == 'x' || type == 'L') {
+    if (type == 'x' || type == 'L' || type == 'K') {
         TRY(read_record(t, bytes));
         if (type == 'x') return take_pax(t);
-        str_clear(&t->next_path);
-        str_add_n(&t->next_path, t->record.text, t->record.length);
-        return t->next_path.failed ? fail(ERR_MEMORY, "out of memory reading a tar header") : OK;
+        StrBuf *to = type == 'L' ? &t->next_path : &t->next_link;
+        str_clear(to);
+        str_add_n(to, t->record.text, t->record.length);
+        return check_memory(to->failed);
     }
-    if (type == 'g' || type == 'K') return begin_content(t, bytes);
+    if (type == 'g') return begin_content(t, bytes);
     *done = true;
     TRY(name_member(t, block));
     if (t->has_next_size) bytes = t->next_size;
-    bool regular = type == '0' || type == '\0' || type == '7';
     /* links, devices and folders: a size there means nothing */
     bool no_content = type >= '1' && type <= '6';
     *m = (TarMember){ .path = t->path.text,
+                      .link = t->link.text,
                       .offset = byte_stream_offset(t->stream),
                       .bytes = no_content ? 0 : bytes,
-                      .regular = regular && t->path.length > 0 &&
-                                 t->path.text[t->path.length - 1] != '/' };
+                      .kind = kind_of(t, type) };
     str_clear(&t->next_path);
-    t->has_next_size = false;
+    str_clear(&t->next_link);
+    t->has_next_size = t->next_sparse = false;
     return begin_content(t, m->bytes);
 }
 
@@ -268,4 +305,25 @@ Status tar_next(TarReader *t, TarMember *m, bool *more)
         TRY(take_header(t, block, m, &done));
     }
     return OK;
+}
+
+bool tar_clean_path(StrBuf *out, const char *folder, size_t folder_bytes, const char *path)
+{
+    const size_t start = out->length;
+    bool inside = true;
+    str_add_n(out, folder, folder_bytes);
+    for (const char *part = path; *part && !out->failed; part += *part == '/') {
+        const size_t bytes = strcspn(part, "/");
+        if (bytes == 2 && part[0] == '.' && part[1] == '.') {
+            inside = inside && out->length > start;
+            while (out->length > start && out->text[--out->length] != '/') {
+            }
+        } else if (bytes > 1 || (bytes == 1 && part[0] != '.')) {
+            if (out->length > start) str_add_n(out, "/", 1);
+            str_add_n(out, part, bytes);
+        }
+        part += bytes;
+    }
+    str_add_n(out, "", 1);
+    return inside;
 }

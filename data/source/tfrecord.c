@@ -55,21 +55,37 @@ Status tfrecord_next(ByteStream *s, ByteBuf *buf, size_t *bytes, uint64_t *offse
 
 enum { LIST_BYTES = 1, LIST_INT64 = 3 };
 
-typedef struct Wanted {
+typedef enum Key {
+    KEY_ENCODED,
+    KEY_IMAGE,
+    KEY_FILENAME,
+    KEY_FILE_NAME,
+    KEY_SYNSET,
+    KEY_TEXT,
+    KEY_CLASS_LABEL,
+    KEY_LABEL,
+    KEYS
+} Key;
+
+static const struct {
     const char *key;
-    int list;     /* which kind of list it must be */
-    size_t place; /* of a Span in TfrecordExample; unused for labels */
-    bool counts_from_1;
-} Wanted;
-
-#define SPAN(field) LIST_BYTES, offsetof(TfrecordExample, field), false
-
-static const Wanted wanted[] = {
-    { "image/encoded", SPAN(image) },           { "image", SPAN(image) },
-    { "image/filename", SPAN(name) },           { "file_name", SPAN(name) },
-    { "image/class/synset", SPAN(class_name) }, { "image/class/label", LIST_INT64, 0, true },
-    { "label", LIST_INT64, 0, false },
+    int list; /* which kind of list it must be */
+} wanted[KEYS] = {
+    [KEY_ENCODED] = { "image/encoded", LIST_BYTES },
+    [KEY_IMAGE] = { "image", LIST_BYTES },
+    [KEY_FILENAME] = { "image/filename", LIST_BYTES },
+    [KEY_FILE_NAME] = { "file_name", LIST_BYTES },
+    [KEY_SYNSET] = { "image/class/synset", LIST_BYTES },
+    [KEY_TEXT] = { "image/class/text", LIST_BYTES },
+    [KEY_CLASS_LABEL] = { "image/class/label", LIST_INT64 },
+    [KEY_LABEL] = { "label", LIST_INT64 },
 };
+
+typedef struct Value {
+    Span bytes;
+    int64_t number;
+    bool has_number;
+} Value;
 
 /* The first value of a list of bytes. */
 static bool take_bytes(WireReader list, Span *out)
@@ -83,37 +99,34 @@ static bool take_bytes(WireReader list, Span *out)
     return true;
 }
 
-static bool take_int(WireReader list, TfrecordExample *out)
+static bool take_int(WireReader list, Value *out)
 {
     WireField f;
     while (list.p < list.end) {
         if (!wire_read_field(&list, &f)) return false;
-        if (f.number != 1 || out->has_label) continue;
+        if (f.number != 1 || out->has_number) continue;
         if (f.type == WIRE_BYTES && f.inside.p < f.inside.end &&
             !wire_read_varint(&f.inside, &f.value))
             return false;
-        out->has_label = f.type == WIRE_VARINT || f.type == WIRE_BYTES;
-        out->label = (int64_t)f.value;
+        out->has_number = f.type == WIRE_VARINT || f.type == WIRE_BYTES;
+        out->number = (int64_t)f.value;
     }
     return true;
 }
 
-static bool take_feature(const Wanted *w, WireReader feature, TfrecordExample *out)
+static bool take_feature(int list, WireReader feature, Value *out)
 {
     WireField f;
     while (feature.p < feature.end) {
         if (!wire_read_field(&feature, &f)) return false;
-        if (f.type != WIRE_BYTES || f.number != (uint32_t)w->list) continue;
-        if (w->list == LIST_BYTES &&
-            !take_bytes(f.inside, (Span *)(void *)((char *)out + w->place)))
+        if (f.type != WIRE_BYTES || f.number != (uint32_t)list) continue;
+        if (!(list == LIST_BYTES ? take_bytes(f.inside, &out->bytes) : take_int(f.inside, out)))
             return false;
-        if (w->list == LIST_INT64 && !take_int(f.inside, out)) return false;
-        if (w->list == LIST_INT64) out->counts_from_1 = w->counts_from_1;
     }
     return true;
 }
 
-static bool take_entry(WireReader entry, TfrecordExample *out)
+static bool take_entry(WireReader entry, Value values[KEYS])
 {
     WireField f;
     WireReader key = { NULL, NULL }, feature = { NULL, NULL };
@@ -123,37 +136,43 @@ static bool take_entry(WireReader entry, TfrecordExample *out)
         if (f.type == WIRE_BYTES && f.number == 2) feature = f.inside;
     }
     size_t bytes = key.p ? (size_t)(key.end - key.p) : 0;
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        if (strlen(wanted[i].key) != bytes || (bytes && memcmp(wanted[i].key, key.p, bytes) != 0))
-            continue;
-        return take_feature(&wanted[i], feature, out);
-    }
+    for (int k = 0; k < KEYS; k++)
+        if (strlen(wanted[k].key) == bytes && bytes && memcmp(wanted[k].key, key.p, bytes) == 0)
+            return take_feature(wanted[k].list, feature, &values[k]);
     return true;
 }
 
-static bool take_features(WireReader features, TfrecordExample *out)
+static bool take_features(WireReader features, Value values[KEYS])
 {
     WireField f;
     while (features.p < features.end) {
         if (!wire_read_field(&features, &f)) return false;
-        if (f.type == WIRE_BYTES && f.number == 1 && !take_entry(f.inside, out)) return false;
+        if (f.type == WIRE_BYTES && f.number == 1 && !take_entry(f.inside, values)) return false;
     }
     return true;
+}
+
+static Span first_of(const Value *a, const Value *b)
+{
+    return a->bytes.data ? a->bytes : b->bytes;
 }
 
 Status tfrecord_parse_example(const uint8_t *data, size_t bytes, TfrecordExample *out)
 {
     WireReader r = { data, data + bytes };
     WireField f;
-    *out = (TfrecordExample){ 0 };
+    Value v[KEYS] = { 0 };
     while (r.p < r.end) {
         if (!wire_read_field(&r, &f) ||
-            (f.type == WIRE_BYTES && f.number == 1 && !take_features(f.inside, out)))
+            (f.type == WIRE_BYTES && f.number == 1 && !take_features(f.inside, v)))
             return fail(ERR_DATA, "not a tf.Example");
     }
-    /* The label counts from 1 where it comes from a converter that also writes the synset: in those
-     * 0 is "background".
-     */
-    out->counts_from_1 = out->counts_from_1 && out->class_name.data;
+    const Value *label = &v[v[KEY_CLASS_LABEL].has_number ? KEY_CLASS_LABEL : KEY_LABEL];
+    *out = (TfrecordExample){ .image = first_of(&v[KEY_ENCODED], &v[KEY_IMAGE]),
+                              .name = first_of(&v[KEY_FILENAME], &v[KEY_FILE_NAME]),
+                              .synset = v[KEY_SYNSET].bytes,
+                              .text = v[KEY_TEXT].bytes,
+                              .label = label->number,
+                              .has_label = label->has_number };
     return OK;
 }

@@ -18,16 +18,16 @@ typedef struct Span {    /* of the record */
 } Span;
 
 typedef struct TfrecordExample {
-    Span image;      /* the encoded file */
-    Span name;       /* its file name */
-    Span class_name; /* synset */
-    int64_t label;   /* as it is written */
+    Span image;        /* the encoded file */
+    Span name;         /* its file name */
+    Span synset, text; /* the name of its class, in one or the other way */
+    int64_t label;     /* as it is written */
     bool has_label;
-    bool counts_from_1; /* label 0 stands for "background": ImageNet's converters */
 } TfrecordExample;
 
 /* Finds the fields under the names that ImageNet's converters (image/encoded, image/class/label,
- * image/class/synset, image/filename) and TensorFlow Datasets (image, label, file_name) use.
- * ERR_DATA with the reason if this is no tf.Example; missing fields are the caller's to judge. */
+ * image/class/synset, image/class/text, image/filename) and TensorFlow Datasets (image, label,
+ * file_name) use; where a record has both, the first of these. ERR_DATA with the reason if this is
+ * no tf.Example; missing fields are the caller's to judge. */
 Status tfrecord_parse_example(const uint8_t *data, size_t bytes, TfrecordExample *out);
 #endif

@@ -24,7 +24,8 @@ refused "data.val" "data.val=$SCRATCH/nowhere"
 mkdir -p "$SCRATCH/empty" "$SCRATCH/hollow/class" "$SCRATCH/texts/class"
 touch "$SCRATCH/texts/class/readme.txt"
 refused "$SCRATCH/empty" "data.train=$SCRATCH/empty"
-refused "$SCRATCH/hollow: 1 of 1 class folders have no .jpg, .jpeg or .png file: class" \
+pictures=".jpg, .jpeg, .jpe, .jfif or .png"
+refused "$SCRATCH/hollow: 1 of 1 class folders have no $pictures file: class" \
     "data.train=$SCRATCH/hollow"
 refused "$SCRATCH/texts: 1 of 1 class" "data.train=$SCRATCH/texts"
 refused "sets, not classes; name each by itself: --set 'data.train=$data/train' --set 'data.val=" \
@@ -43,7 +44,7 @@ for place in train val/new; do
     expect_error "a run in $place" 64 "run.dir: $data/$place lies in data." 1 train "${sets[@]}" \
         "run.dir=$data/$place"
 done
-find "$data" | sort | cmp - "$SCRATCH/before" || broken_run "a run folder was begun among the images"
+find "$data" | sort | cmp - "$SCRATCH/before" || broken_run "a run folder among the images"
 mkdir -p "$SCRATCH/broken"
 cp -r "$data/val/circle" "$SCRATCH/broken/"$'cir\ncle'
 refused "$SCRATCH/broken: the name of class 0 (cir\\ncle) has a line break in it" \
@@ -59,7 +60,7 @@ cp -r "$data" "$SCRATCH/gaps"
 rm "$SCRATCH/gaps/"{train,val}/{ring,star}/*
 mkdir -p "$SCRATCH/gaps/train/.ipynb_checkpoints"
 gaps=("data.train=$SCRATCH/gaps/train" "data.val=$SCRATCH/gaps/val")
-refused "/gaps/train: 2 of 10 class folders have no .jpg, .jpeg or .png file: ring, star (data." \
+refused "/gaps/train: 2 of 10 class folders have no $pictures file: ring, star (data." \
     "${gaps[@]}"
 train gaps 1 "${gaps[@]}" data.allow_empty_classes=true train.max_steps=1
 expect_text "empty classes" 1 "10 classes; imagefolder with 96 training and 56 validation images"

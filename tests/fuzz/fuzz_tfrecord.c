@@ -39,7 +39,8 @@ static void parse(const uint8_t *data, size_t size)
     if (tfrecord_parse_example(data, size, &e) != OK) return;
     use(e.image, data, size);
     use(e.name, data, size);
-    use(e.class_name, data, size);
+    use(e.synset, data, size);
+    use(e.text, data, size);
 }
 
 int fuzz_tfrecord(const uint8_t *data, size_t size)

@@ -17,7 +17,7 @@ static void pad(StrBuf *out)
     if (over) str_add_n(out, zeros, 512 - over);
 }
 
-void tar_add_header(StrBuf *out, const char *path, char type, uint64_t bytes)
+static void add_header(StrBuf *out, const char *path, char type, const char *link, uint64_t bytes)
 {
     char h[512] = { 0 };
     unsigned sum = 0;
@@ -26,11 +26,17 @@ void tar_add_header(StrBuf *out, const char *path, char type, uint64_t bytes)
     snprintf(h + 124, 12, "%011llo", (unsigned long long)bytes);
     memcpy(h + 136, "00000000000\0        ", 20);
     h[156] = type;
+    memcpy(h + 157, link, strlen(link) < 100 ? strlen(link) : 100);
     memcpy(h + 257, "ustar\00000", 8);
     for (int i = 0; i < 512; i++) sum += (unsigned char)h[i];
     snprintf(h + 148, 8, "%06o", sum);
     h[155] = ' ';
     str_add_n(out, h, sizeof h);
+}
+
+void tar_add_header(StrBuf *out, const char *path, char type, uint64_t bytes)
+{
+    add_header(out, path, type, "", bytes);
 }
 
 void tar_add_pax(StrBuf *out, const char *key, const char *value)
@@ -47,14 +53,26 @@ void tar_add_pax(StrBuf *out, const char *key, const char *value)
     str_free(&record);
 }
 
+/* What has no room in a header, ahead of it. */
+static void add_long(StrBuf *out, const char *text, const char *key, char type, TarNames names)
+{
+    if (strlen(text) > 100 && names == TAR_PAX) tar_add_pax(out, key, text);
+    if (strlen(text) <= 100 || names != TAR_GNU) return;
+    tar_add_header(out, "././@LongLink", type, strlen(text) + 1);
+    str_add_n(out, text, strlen(text) + 1);
+    pad(out);
+}
+
+void tar_add_link(StrBuf *out, const char *path, char type, const char *target, TarNames names)
+{
+    add_long(out, target, "linkpath", 'K', names);
+    add_long(out, path, "path", 'L', names);
+    add_header(out, path, type, target, 0);
+}
+
 void tar_add(StrBuf *out, const char *path, const void *data, size_t bytes, TarNames names)
 {
-    if (strlen(path) > 100 && names == TAR_PAX) tar_add_pax(out, "path", path);
-    if (strlen(path) > 100 && names == TAR_GNU) {
-        tar_add_header(out, "././@LongLink", 'L', strlen(path) + 1);
-        str_add_n(out, path, strlen(path) + 1);
-        pad(out);
-    }
+    add_long(out, path, "path", 'L', names);
     tar_add_header(out, path, '0', bytes);
     str_add_n(out, data, bytes);
     pad(out);

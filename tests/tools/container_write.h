@@ -11,6 +11,8 @@ void tar_add(StrBuf *out, const char *path, const void *data, size_t bytes, TarN
 void tar_add_pax(StrBuf *out, const char *key, const char *value);
 /* A header of any type; bytes is what its size field says. */
 void tar_add_header(StrBuf *out, const char *path, char type, uint64_t bytes);
+/* A link, hard ('1') or symbolic ('2'). */
+void tar_add_link(StrBuf *out, const char *path, char type, const char *target, TarNames names);
 void tar_end(StrBuf *out);
 
 void tfrecord_add(StrBuf *out, const void *data, size_t bytes);

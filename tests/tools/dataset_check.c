@@ -5,6 +5,7 @@
 #include "tests/tools/data_tree.h"
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 char scratch_paths[4][700];
 
@@ -45,6 +46,25 @@ const char *dataset_open_error(const char *path, DataFormat format)
     (void)test_check_status(dataset_open(&d, &o), ERR_DATA, __FILE__, __LINE__, path);
     dataset_close(d);
     return status_message();
+}
+
+const char *dataset_open_says(Dataset **out, const DatasetOptions *o)
+{
+    static char text[8192];
+    char path[800];
+    snprintf(path, sizeof path, "%s/stderr", test_scratch());
+    const int saved = dup(STDERR_FILENO);
+    *out = NULL;
+    ASSERT(saved >= 0 && freopen(path, "w", stderr));
+    (void)dataset_open(out, o);
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    FILE *f = fopen(path, "r");
+    ASSERT(f != NULL);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    (void)fclose(f);
+    return text;
 }
 
 static bool differ(const char *what, int64_t at)

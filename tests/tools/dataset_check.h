@@ -18,6 +18,8 @@ const char *dataset_make_tree(void); /* the same at scratch_path(0, "tree") */
 Dataset *dataset_open_as(const char *path, DataFormat format); /* NULL if it cannot */
 /* Opening must fail with ERR_DATA; the message, until the next one of this thread. */
 const char *dataset_open_error(const char *path, DataFormat format);
+/* What opening writes to standard error; *out NULL where it fails. Until the next call. */
+const char *dataset_open_says(Dataset **out, const DatasetOptions *o);
 /* Same files, labels and, if names is true, class names? */
 void datasets_check_equal(const Dataset *a, const Dataset *b, bool names);
 

@@ -3,8 +3,10 @@
 #include "base/mem.h"
 #include "tests/test.h"
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -190,12 +192,14 @@ TEST(writing_goes_through_symlinks)
 
 TEST(what_lies_in_a_folder_is_known_before_it_is_there)
 {
-    char path[1300], root[1300];
-    snprintf(root, sizeof root, "%s/set", test_scratch());
+    char path[1300], root[PATH_MAX];
     snprintf(path, sizeof path, "%s/set/a/b", test_scratch());
     CHECK_OK(fs_make_dirs(path));
+    snprintf(path, sizeof path, "%s/set", test_scratch());
+    REQUIRE(realpath(path, root) != NULL);
+    snprintf(path, sizeof path, "%s/set/a/b", test_scratch());
     CHECK(fs_lies_in(path, root) && fs_lies_in(root, root) && !fs_lies_in(root, path));
-    snprintf(path, sizeof path, "%s/set/none/of/these", test_scratch());
+    snprintf(path, sizeof path, "%s/set/none/of/these/", test_scratch());
     CHECK(fs_lies_in(path, root));
     snprintf(path, sizeof path, "%s/settle", test_scratch());
     CHECK(!fs_lies_in(path, root) && fs_lies_in(path, test_scratch()));

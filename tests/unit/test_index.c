@@ -101,7 +101,8 @@ TEST(empty_classes_are_named_together)
         tree_write(path, name, "x", 1);
     }
     CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA),
-                   "/tree: 8 of 9 class folders have no .jpg, .jpeg or .png file: c0, c1, c2, c3, "
+                   "/tree: 8 of 9 class folders have no .jpg, .jpeg, .jpe, .jfif or .png file: c0, "
+                   "c1, c2, c3, "
                    "c5, ... (data.allow_empty_classes");
     Dataset *d = NULL;
     DatasetOptions o = { .path = path, .allow_empty = true, .index = test_scratch() };
@@ -295,8 +296,9 @@ TEST(errors_name_the_folder)
     snprintf(path, sizeof path, "%s/tree", test_scratch());
     tree_write(path, "full/0.jpg", "x", 1);
     tree_write(path, "empty/readme.txt", "x", 1);
-    CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA),
-                   "/tree: 1 of 2 class folders have no .jpg, .jpeg or .png file: empty (data.");
+    CHECK_CONTAINS(
+        open_error(path, DATA_AUTO, ERR_DATA),
+        "/tree: 1 of 2 class folders have no .jpg, .jpeg, .jpe, .jfif or .png file: empty (data.");
     CHECK_CONTAINS(open_error("", DATA_AUTO, ERR_USAGE), "no data folder");
     CHECK_CONTAINS(open_error(NULL, DATA_IMAGEFOLDER, ERR_USAGE), "no data folder");
 }

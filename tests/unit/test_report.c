@@ -131,33 +131,6 @@ TEST(time_and_best_are_of_all_parts)
     str_free(&b);
 }
 
-TEST(the_best_is_of_the_validation_set_at_hand)
-{
-    static const char text[] =
-        "{\"event\":\"start\",\"time\":100,\"classes\":5}\n"
-        "{\"event\":\"eval\",\"time\":110,\"step\":4,\"epoch\":0,\"loss\":1,\"top1\":0.9}\n"
-        "{\"event\":\"start\",\"time\":200,\"classes\":5}\n"
-        "{\"event\":\"resume\",\"time\":201,\"step\":4,\"path\":\"p\",\"other_val\":true}\n";
-    static const char later[] =
-        "{\"event\":\"eval\",\"time\":220,\"step\":8,\"epoch\":1,\"loss\":1,\"top1\":0.5}\n";
-    static const char back[] =
-        "{\"event\":\"resume\",\"time\":301,\"step\":3,\"path\":\"p\"}\n"
-        "{\"event\":\"eval\",\"time\":320,\"step\":4,\"epoch\":0,\"loss\":1,\"top1\":0.4}\n";
-    const char *const parts[] = { text, later, back };
-    const int64_t want[] = { -1, 8, 4 };
-    StrBuf b = { 0 };
-    for (int i = 0; i < 3; i++) {
-        ReportRun r;
-        str_add(&b, parts[i]);
-        write_run("sets", b.text, NULL);
-        read_run(&r, "sets");
-        const ReportEval *best = report_run_best(&r);
-        CHECK_INT(best ? best->step : -1, want[i]);
-        report_run_free(&r);
-    }
-    str_free(&b);
-}
-
 static void add_eval(StrBuf *b, int step, double top1, const char *more)
 {
     str_printf(b, "{\"event\":\"eval\",\"step\":%d,\"images\":10,\"top1\":%g%s}\n", step, top1,

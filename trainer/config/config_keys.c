@@ -74,8 +74,9 @@ const ConfigKey config_keys[] = {
      "Share of the softmax's weights that training drops in each head of vision transformers"},
 
     {STRING(data, dir, ""), KEY_RUNTIME,
-     "Stands for data.train and data.val: its folders train and val, or with data.val_split the "
-     "folder itself"},
+     "Stands for data.train and data.val: its folders train and val, or the folder itself with "
+     "data.val_split and where it holds tar, TFRecord, IDX or CIFAR files, whose names tell the "
+     "sets apart"},
     {STRING(data, train, ""), KEY_RUNTIME,
      "Training set: a folder or, where its format is that, a file"},
     {STRING(data, val, ""), KEY_RUNTIME, "Folder of the validation set; empty means no evaluation"},
@@ -93,8 +94,8 @@ const ConfigKey config_keys[] = {
      "tar files (webdataset), tfrecord, a text file of paths and classes (list), the binary files "
      "of MNIST (idx) or CIFAR (cifar), or generated ones; auto looks"},
     {BOOL(data, allow_empty_classes, "false"), KEY_RUNTIME,
-     "Folders without an image are classes too, as with torchvision's allow_empty, and data.val "
-     "may lack classes of data.train; false refuses both"},
+     "Class folders without an image are classes too, in a tar as well, as with torchvision's "
+     "allow_empty, and data.val may lack classes of data.train; false refuses both"},
     {ENUM(data, order, "shuffle", sample_order_names), KEY_MATH | KEY_YOUNG,
      "Training images: each once an epoch (shuffle), or drawn so that all classes come equally "
      "often, those of small classes several times an epoch (balanced)"},

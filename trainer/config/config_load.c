@@ -4,6 +4,7 @@
  * value is checked like a user's. Strings are owned by the Config and never NULL. */
 #include "base/fs.h"
 #include "base/mem.h"
+#include "data/data.h"
 #include "kernels/ops/update.h"
 #include "models/models.h"
 #include "trainer/config/config_internal.h"
@@ -80,6 +81,19 @@ static void resolve_eval_resize(Config *c)
     if (c->data.eval_resize_auto) c->data.eval_resize = usual_resize(c);
 }
 
+/* Whether data.dir is itself what both sets are read from: they are divided, or in the names of its
+ * files. */
+static Status is_both(const Config *c, bool *both)
+{
+    *both = c->data.val_split > 0;
+    char *train = fs_join(c->data.dir, "train");
+    if (!train) return ERR_MEMORY;
+    Status status =
+        *both || !c->data.dir[0] || fs_exists(train) ? OK : dataset_holds_sets(c->data.dir, both);
+    mem_free(train);
+    return status;
+}
+
 /* data.dir turns into the two folders that it stands for, which --set may name otherwise; and an
  * evaluation of other data by --set data.val takes the place of the images held out. */
 static Status resolve_sets(Config *c, const ConfigOrigin *origin)
@@ -88,6 +102,8 @@ static Status resolve_sets(Config *c, const ConfigOrigin *origin)
     const int dir = origin->line[config_find_key("data.dir")];
     const char *const values[] = { c->data.train, c->data.val };
     const bool split = c->data.val_split > 0;
+    bool both = false;
+    TRY(is_both(c, &both));
     for (int i = 0; i < 2 && c->data.dir[0]; i++) {
         const int given = origin->line[config_find_key(keys[i])];
         if (given == ORIGIN_SET && (dir != ORIGIN_SET || (i == 1 && !values[i][0]))) continue;
@@ -95,8 +111,8 @@ static Status resolve_sets(Config *c, const ConfigOrigin *origin)
             return config_fail_key(origin, "data.dir",
                                    "stands for data.train and data.val; give it or them");
         StrBuf folder = { 0 };
-        if (!split) str_printf(&folder, "%s/%s", c->data.dir, i == 0 ? "train" : "val");
-        else if (i == 0) str_add(&folder, c->data.dir);
+        if (!both) str_printf(&folder, "%s/%s", c->data.dir, i == 0 ? "train" : "val");
+        else if (i == 0 || !split) str_add(&folder, c->data.dir);
         Status status =
             folder.failed ? ERR_MEMORY : set_key(c, keys[i], folder.length ? folder.text : "");
         str_free(&folder);

@@ -148,9 +148,6 @@ void session_tell_order(const Dataset *d, const char *key, const char *path)
 static Status check_classes(const Session *s, int64_t learnt)
 {
     int64_t wanted = s->config->model.classes;
-    if (s->train && dataset_classes(s->train) == 1 && wanted < 2)
-        return fail(ERR_DATA, "data.train: one class only (%s), of which nothing can be learnt",
-                    dataset_class_name(s->train, 0));
     for (int i = 0; i < 2; i++) {
         const Dataset *d = i == 0 ? s->train : s->val;
         if (d && wanted > 0 && wanted < dataset_classes(d))
@@ -332,12 +329,25 @@ static Status plan_local(Session *s, SessionUse use, int64_t learnt)
     return OK;
 }
 
+/* What a session is for decides what must hold: any set can be looked at and measured. */
+typedef enum Purpose { LOOKS, MEASURES, LEARNS } Purpose;
+
+static Status check_learns(const Session *s)
+{
+    if (!s->train || dataset_classes(s->train) > 1 || s->config->model.classes > 1) return OK;
+    return fail(ERR_DATA, "data.train: one class only (%s), of which nothing can be learnt",
+                dataset_class_name(s->train, 0));
+}
+
 /* learnt: of a checkpoint, on rank 0; NULL: they are not known. */
-static Status open_data(Session *s, SessionUse use, const ClassList *learnt)
+static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Purpose purpose)
 {
     int64_t count = learnt ? learnt->count : 0;
     comm_broadcast(s->comm, &count, sizeof count, 0, "classes");
     TRY(open_sets(s, use, learnt));
+    if (purpose == LEARNS) TRY(comm_agree(s->comm, check_learns(s)));
+    if (s->train && s->val && s->config->data.val_split <= 0)
+        TRY(comm_agree(s->comm, s->comm->rank == 0 ? apart_check(s->train, s->val) : OK));
     TRY(comm_agree(s->comm, plan_local(s, use, count)));
     if (use == SESSION_TRAIN)
         TRY(class_weights_open(&s->class_weights, s->config, s->train, s->classes, s->comm));
@@ -345,19 +355,19 @@ static Status open_data(Session *s, SessionUse use, const ClassList *learnt)
     return check_same_samples(s);
 }
 
-/* binds: what only looks at a plan stays where it is, and says nothing of that. */
+/* What only looks at a plan stays where it is, and says nothing of that. */
 static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use,
-                        const ClassList *learnt, bool binds)
+                        const ClassList *learnt, Purpose purpose)
 {
     *s = (Session){ .config = c, .comm = comm, .use = use };
     const double begun_s = clock_s();
-    TRY(open_data(s, use, learnt));
+    TRY(open_data(s, use, learnt, purpose));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     s->data_s = clock_s() - begun_s;
     const CpuBf16 cpu = device_cpu_bf16(comm);
     TRY(comm_agree(comm, device_choose(&s->device, c, comm->local_rank, cpu)));
     if (s->device.warning && comm->rank == 0) log_warning("%s", s->device.warning);
-    if (binds) TRY(bind_ranks(comm, c, s->device.index));
+    if (purpose != LOOKS) TRY(bind_ranks(comm, c, s->device.index));
     TRY(device_query(&s->device, c, comm));
     s->threads = thread_plan_choose(comm, c, s->device.cuda);
     TRY(comm_agree(comm, prepare(s)));
@@ -367,22 +377,33 @@ static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use,
 
 Status session_open_plan(Session *s, const Config *c, Comm *comm, SessionUse use)
 {
-    return open_plan(s, c, comm, use, NULL, false);
+    return open_plan(s, c, comm, use, NULL, LOOKS);
+}
+
+static Status open_for(Session *s, const Config *c, Comm *comm, SessionUse use,
+                       const ClassList *learnt, Purpose purpose)
+{
+    *s = (Session){ .config = c, .comm = comm };
+    if (use == SESSION_TRAIN) TRY(comm_agree(comm, train_plan_check_norms(c, comm->world)));
+    TRY(open_plan(s, c, comm, use, learnt, purpose));
+    return comm_agree(comm, memory_check(s, OK));
 }
 
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use,
                     const ClassList *learnt)
 {
-    *s = (Session){ .config = c, .comm = comm };
-    if (use == SESSION_TRAIN) TRY(comm_agree(comm, train_plan_check_norms(c, comm->world)));
-    TRY(open_plan(s, c, comm, use, learnt, true));
-    return comm_agree(comm, memory_check(s, OK));
+    return open_for(s, c, comm, use, learnt, LEARNS);
+}
+
+Status session_open_bench(Session *s, const Config *c, Comm *comm, SessionUse use)
+{
+    return open_for(s, c, comm, use, NULL, MEASURES);
 }
 
 Status session_open_data(Session *s, const Config *c, Comm *comm)
 {
     *s = (Session){ .config = c, .comm = comm, .stage = progressive_stage_count(c) - 1 };
-    TRY(open_data(s, SESSION_TRAIN, NULL));
+    TRY(open_data(s, SESSION_TRAIN, NULL, LOOKS));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     /* As training would have them; where what it wants is not here, nothing computes anyway. */
     bool device =

@@ -12,6 +12,8 @@ Status session_open_plan(Session *s, const Config *c, Comm *comm, SessionUse use
  * are to have; NULL: the set's own. */
 Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use,
                     const ClassList *learnt);
+/* The same for one that is to be measured: a training set of one class is as good. */
+Status session_open_bench(Session *s, const Config *c, Comm *comm, SessionUse use);
 /* Only the training set, the run plan and the threads: for benchmarks of the input. */
 Status session_open_data(Session *s, const Config *c, Comm *comm);
 #endif

@@ -278,7 +278,7 @@ static Status bench_evaluation(Comm *comm, Config *c, const BenchOptions *o)
     Session s;
     c->data.synthetic_images = o->steps * c->train.batch_per_rank * comm->world;
     c->data.val = c->data.train;
-    Status status = session_open(&s, c, comm, SESSION_EVAL, NULL);
+    Status status = session_open_bench(&s, c, comm, SESSION_EVAL);
     if (status == OK) status = session_commit(&s);
     if (status == OK) status = measure_evaluation(&s);
     session_close(&s);
@@ -295,7 +295,7 @@ Status bench_step(Comm *comm, const Config *c, const BenchOptions *o)
     local.train.max_steps = o->warmup + o->steps;
     local.schedule.warmup_epochs = 0;
     local.schedule.warmup_steps = 0;
-    Status status = session_open(&s, &local, comm, SESSION_TRAIN, NULL);
+    Status status = session_open_bench(&s, &local, comm, SESSION_TRAIN);
     if (status == OK) status = session_commit(&s);
     if (status == OK) status = measure(&s, o);
     session_close(&s);

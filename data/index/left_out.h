@@ -1,0 +1,25 @@
+/* left_out.h - files that a scan passes over because of how their names end: counted, for one
+ * line. */
+#ifndef CONVOY_DATA_INDEX_LEFT_OUT_H
+#define CONVOY_DATA_INDEX_LEFT_OUT_H
+#include "base/str.h"
+
+#define LEFT_OUT_ENDINGS 8 /* that are told apart */
+
+typedef struct LeftOut { /* zero-initialise */
+    int64_t count;
+    StrBuf first; /* path of the first */
+    int endings;
+    struct {
+        char text[12]; /* ".gif", in small letters; "" without one */
+        int64_t count;
+    } of[LEFT_OUT_ENDINGS];
+} LeftOut;
+
+/* folder NULL: just name. */
+Status left_out_add(LeftOut *l, const char *folder, const char *name);
+Status left_out_merge(LeftOut *l, const LeftOut *other);
+/* Nothing where there are none. where: folder or container. */
+Status left_out_tell(const LeftOut *l, const char *where);
+void left_out_free(LeftOut *l);
+#endif
