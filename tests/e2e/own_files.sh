@@ -35,11 +35,13 @@ numbers() # SET CLASSES - a list of the first of them
 (cd "$data/val" && find . -name '*.jpg' | sort | sed -E 's|^\./([^/]+)/(.*)|\1/\2,\1|') \
     > "$data/val/images.csv"
 sort -t, -k2 -o "$data/train/images.csv" "$data/train/images.csv"
-for many in 2 3; do numbers train $many; done
+for many in 2 3 4; do numbers train $many; done
 for many in 2 3; do numbers val $many; done
 train fewer 1 "data.train=$data/train/3.csv" "data.val=$data/val/2.csv" train.batch_per_rank=4
 expect "eval of fewer classes" 0 run 1 eval "$SCRATCH/fewer"
 expect_text "eval of fewer classes" 1 "of 4 images"
+train_fails fewer 65 "data.train: class 3 is not in $SCRATCH/fewer/checkpoints/" 1 \
+    "data.train=$data/train/4.csv" "data.val=$data/val/2.csv" train.batch_per_rank=4 train.epochs=2
 train more 1 "data.train=$data/train/2.csv" "data.val=$data/val/3.csv" train.batch_per_rank=4
 expect_text "more classes than learnt" 1 "labels up to 2 there but only 2 classes in data.train"
 sed 's/,0$/,12/' "$data/val/2.csv" > "$data/val/12.csv"
