@@ -173,6 +173,17 @@ char *fs_place(const char *path)
     return mem_strdup(place[0] ? place : "/");
 }
 
+bool fs_lies_in(const char *path, const char *folder)
+{
+    char *at = fs_place(path), *root = fs_place(folder);
+    const size_t n = root ? strlen(root) : 0;
+    const bool lies = at && root && strncmp(at, root, n) == 0 &&
+                      (at[n] == '/' || at[n] == '\0' || n == 1);
+    mem_free(at);
+    mem_free(root);
+    return lies;
+}
+
 /* ---- writing ---- */
 
 bool fs_write_all(int fd, const void *data, size_t bytes)

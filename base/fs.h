@@ -43,6 +43,8 @@ bool fs_same_file(const char *a, const char *b); /* links followed; false where 
 /* Where path is: absolute, without . and .. and links, also where its last parts are not there yet.
  * mem_free; NULL when out of memory. */
 char *fs_place(const char *path);
+/* Whether path, which need not be there yet, is folder or lies somewhere in it; links followed. */
+bool fs_lies_in(const char *path, const char *folder);
 /* atomic: new link under a temporary name, then rename */
 Status fs_replace_symlink(const char *target, const char *link_path);
 Status fs_sync_dir(const char *path);

@@ -135,9 +135,9 @@ typedef struct DatasetOptions {
     /* NULL or "": the set's own classes; else a file that lists them (index_classes.h). Generated
      * images keep theirs */
     const char *class_map;
-    /* NULL; or names, one a line, whose places are to be the labels (index_classes_of); not of
-     * formats without an index */
-    const char *class_names;
+    /* NULL; or classes whose places are to be the labels (class_list.h): an error of formats
+     * without an index, where the own ones are not right. Generated images keep theirs */
+    const struct ClassList *like;
     int64_t synthetic_images; /* DATA_SYNTHETIC: how many */
     int synthetic_classes;
     /* training: most memory for seek indices (seek_index.h) made while files are read first; 0:

@@ -1,4 +1,4 @@
-/* index_classes.c - see index_classes.h. Names are looked for one by one: classes are few. */
+/* index_classes.c - see index_classes.h. Names in a file are looked for one by one: few. */
 #include "data/index/index_classes.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -18,11 +18,12 @@ typedef struct Map {
     int classes, capacity;
     int64_t *ids;
     uint64_t *start;
-    const char *source; /* a file, or names, one a line */
+    const char *source; /* a file */
     bool missing_ok;
+    ClassList set; /* own, and how many images of each */
+    int64_t *images;
+    const ClassList *in; /* in place of a file */
 } Map;
-
-typedef Status FillMap(Map *m);
 
 static int find(const char *const *names, int count, const char *name)
 {
@@ -72,8 +73,6 @@ static Status take_row(Map *m, char *const *fields, int count)
     return OK;
 }
 
-/* ---- what fills a map ---- */
-
 static Status read_rows(Map *m)
 {
     char *fields[ROWS_FIELDS];
@@ -88,118 +87,106 @@ static Status read_rows(Map *m)
     return m->classes > 0 ? OK : fail(ERR_DATA, "%s: no class in it", m->source);
 }
 
-static Status take_names(Map *m)
+/* The classes of another list. */
+static Status take_list(Map *m)
 {
-    m->rows = (Rows){ .file = "", .text = mem_strdup(m->source) };
-    if (!m->rows.text) return ERR_MEMORY;
-    for (char *line = m->rows.text, *next; line; line = next) {
-        next = strchr(line, '\n');
-        if (next) *next++ = '\0';
-        TRY(add_class(m, line));
-    }
-    for (int c = 0; c < m->whole->classes; c++) {
-        m->to[c] = find(m->names, m->classes, m->own[c]);
-        if (m->to[c] != UNSET) continue;
-        const char *near = str_nearest(m->own[c], m->names, m->classes);
-        return fail(ERR_DATA,
-                    "%s: class %s is none of the run's%s%s%s (data.class_map can rename it, or "
-                    "leave it out)",
-                    index_root(m->whole), m->own[c], near ? "; is " : "", near ? near : "",
-                    near ? " meant?" : "");
-    }
-    return OK;
+    m->rows.file = "";
+    for (int c = 0; c < m->in->count; c++) TRY(add_class(m, m->in->names[c]));
+    return class_list_match_set(m->to, &m->set, m->in);
 }
 
 /* ---- the set by a map ---- */
 
-static void add_samples(Map *m, int from, uint64_t *count)
+/* Class after class, and of one that several become, theirs one after another. */
+static void list_samples(Map *m)
 {
-    for (uint64_t i = m->whole->class_start[from]; i < m->whole->class_start[from + 1]; i++)
-        m->ids[(*count)++] = (int64_t)i;
+    uint64_t *at = m->start;
+    memset(at, 0, ((size_t)m->classes + 1) * sizeof *at);
+    for (int c = 0; c < m->whole->classes; c++)
+        if (m->to[c] != UNSET) at[m->to[c] + 1] += (uint64_t)index_class_images(m->whole, c);
+    for (int to = 0; to < m->classes; to++) at[to + 1] += at[to];
+    for (int c = 0; c < m->whole->classes; c++)
+        for (uint64_t i = m->whole->class_start[c]; i < m->whole->class_start[c + 1]; i++)
+            if (m->to[c] != UNSET) m->ids[at[m->to[c]]++] = (int64_t)i;
+    memmove(at + 1, at, (size_t)m->classes * sizeof *at); /* ends, which the next ones begin at */
+    at[0] = 0;
 }
 
 static Status select_samples(Map *m, Index **out)
 {
-    uint64_t count = 0;
     m->ids = mem_alloc((size_t)m->whole->images * sizeof *m->ids);
     m->start = mem_alloc(((size_t)m->classes + 1) * sizeof *m->start);
     if (!m->ids || !m->start) return ERR_MEMORY;
-    for (int to = 0; to < m->classes; to++) {
-        m->start[to] = count;
-        for (int from = 0; from < m->whole->classes; from++)
-            if (m->to[from] == to) add_samples(m, from, &count);
-    }
-    m->start[m->classes] = count;
-    const IndexChoice choice = {
-        .ids = m->ids, .class_start = m->start, .class_names = m->names, .classes = m->classes
-    };
-    return count ? index_select(out, m->whole, &choice)
-                 : fail(ERR_DATA, "%s: no image of %s is in these classes", m->rows.file,
-                        index_root(m->whole));
+    list_samples(m);
+    const IndexChoice choice = { .ids = m->ids,
+                                 .class_start = m->start,
+                                 .class_names = m->names,
+                                 .classes = m->classes,
+                                 .numbers = m->in && !m->in->named };
+    return m->start[m->classes] ? index_select(out, m->whole, &choice)
+                                : fail(ERR_DATA, "%s: no image of %s is in these classes",
+                                       m->rows.file, index_root(m->whole));
 }
 
-static Status by_map(Index **out, const Index *whole, FillMap *fill, const char *source,
-                     bool missing_ok)
+static void end_map(Map *m)
 {
-    const size_t n = (size_t)whole->classes;
-    Map m = { .whole = whole,
-              .own = mem_alloc(n * sizeof *m.own),
-              .to = mem_alloc(n * sizeof *m.to),
-              .source = source,
-              .missing_ok = missing_ok };
-    *out = NULL;
-    for (size_t c = 0; m.own && m.to && c < n; c++) {
-        m.own[c] = index_class_name(whole, (int)c);
-        m.to[c] = UNSET;
+    rows_close(&m->rows);
+    mem_free(m->own);
+    mem_free(m->images);
+    mem_free(m->to);
+    mem_free(m->names);
+    mem_free(m->ids);
+    mem_free(m->start);
+}
+
+static Status begin_map(Map *m)
+{
+    const size_t n = (size_t)m->whole->classes;
+    m->own = mem_alloc(n * sizeof *m->own);
+    m->images = mem_alloc(n * sizeof *m->images);
+    m->to = mem_alloc(n * sizeof *m->to);
+    if (!m->own || !m->images || !m->to) return ERR_MEMORY;
+    for (size_t c = 0; c < n; c++) {
+        m->own[c] = index_class_name(m->whole, (int)c);
+        m->images[c] = index_class_images(m->whole, (int)c);
+        m->to[c] = UNSET;
     }
-    Status status = m.own && m.to ? fill(&m) : ERR_MEMORY;
-    if (status == OK) status = select_samples(&m, out);
-    rows_close(&m.rows);
-    mem_free(m.own);
-    mem_free(m.to);
-    mem_free(m.names);
-    mem_free(m.ids);
-    mem_free(m.start);
-    return status;
+    m->set = (ClassList){ .names = m->own,
+                          .images = m->images,
+                          .count = m->whole->classes,
+                          .named = m->whole->header->flags & INDEX_NAMED,
+                          .owner = index_root(m->whole) };
+    return OK;
 }
 
 Status index_classes_map(Index **out, const Index *whole, const char *file, bool missing_ok)
 {
-    return by_map(out, whole, read_rows, file, missing_ok);
-}
-
-/* Whether names are the set's own, in its order. *words: they are more than the numbers of their
- * lines. */
-static bool same_names(const Index *whole, const char *names, bool *words)
-{
-    bool same = true;
-    int c = 0;
-    *words = false;
-    for (const char *line = names; line; c++) {
-        char number[16];
-        const size_t n = strcspn(line, "\n");
-        const char *own = c < whole->classes ? index_class_name(whole, c) : "";
-        const size_t digits = (size_t)snprintf(number, sizeof number, "%d", c);
-        same = same && strlen(own) == n && strncmp(line, own, n) == 0;
-        *words = *words || n != digits || strncmp(line, number, n) != 0;
-        line = line[n] ? line + n + 1 : NULL;
-    }
-    return same && c == whole->classes;
-}
-
-static bool are_numbers(const Index *whole)
-{
-    for (int c = 0; c < whole->classes; c++) {
-        const char *name = index_class_name(whole, c);
-        if (!*name || name[strspn(name, "0123456789")]) return false;
-    }
-    return true;
-}
-
-Status index_classes_of(Index **out, const Index *whole, const char *names)
-{
-    bool words;
+    Map m = { .whole = whole, .source = file, .missing_ok = missing_ok };
     *out = NULL;
-    if (!(whole->header->flags & INDEX_NAMED) || same_names(whole, names, &words)) return OK;
-    return words || are_numbers(whole) ? by_map(out, whole, take_names, names, true) : OK;
+    Status status = begin_map(&m);
+    if (status == OK) status = read_rows(&m);
+    if (status == OK) status = select_samples(&m, out);
+    end_map(&m);
+    return status;
+}
+
+/* Whether labels are right as they are, and so are names where they count. */
+static bool is_right(const Map *m)
+{
+    bool same = m->in->named ? m->set.count == m->in->count : m->set.count >= m->in->count;
+    for (int c = 0; same && c < m->set.count; c++)
+        same = m->in->named ? m->to[c] == c && strcmp(m->own[c], m->in->names[c]) == 0
+                            : m->to[c] == c || (m->to[c] == UNSET && !m->set.named);
+    return same;
+}
+
+Status index_classes_of(Index **out, const Index *whole, const ClassList *in)
+{
+    Map m = { .whole = whole, .in = in };
+    *out = NULL;
+    Status status = begin_map(&m);
+    if (status == OK) status = take_list(&m);
+    if (status == OK && !is_right(&m)) status = select_samples(&m, out);
+    end_map(&m);
+    return status;
 }

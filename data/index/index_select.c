@@ -29,7 +29,8 @@ Status index_select(Index **out, const Index *x, const IndexChoice *choice)
     h.classes = (uint32_t)choice->classes;
     for (int c = 0; choice->class_names && c < choice->classes; c++)
         h.text_bytes += strlen(choice->class_names[c]) + 1;
-    if (choice->class_names) h.flags |= INDEX_NAMED;
+    if (choice->class_names)
+        h.flags = (h.flags & ~(uint32_t)INDEX_NAMED) | (choice->numbers ? 0 : INDEX_NAMED);
     ASSERT(h.images > 0 && index_layout(&h, at, &bytes));
     uint8_t *block = mem_calloc(1, bytes);
     if (!block) return ERR_MEMORY;

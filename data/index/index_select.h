@@ -8,6 +8,7 @@ typedef struct IndexChoice {
     const uint64_t *class_start;    /* [classes + 1], positions in ids */
     const char *const *class_names; /* [classes]; NULL: the whole's */
     int classes;
+    bool numbers; /* class_names are those of their places */
 } IndexChoice;
 
 /* An index of its own. ERR_MEMORY. */

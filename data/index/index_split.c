@@ -45,9 +45,21 @@ static int64_t between(const Drawn *drawn, int64_t n, int64_t cut)
     return up < n ? up : down;
 }
 
+/* Bytes of the folder in which all samples lie. */
+static size_t shared_folder(const Index *x)
+{
+    const char *first = index_path(x, 0), *slash = strrchr(first, '/');
+    size_t n = slash ? (size_t)(slash - first) + 1 : 0;
+    for (int64_t i = 1; n > 0 && i < x->images; i++)
+        while (n > 0 && strncmp(index_path(x, i), first, n) != 0)
+            for (n--; n > 0 && first[n - 1] != '/';) n--;
+    return n;
+}
+
 /* taken[i]: whether sample i is held out. */
 static Status draw(bool *taken, const Index *x, double share, uint64_t seed)
 {
+    const size_t shared = shared_folder(x);
     int64_t largest = 0;
     for (int c = 0; c < x->classes; c++)
         if (index_class_images(x, c) > largest) largest = index_class_images(x, c);
@@ -56,7 +68,7 @@ static Status draw(bool *taken, const Index *x, double share, uint64_t seed)
     for (int c = 0; c < x->classes; c++) {
         const int64_t first = (int64_t)x->class_start[c], n = index_class_images(x, c);
         for (int64_t i = 0; i < n; i++)
-            drawn[i] = (Drawn){ hash_of(index_path(x, first + i), seed), first + i };
+            drawn[i] = (Drawn){ hash_of(index_path(x, first + i) + shared, seed), first + i };
         qsort(drawn, (size_t)n, sizeof *drawn, by_hash);
         const int64_t cut = between(drawn, n, count_of(n, share));
         for (int64_t i = 0; i < cut; i++) taken[drawn[i].id] = true;

@@ -1,7 +1,6 @@
 /* dataset.c - opens a source by format name or by looking, and answers questions about it. */
 #include "base/crc32c.h"
 #include "base/fs.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "data/index/index_classes.h"
@@ -9,6 +8,7 @@
 #include "data/index/index_split.h"
 #include "data/load/bad_list.h"
 #include "data/load/cache.h"
+#include "data/load/class_check.h"
 #include "data/load/dataset_internal.h"
 #include "data/load/worker.h"
 #include "data/source/packed_files.h"
@@ -152,6 +152,14 @@ Status dataset_index_file(char **out, const DatasetOptions *o)
     return kept_in(out, &place, kind, o);
 }
 
+Status dataset_is_folders(bool *out, const DatasetOptions *o)
+{
+    const SourceKind *kind = NULL;
+    TRY(choose_kind(&kind, o));
+    *out = kind == &source_imagefolder;
+    return OK;
+}
+
 static Status compare_with_scan(const char *file, const SourceKind *kind, const Place *place)
 {
     Index *kept = NULL, *fresh = NULL;
@@ -220,20 +228,6 @@ static Status check_sets(const Index *index, const char *path, bool divided)
     return status;
 }
 
-/* Lists of names, in checkpoints too, have one a line; and they are kept as JSON. */
-static Status check_class_names(const Dataset *d)
-{
-    for (int i = 0; i < d->source->classes; i++) {
-        const char *name = d->source->class_names[i];
-        const char *wrong = strchr(name, '\n')   ? "has a line break in it"
-                            : json_is_utf8(name) ? NULL
-                                                 : "is no UTF-8 text";
-        if (wrong)
-            return fail(ERR_DATA, "%s: the name of class %d (%s) %s", d->path, i, name, wrong);
-    }
-    return OK;
-}
-
 /* ---- life ---- */
 
 /* Takes index over, on failure too. */
@@ -252,7 +246,7 @@ static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOpti
     if (status == OK && index) status = check_sets(index, o->path, false);
     if (status == OK) status = kind->open(&d->source, o, index);
     if (status == OK) d->source->kind = kind;
-    if (status == OK) status = check_class_names(d);
+    if (status == OK) status = class_check_names(d->source, d->path);
     if (status == OK && !(d->learned = mem_calloc(1, sizeof *d->learned))) status = ERR_MEMORY;
     if (status == OK) status = bad_list_create(&d->reported, d->source->images, -1);
     if (status == OK && o->seek_bytes > 0 && o->role == DATA_TRAIN)
@@ -283,17 +277,18 @@ static Status map_classes(Index **index, const SourceKind *kind, const DatasetOp
     Index *whole = *index;
     *index = NULL;
     Status status =
-        whole ? index_classes_map(index, whole, o->class_map, o->allow_empty || o->class_names)
+        whole ? index_classes_map(index, whole, o->class_map,
+                                  o->allow_empty || (o->like && o->like->may_lack))
               : fail(ERR_USAGE, "data.class_map cannot be applied to format %s", kind->name);
     index_destroy(whole);
     return status == ERR_DATA ? fail_note(status, "data.class_map") : status;
 }
 
 /* In place of *index, which is destroyed on failure. */
-static Status take_names(Index **index, const char *names)
+static Status take_list(Index **index, const ClassList *like)
 {
     Index *whole = *index, *own = NULL;
-    const Status status = index_classes_of(&own, whole, names);
+    const Status status = index_classes_of(&own, whole, like);
     if (status == OK && !own) return OK;
     *index = own;
     index_destroy(whole);
@@ -310,9 +305,18 @@ Status dataset_open(Dataset **out, const DatasetOptions *o)
     if (kind->scan) TRY(make_index(&index, kind, o));
     if (o->class_map && o->class_map[0] && kind != &source_synthetic)
         TRY(map_classes(&index, kind, o));
-    if (o->class_names && index) TRY(take_names(&index, o->class_names));
+    if (o->like && index) TRY(take_list(&index, o->like));
     if (o->val_split > 0 && kind != &source_synthetic) TRY(take_side(&index, kind, o));
-    return open_with(out, kind, o, index);
+    TRY(open_with(out, kind, o, index));
+    if (kind == &source_synthetic) return OK;
+    const bool held_out = o->val_split > 0 && o->role == DATA_VAL; /* not of each class */
+    if (!o->like && !o->allow_empty && !held_out) class_check_tell_empty((*out)->source, o->path);
+    const Status status =
+        o->like && !index ? class_check_like((*out)->source, o->path, o->like) : OK;
+    if (status == OK) return OK;
+    dataset_close(*out);
+    *out = NULL;
+    return status;
 }
 
 const void *dataset_index(const Dataset *d, size_t *bytes)
@@ -394,6 +398,11 @@ int dataset_label(const Dataset *d, int64_t id)
 bool dataset_named_classes(const Dataset *d)
 {
     return d->source->named_classes;
+}
+
+ClassList dataset_class_list(const Dataset *d, const char *owner)
+{
+    return source_class_list(d->source, owner);
 }
 
 const char *dataset_format_name(const Dataset *d)

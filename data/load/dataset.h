@@ -3,6 +3,7 @@
 #ifndef CONVOY_DATA_LOAD_DATASET_H
 #define CONVOY_DATA_LOAD_DATASET_H
 #include "base/status.h"
+#include "data/index/class_list.h"
 #include "data/options.h"
 
 typedef struct Dataset Dataset;
@@ -26,14 +27,17 @@ Status dataset_check_index(const DatasetOptions *o);
 /* The file in which the index of o->path is (to be) kept; *out NULL if the format has none.
  * mem_free. */
 Status dataset_index_file(char **out, const DatasetOptions *o);
+/* Whether folders at o->path are classes. */
+Status dataset_is_folders(bool *out, const DatasetOptions *o);
 void dataset_close(Dataset *d); /* NULL ok; no loader may still use it */
 int64_t dataset_images(const Dataset *d);
 int dataset_classes(const Dataset *d);
 const char *dataset_class_name(const Dataset *d, int label); /* folder name, or the number */
 int64_t dataset_class_images(const Dataset *d, int label);
 int dataset_label(const Dataset *d, int64_t id);
-bool dataset_named_classes(const Dataset *d);      /* the names are more than the numbers */
-const char *dataset_format_name(const Dataset *d); /* "imagefolder", "idx", ... */
+bool dataset_named_classes(const Dataset *d); /* the names are more than the numbers */
+ClassList dataset_class_list(const Dataset *d, const char *owner); /* borrowed */
+const char *dataset_format_name(const Dataset *d);                 /* "imagefolder", "idx", ... */
 /* Where sample id comes from, for messages: a path, or "train-images-idx3-ubyte[17]". Written to
  * out. */
 void dataset_describe_sample(const Dataset *d, int64_t id, char *out, size_t bytes);

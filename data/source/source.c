@@ -35,6 +35,15 @@ Status source_number_classes(Source *s, int classes)
     return s->class_images ? OK : ERR_MEMORY;
 }
 
+ClassList source_class_list(const Source *s, const char *owner)
+{
+    return (ClassList){ .names = s->class_names,
+                        .images = s->class_images,
+                        .count = s->classes,
+                        .named = s->named_classes,
+                        .owner = owner };
+}
+
 void source_free_classes(Source *s)
 {
     mem_free(s->class_names);

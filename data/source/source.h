@@ -13,6 +13,7 @@
 #ifndef CONVOY_DATA_SOURCE_SOURCE_H
 #define CONVOY_DATA_SOURCE_SOURCE_H
 #include "data/decode/image.h"
+#include "data/index/class_list.h"
 #include "data/index/scan.h"
 #include "data/options.h"
 #include <stdbool.h>
@@ -85,6 +86,8 @@ int64_t source_no_bytes(const Source *s, int64_t id);
 /* SourceKind.bytes where the index has them */
 int64_t source_index_bytes(const Source *s, int64_t id);
 
+/* Its classes, borrowed; owner: for messages. */
+ClassList source_class_list(const Source *s, const char *owner);
 /* Allocates both class arrays; for sources whose class names are the numbers themselves. Freed by
  * source_free_classes. */
 Status source_number_classes(Source *s, int classes);

@@ -33,9 +33,18 @@ refused "sets, not classes; name each by itself: --set 'data.train=$data/train' 
 refused "$SCRATCH/small.yaml" "data.train=$SCRATCH/small.yaml"
 cp -r "$data/val" "$SCRATCH/other"
 mv "$SCRATCH/other/star" "$SCRATCH/other/sun"
-refused "data.val: class 8 is sun" "data.val=$SCRATCH/other"
+refused "other: class sun is not in data.train" "data.val=$SCRATCH/other"
 rm -r "$SCRATCH/other/sun"
-refused "data.val: class 8 is triangle" "data.val=$SCRATCH/other"
+refused "other: no class star there, which data.train has (data.allow_empty_classes: true takes" \
+    "data.val=$SCRATCH/other"
+train lacking 1 "data.val=$SCRATCH/other" data.allow_empty_classes=true train.max_steps=1
+find "$data" | sort > "$SCRATCH/before"
+for place in train val/new; do
+    settings run "data.val=$data/val"
+    expect_error "a run in $place" 64 "run.dir: $data/$place lies in data." 1 train "${sets[@]}" \
+        "run.dir=$data/$place"
+done
+find "$data" | sort | cmp - "$SCRATCH/before" || broken_run "a run folder among the images"
 mkdir -p "$SCRATCH/broken"
 cp -r "$data/val/circle" "$SCRATCH/broken/"$'cir\ncle'
 refused "$SCRATCH/broken: the name of class 0 (cir\\ncle) has a line break in it" \

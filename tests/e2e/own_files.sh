@@ -35,15 +35,17 @@ numbers() # SET CLASSES - a list of the first of them
 (cd "$data/val" && find . -name '*.jpg' | sort | sed -E 's|^\./([^/]+)/(.*)|\1/\2,\1|') \
     > "$data/val/images.csv"
 sort -t, -k2 -o "$data/train/images.csv" "$data/train/images.csv"
-for many in 2 3; do numbers train $many; done
+for many in 2 3 4; do numbers train $many; done
 for many in 2 3; do numbers val $many; done
 train fewer 1 "data.train=$data/train/3.csv" "data.val=$data/val/2.csv" train.batch_per_rank=4
 expect "eval of fewer classes" 0 run 1 eval "$SCRATCH/fewer"
 expect_text "eval of fewer classes" 1 "of 4 images"
+train_fails fewer 65 "data.train: class 3 is not in $SCRATCH/fewer/checkpoints/" 1 \
+    "data.train=$data/train/4.csv" "data.val=$data/val/2.csv" train.batch_per_rank=4 train.epochs=2
 train more 1 "data.train=$data/train/2.csv" "data.val=$data/val/3.csv" train.batch_per_rank=4
 expect_text "more classes than learnt" 1 "labels up to 2 there but only 2 classes in data.train"
 sed 's/,0$/,12/' "$data/val/2.csv" > "$data/val/12.csv"
-train_fails unknown 65 "data.val: labels up to 12 there but 10 classes in data.train" 1 \
+train_fails unknown 65 "13 classes by number there but 10 classes in data.train" 1 \
     "data.val=$data/val/12.csv"
 
 # ---- a map: three classes as two, of both sets ----
@@ -54,10 +56,14 @@ expect_text "a map" 1 "2 classes; imagefolder with 12 training and 6 validation 
 expect "predict" 0 run 1 predict "$SCRATCH/mapped" "$data/train/${names[3]}" --csv
 expect_text "predict by names of a map" some ",${names[3]},1,"
 expect_text "predict by names of a map" some ",round,0,"
-printf '%s\n%s\tround\n%s\tround\n' "${names[3]}" "${names[0]}" "${names[1]}" > "$SCRATCH/map.txt"
+cp -r "$SCRATCH/mapped" "$SCRATCH/reordered"
 train mapped 1 "data.val=$data/val" "data.class_map=$SCRATCH/map.txt" train.epochs=2
-expect_text "another map on resume" 1 \
-    "class 0 is round there but ${names[3]} in data.train: they are taken for the same"
+printf '%s\n%s\tround\n%s\tround\n' "${names[3]}" "${names[0]}" "${names[1]}" > "$SCRATCH/map.txt"
+train reordered 1 "data.val=$data/val" "data.class_map=$SCRATCH/map.txt" train.epochs=2
+same "classes in another order on resume" mapped reordered
+printf '%s\tround\n%s\n%s\tround\n' "${names[0]}" "${names[1]}" "${names[3]}" > "$SCRATCH/map.txt"
+train_fails mapped 65 "class ${names[1]} is not in $SCRATCH/mapped/checkpoints/step-" 1 \
+    "data.val=$data/val" "data.class_map=$SCRATCH/map.txt" train.epochs=3
 echo "${names[0]}" > "$SCRATCH/one.txt"
 train_fails lonely 65 "one class only (${names[0]})" 1 "data.class_map=$SCRATCH/one.txt"
 
@@ -77,7 +83,7 @@ done
 cp -r "$SCRATCH/part" "$SCRATCH/renamed"
 mv "$SCRATCH/renamed/${names[1]}" "$SCRATCH/renamed/${names[1]}s"
 expect_error "eval of an unknown class" 65 \
-    "class ${names[1]}s is none of the run's; is ${names[1]}" 1 eval "$SCRATCH/five" \
+    "class ${names[1]}s is not in $SCRATCH/five/checkpoints/" 1 eval "$SCRATCH/five" \
     "data.val=$SCRATCH/renamed"
 cp -r "$data/val" "$SCRATCH/fewer_val" && rm -r "$SCRATCH/fewer_val/${names[1]}"
 expect "eval by a map of a part" 0 run 1 eval "$SCRATCH/mapped" "data.val=$SCRATCH/fewer_val"
@@ -104,6 +110,14 @@ curve() # RUN POINTS
 }
 curve five 4 # two by the run, two of its own images
 curve folder 1
+
+# ---- the best is of one validation set, wherever that lies ----
+anew="of: the best begins anew"
+train five 1 "data.val=$data/../data/val" train.epochs=3
+expect_text "the same validation set elsewhere" 0 "$anew"
+train five 1 "data.val=$SCRATCH/part" train.epochs=4 data.allow_empty_classes=true
+expect_text "another validation set" 1 "$anew"
+expect_text "the best of another validation set" 1 "in epoch 4 (step "
 
 # ---- weights of others ----
 picture=$(find "$data/train" -name '*.jpg' | sort | head -1)

@@ -3,8 +3,10 @@
 #include "base/mem.h"
 #include "tests/test.h"
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -186,6 +188,28 @@ TEST(writing_goes_through_symlinks)
     REQUIRE(symlink("ring", in_scratch("ring")) == 0);
     CHECK_STATUS(fs_write_atomic(in_scratch("ring"), "x", 1), ERR_IO);
     CHECK_CONTAINS(status_message(), "ring: cannot write: Too many levels");
+}
+
+TEST(what_lies_in_a_folder_is_known_before_it_is_there)
+{
+    char path[1300], root[PATH_MAX];
+    snprintf(path, sizeof path, "%s/set/a/b", test_scratch());
+    CHECK_OK(fs_make_dirs(path));
+    snprintf(path, sizeof path, "%s/set", test_scratch());
+    REQUIRE(realpath(path, root) != NULL);
+    snprintf(path, sizeof path, "%s/set/a/b", test_scratch());
+    CHECK(fs_lies_in(path, root) && fs_lies_in(root, root) && !fs_lies_in(root, path));
+    snprintf(path, sizeof path, "%s/set/none/of/these/", test_scratch());
+    CHECK(fs_lies_in(path, root));
+    snprintf(path, sizeof path, "%s/settle", test_scratch());
+    CHECK(!fs_lies_in(path, root) && fs_lies_in(path, test_scratch()));
+    snprintf(path, sizeof path, "%s/link", test_scratch());
+    CHECK(symlink("set/a", path) == 0);
+    snprintf(path, sizeof path, "%s/link/run", test_scratch());
+    CHECK(fs_lies_in(path, root) && !fs_lies_in(path, "none"));
+    CHECK(chdir(root) == 0);
+    CHECK(fs_lies_in("runs/x", root) && fs_lies_in(".", root) && !fs_lies_in("../x", root));
+    CHECK(fs_lies_in("x", ".") && fs_lies_in("a/../x", ".") && fs_lies_in("/none", "/"));
 }
 
 static const char *own_temporary(const char *name)

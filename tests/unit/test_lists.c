@@ -1,5 +1,7 @@
 /* test_lists.c - text files that list images with their classes, and data.class_map. */
 #include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "data/load/dataset.h"
 #include "tests/test.h"
@@ -262,7 +264,15 @@ static Status open_named(Dataset **out, bool folders, const char *names)
     tree_write(test_scratch(), "folders/pictures/2/b.jpg", "x", 1);
     path_of(path, folders ? "folders/pictures" : "l.csv");
     *out = NULL;
-    return dataset_open(out, &(DatasetOptions){ .path = path, .class_names = names });
+    char text[64];
+    const char **lines = NULL;
+    ClassList like;
+    snprintf(text, sizeof text, "%s", names);
+    CHECK_OK(class_list_parse(&like, &lines, text, "the run"));
+    like.may_lack = true;
+    const Status status = dataset_open(out, &(DatasetOptions){ .path = path, .like = &like });
+    mem_free(lines);
+    return status;
 }
 
 TEST(labels_follow_the_names_of_what_was_learnt)
@@ -276,6 +286,7 @@ TEST(labels_follow_the_names_of_what_was_learnt)
         { false, "eel\ncow\ncat\ndog", "0eel:c.png 2cat:a.jpg 2cat:d e.jpg 3dog:b.jpg" },
         { false, "0\n1\n2", as_it_is }, /* numbers say nothing of words */
         { true, "0\n1\n2", "11:1/a.jpg 22:2/b.jpg" },
+        { true, "2\n01", "02:2/b.jpg 101:1/a.jpg" },
         { true, "1\n2", "01:1/a.jpg 12:2/b.jpg" },
     };
     Dataset *d = NULL;
@@ -285,7 +296,74 @@ TEST(labels_follow_the_names_of_what_was_learnt)
         dataset_close(d);
     }
     CHECK_STATUS(open_named(&d, false, "cat\ndog"), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "class eel is none of the run's");
+    CHECK_CONTAINS(status_message(), "class eel is not in the run");
     CHECK_STATUS(open_named(&d, true, "0\n1"), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "class 2 is none of the run's; is ");
+    CHECK_CONTAINS(status_message(), "class 2 is not in the run: both have numbers");
+}
+
+/* Opens a list of a picture a label, and returns how its classes were told of. */
+static const char *told_of(const int *labels, int count, bool allow_empty)
+{
+    static char text[4096];
+    char log[NAME_BYTES], list[NAME_BYTES];
+    StrBuf rows = { 0 };
+    uint8_t *said = NULL;
+    size_t bytes = 0;
+    Dataset *d = NULL;
+    path_of(log, "log.txt");
+    path_of(list, "n.csv");
+    for (int i = 0; i < count; i++) {
+        str_printf(&rows, "%d.jpg,%d\n", i, labels[i]);
+        snprintf(text, sizeof text, "%d.jpg", i);
+        tree_write(test_scratch(), text, "x", 1);
+    }
+    tree_write(test_scratch(), "n.csv", rows.text, rows.length);
+    str_free(&rows);
+    remove(log);
+    CHECK_OK(log_open(log, 0, LOG_WARNING));
+    CHECK_OK(dataset_open(&d, &(DatasetOptions){ .path = list, .allow_empty = allow_empty }));
+    log_close();
+    dataset_close(d);
+    CHECK_OK(fs_read_file(log, &said, &bytes));
+    snprintf(text, sizeof text, "%s", said ? (const char *)said : "");
+    mem_free(said);
+    return text;
+}
+
+TEST(numbers_that_no_image_has_are_told)
+{
+    CHECK_CONTAINS(told_of((int[]){ 1, 2, 3 }, 3, false),
+                   "n.csv: no image of class 0, of the 4 that its labels tell of: do labels start "
+                   "at 1?\n");
+    CHECK_CONTAINS(told_of((int[]){ 0, 3, 5 }, 3, false),
+                   "no image of classes 1, 2, 4, of the 6 that its labels tell of\n");
+    CHECK_CONTAINS(told_of((int[]){ 0, 30 }, 2, false), "1, 2, 3, 4, 5, 6, 7, 8 and 21 more, of");
+    CHECK_STR(told_of((int[]){ 1, 2, 3 }, 3, true), "");
+    CHECK_STR(told_of((int[]){ 0, 1 }, 2, false), "");
+}
+
+TEST(labels_that_cannot_be_changed_are_right_or_refused)
+{
+    static const struct {
+        const char *names, *want;
+    } rows[] = {
+        { "0\n1\n10\n2\n3\n4\n5\n6\n7\n8\n9", "class 2 has label 2 there and 3 in the run, and" },
+        { "00\n01\n02\n03", NULL },
+        { "1\n2\n3", "class 0 is not in the run: both have numbers" },
+        { "a\nb\nc", NULL },
+    };
+    tree_write_idx(test_scratch(), "train", 6, 8, 3, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[64];
+        const char **lines = NULL;
+        ClassList like;
+        Dataset *d = NULL;
+        snprintf(text, sizeof text, "%s", rows[i].names);
+        REQUIRE_OK(class_list_parse(&like, &lines, text, "the run"));
+        const DatasetOptions o = { .path = test_scratch(), .like = &like };
+        CHECK_STATUS(dataset_open(&d, &o), rows[i].want ? ERR_DATA : OK);
+        if (rows[i].want) CHECK_CONTAINS(status_message(), rows[i].want);
+        dataset_close(d);
+        mem_free(lines);
+    }
 }

@@ -94,7 +94,7 @@ static Status pass_weights(Network *to, const Network *from, const char *model, 
     TRY(status);
     TRY(safetensors_open(&file, path));
     status = weights_restore(to->executor, program_graph(to->program), model_find(model), file,
-                             path, false, NULL);
+                             path, NULL);
     safetensors_close(file);
     return status;
 }

@@ -157,7 +157,7 @@ static void write_all_events(void)
                                              .peak_flops = 989.4e12,
                                              .peak_source = "a sheet",
                                              .image_flops = 24.25e9 }));
-    CHECK_OK(runlog_resume(r, 7, "checkpoints/step-7", ""));
+    CHECK_OK(runlog_resume(r, 7, "checkpoints/step-7", "", false));
     CHECK_OK(runlog_step(r, &(StepRecord){ .epoch = 1,
                                            .step = 8,
                                            .loss = 0.1,
@@ -367,7 +367,7 @@ TEST(a_folder_stays_until_the_run_begins)
         REQUIRE_OK(runlog_open(&r, dir, 0, c));
         CHECK(!runlog_is_new(r));
         log_info("said before");
-        CHECK_OK(runlog_resume(r, 8, "x", "train.max_steps was 0 and is 77"));
+        CHECK_OK(runlog_resume(r, 8, "x", "train.max_steps was 0 and is 77", false));
         runlog_last_words(r, 76, "not begun");
         if (good) REQUIRE_OK(runlog_begin(r, c, 1));
         runlog_done(r, good ? 0 : 64, "at the end");

@@ -1,10 +1,13 @@
 /* test_val_split.c - data.val_split: which samples of a folder are held out; and data.dir. */
 #include "base/fs.h"
+#include "base/str.h"
 #include "data/load/dataset.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
 #include "trainer/config/config.h"
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_BYTES = 1024, SAMPLES = 64 };
@@ -95,6 +98,52 @@ TEST(the_seed_and_names_alone_decide)
     /* new files move at most so many as come to be held out */
     for (int i = 41; i < 45; i++) write_sample("wide", i);
     CHECK(common(val, held, other, names_of(other, DATA_VAL, 0.2, 0)) >= held - 2);
+}
+
+/* Base names of the held out side of what lies at path, one behind the other. */
+static void held_out(char out[4096], const char *path)
+{
+    char name[NAME_BYTES];
+    Dataset *d = NULL;
+    out[0] = '\0';
+    REQUIRE_OK(
+        dataset_open(&d, &(DatasetOptions){ .path = path, .role = DATA_VAL, .val_split = 0.2 }));
+    for (int64_t i = 0; i < dataset_images(d); i++) {
+        dataset_describe_sample(d, i, name, sizeof name);
+        snprintf(out + strlen(out), 4096 - strlen(out), " %s:%s",
+                 dataset_class_name(d, dataset_label(d, i)), strrchr(name, '/') + 1);
+    }
+    dataset_close(d);
+}
+
+TEST(a_list_of_a_folder_holds_out_the_same)
+{
+    static const char *const before[] = { "", "./", NULL };
+    char folder[4096], list[4096], path[2 * NAME_BYTES + 32], above[NAME_BYTES], root[PATH_MAX];
+    write_tree();
+    held_out(folder, test_scratch());
+    CHECK(strlen(folder) > 100);
+    REQUIRE(realpath(test_scratch(), root) != NULL);
+    for (int where = 0; where < 4; where++) { /* beside it, and above it; absolute names */
+        StrBuf rows = { 0 };
+        snprintf(above, sizeof above, "%s", test_scratch());
+        char *slash = strrchr(above, '/');
+        const char *prefix = where < 2 ? before[where] : where == 2 ? root : slash + 1;
+        for (int i = 0; i < 54; i++) {
+            const char *class = i < 1 ? "one" : i < 3 ? "pair" : i < 13 ? "ten" : "wide";
+            const int number = i < 1 ? i : i < 3 ? i - 1 : i < 13 ? i - 3 : i - 13;
+            str_printf(&rows, "%s%s%s/%03d.jpg,%s\n", prefix, where < 2 ? "" : "/", class, number,
+                       class);
+        }
+        *slash = '\0';
+        snprintf(path, sizeof path, "%s/list-of-%s.csv", where == 3 ? above : test_scratch(),
+                 slash + 1);
+        CHECK_OK(fs_write_atomic(path, rows.text, rows.length));
+        held_out(list, path);
+        CHECK_STR(list, folder);
+        remove(path);
+        str_free(&rows);
+    }
 }
 
 TEST(ranks_that_get_the_index_have_the_same_side)

@@ -66,7 +66,7 @@ static void draft_free(Draft *d)
     weights_free(&d->list);
 }
 
-static Status load(Network *n, const Draft *d, bool new_head, bool *kept)
+static Status load_rows(Network *n, const Draft *d, HeadRows *rows)
 {
     char path[PATH_BYTES];
     SafeFile *file = NULL;
@@ -75,8 +75,18 @@ static Status load(Network *n, const Draft *d, bool new_head, bool *kept)
     TRY(safetensors_open(&file, path));
     CHECK(!weights_are_checkpoint(file));
     Status status = weights_restore(n->executor, program_graph(n->program), model_find(model), file,
-                                    path, new_head, kept);
+                                    path, rows);
     safetensors_close(file);
+    return status;
+}
+
+static Status load(Network *n, const Draft *d, bool new_head, bool *kept)
+{
+    int from[CLASSES + MORE];
+    HeadRows rows = { .from = from };
+    for (int i = 0; i < CLASSES + MORE; i++) from[i] = i;
+    const Status status = load_rows(n, d, new_head ? &rows : NULL);
+    if (kept) *kept = new_head && status == OK && rows.taken == 0;
     return status;
 }
 
@@ -197,6 +207,21 @@ TEST(another_number_of_classes_keeps_the_last_layer)
         CHECK(equals(&wide, d.list.items[i].head ? &own : &d, i));
     }
     CHECK_INT(heads, 2);
+    /* rows there that are wanted, one that is not there, and one that is not wanted */
+    int from[CLASSES + 3] = { 6, -1, 0, CLASSES, 1, 2, 3, 4, 5, -1 };
+    HeadRows rows = { .from = from, .known = true };
+    CHECK_OK(load_rows(&wide, &d, &rows));
+    CHECK_INT(rows.taken, CLASSES);
+    CHECK_INT(rows.there, CLASSES);
+    CHECK_INT(from[3], -1);
+    for (int i = 0; i < d.count; i++) {
+        const int64_t row = tensor_elements(&d.list.items[i].desc) / CLASSES;
+        for (int c = 0; d.list.items[i].head && c < CLASSES + 3; c++)
+            if (from[c] >= 0)
+                memcpy(own.values[i] + c * row, d.values[i] + from[c] * row,
+                       (size_t)row * sizeof(float));
+        CHECK(equals(&wide, d.list.items[i].head ? &own : &d, i));
+    }
     draft_free(&d);
     draft_free(&own);
     network_close(&n);

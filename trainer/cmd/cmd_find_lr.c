@@ -205,7 +205,7 @@ static Status run(Comm *comm, Config *c, const Args *args)
     r.mean = mem_calloc((size_t)r.steps, sizeof *r.mean);
     Status status = comm_agree(comm, r.loss && r.mean ? OK : ERR_MEMORY);
     if (status == OK) {
-        status = session_open(&s, &local, comm, SESSION_TRAIN);
+        status = session_open(&s, &local, comm, SESSION_TRAIN, NULL);
         if (status == OK) status = session_commit(&s);
         if (status == OK) status = find(&s, &r, csv);
         session_close(&s);

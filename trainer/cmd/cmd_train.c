@@ -9,6 +9,7 @@
 #include "trainer/cmd/command_run.h"
 #include "trainer/comm/peer_watchdog.h"
 #include "trainer/files/outputs.h"
+#include "trainer/files/run_source.h"
 #include "trainer/guard/hang_report.h"
 #include "trainer/guard/presence.h"
 #include "trainer/guard/rank_watchdog.h"
@@ -97,13 +98,37 @@ static void log_memory(const Session *s, int64_t rss_at_start)
              (long long)(process_peak_rss_bytes() - rss_at_start), r.total - r.device);
 }
 
+/* By the classes of the checkpoint that the run goes on from, where it does: their labels stay. */
+static Status open_session(Session *s, Comm *comm, const Config *c)
+{
+    char *text = NULL, *path = NULL;
+    const char **names = NULL;
+    ClassList learnt = { .count = 0 };
+    StrBuf remedy = { 0 };
+    Status status = comm->rank == 0 ? run_source_class_names(&text, &path, c) : OK;
+    if (status == OK && text) status = class_list_parse(&learnt, &names, text, path);
+    str_printf(&remedy,
+               " (data.class_map can rename it; other classes are for another run: a new run.dir "
+               "with model.init=%s)",
+               path ? path : "");
+    learnt.may_lack = c->data.allow_empty_classes;
+    learnt.remedy = remedy.text;
+    status = comm_agree(comm, status == OK && remedy.failed ? ERR_MEMORY : status);
+    if (status == OK) status = session_open(s, c, comm, SESSION_TRAIN, names ? &learnt : NULL);
+    str_free(&remedy);
+    mem_free(names);
+    mem_free(text);
+    mem_free(path);
+    return status;
+}
+
 static Status train(Comm *comm, const Config *c, RunLog *log)
 {
     int64_t rss_at_start = process_rss_bytes();
     Session session = { 0 };
     Energy *energy = NULL;
     Status status = comm_agree(comm, energy_open(&energy, c, comm));
-    if (status == OK) status = session_open(&session, c, comm, SESSION_TRAIN);
+    if (status == OK) status = open_session(&session, comm, c);
     if (status == OK) status = comm_agree(comm, start_record(log, &session, count_hosts(comm)));
     if (status == OK) status = session_commit_empty(&session);
     Monitor *monitor = NULL;
@@ -143,10 +168,34 @@ static void say_last_words(void *cookie, int exit_code, const char *reason)
     if (exit_code == EXIT_PEER_LOST) hang_report_write(w->comm, w->config->run.dir, reason);
 }
 
+/* Class folders are listed, so the run's own must not lie among them. */
+static Status check_run_dir(const Config *c)
+{
+    const struct {
+        const char *key, *path;
+        DataRole role;
+    } sets[] = { { "data.train", c->data.train, DATA_TRAIN },
+                 { "data.val", c->data.val, DATA_VAL } };
+    for (int i = 0; i < 2 && c->data.format != DATA_SYNTHETIC; i++) {
+        bool folders = false;
+        const DatasetOptions o = { .path = sets[i].path,
+                                   .format = c->data.format,
+                                   .role = sets[i].role };
+        if (!sets[i].path[0] || !fs_lies_in(c->run.dir, sets[i].path)) continue;
+        TRY(dataset_is_folders(&folders, &o));
+        if (folders)
+            return fail(ERR_USAGE,
+                        "run.dir: %s lies in %s (%s), where each folder is a class; name another",
+                        c->run.dir, sets[i].key, sets[i].path);
+    }
+    return OK;
+}
+
 /* Collective. A folder in which nothing has trained yet is begun at once: there is nothing to lose
  * there, and a log to tell of what follows. */
 static Status open_log(RunLog **log, Comm *comm, const Config *c)
 {
+    TRY(comm_agree(comm, comm->rank == 0 ? check_run_dir(c) : OK));
     TRY(comm_agree(comm, runlog_open(log, c->run.dir, comm->rank, c)));
     int64_t is_new = runlog_is_new(*log);
     comm_broadcast(comm, &is_new, sizeof is_new, 0, "whether the run is new");

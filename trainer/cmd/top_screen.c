@@ -96,6 +96,12 @@ static void add_step(TopScreen *t, const JsonValue *r)
     add_history(t, t->loss);
 }
 
+/* What was the best among other images is none any more. */
+static void add_resume(TopScreen *t, const JsonValue *r)
+{
+    if (json_truth(r, "other_val")) t->evaluated = false;
+}
+
 static void add_eval(TopScreen *t, const JsonValue *r)
 {
     if (json_truth(r, "foreign")) return; /* of other images or weights than the run's */
@@ -171,7 +177,7 @@ static const struct {
 } rows[] = {
     { "start", add_start },           { "step", add_step },       { "eval", add_eval },
     { "checkpoint", add_checkpoint }, { "on_save", add_on_save }, { "gpu", add_gpu },
-    { "spent", add_spent },           { "done", add_done },
+    { "spent", add_spent },           { "done", add_done },       { "resume", add_resume },
 };
 
 void top_screen_init(TopScreen *t)

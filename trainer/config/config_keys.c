@@ -40,8 +40,9 @@ const ConfigKey config_keys[] = {
     {STRING(model, name, "resnet50"), KEY_MATH, "Network; convoy inspect model NAME shows one"},
     {STRING(model, init, ""), KEY_RUNTIME,
      "Safetensors file whose weights a new run starts from: a checkpoint, or saved by torchvision "
-     "or timm; or the folder of a run, for the trained weights of its best; with another number of "
-     "classes the last layer starts afresh"},
+     "or timm; or the folder of a run, for the trained weights of its best; rows of the last layer "
+     "go to the classes of their names, and what has none, or other weights of another number of "
+     "classes, starts afresh"},
     {STRING(model, freeze, ""), KEY_MATH | KEY_YOUNG,
      "Parameters that training leaves as they are: a stage or layer with all before it (layer2), "
      "or patterns of names (*.bias); several between commas"},
@@ -94,7 +95,7 @@ const ConfigKey config_keys[] = {
      "of MNIST (idx) or CIFAR (cifar), or generated ones; auto looks"},
     {BOOL(data, allow_empty_classes, "false"), KEY_RUNTIME,
      "Class folders without an image are classes too, in a tar as well, as with torchvision's "
-     "allow_empty; false refuses them"},
+     "allow_empty, and data.val may lack classes of data.train; false refuses both"},
     {ENUM(data, order, "shuffle", sample_order_names), KEY_MATH | KEY_YOUNG,
      "Training images: each once an epoch (shuffle), or drawn so that all classes come equally "
      "often, those of small classes several times an epoch (balanced)"},

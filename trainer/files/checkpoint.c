@@ -39,7 +39,7 @@ enum {
     STAGING_ALIGN = 64,
     NUMBER_BYTES = 32,
     MESSAGE_BYTES = 1024,
-    SCALARS = 16,
+    SCALARS = 17,
     TEXTS = 4,
     PAIRS = SCALARS + TEXTS + 1
 };
@@ -67,6 +67,7 @@ static const MetaRow meta_rows[SCALARS] = {
     { "norm_images", META_I64, offsetof(CheckpointMeta, norm_images), "0" },
     { "best_top1", META_DOUBLE, offsetof(CheckpointMeta, best_top1), NULL },
     { "stale", META_I64, offsetof(CheckpointMeta, stale), "0" },
+    { "val_print", META_U32, offsetof(CheckpointMeta, val_print), "0" },
     { "eval_due", META_I64, offsetof(CheckpointMeta, eval_due), NULL },
     { "lr_factor", META_DOUBLE, offsetof(CheckpointMeta, lr_factor), "1" },
     { "rollbacks", META_I64, offsetof(CheckpointMeta, rollbacks), "0" },

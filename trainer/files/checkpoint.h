@@ -27,6 +27,7 @@ typedef struct CheckpointMeta {
     int64_t norm_images; /* that shared the statistics of batch norms in groups of ranks, else 0 */
     double best_top1;    /* best evaluation so far, -1 if none */
     int64_t stale;       /* evaluations since then */
+    uint32_t val_print;  /* of the set that they were of (session.h); 0: not known */
     /* 1: stopped before an evaluation that was due: the resumed run begins with it */
     int64_t eval_due;
     /* of a run that diverged and went back: the factor of its learning rate since; how often; the

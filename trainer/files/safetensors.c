@@ -225,7 +225,7 @@ static Status fail_start(const SafeFile *f, const uint8_t start[LENGTH_BYTES], u
 }
 
 /* Before there is room for the data, so that what is no such file costs nothing. */
-static Status read_header(SafeFile *f)
+static Status read_header(SafeFile *f, bool whole)
 {
     uint8_t length_bytes[LENGTH_BYTES];
     uint64_t length = 0;
@@ -238,6 +238,7 @@ static Status read_header(SafeFile *f)
     for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)length_bytes[i] << (8 * i);
     if (length > header_limit || length > f->file_bytes - LENGTH_BYTES)
         return fail_start(f, length_bytes, length);
+    if (!whole) f->file_bytes = LENGTH_BYTES + (size_t)length;
     int64_t left = process_available_bytes();
     if (left > 0 && f->file_bytes > (uint64_t)left)
         return fail(ERR_MEMORY, "%s: has %zu MiB, more than the %lld MiB of memory that are free",
@@ -431,24 +432,25 @@ static Status parse_header(SafeFile *f)
     return OK;
 }
 
-static Status open_file(SafeFile *f)
+static Status open_file(SafeFile *f, bool whole)
 {
-    TRY(read_header(f));
+    TRY(read_header(f, whole));
     TRY(check_header_crc(f));
     TRY(parse_header(f));
+    if (!whole) return OK;
     TRY(parse_tensors(f));
     TRY(read_bytes(f, f->file_bytes - f->data_bytes, f->file_bytes, &f->data_crc));
     return check_data_crc(f);
 }
 
-Status safetensors_open(SafeFile **out, const char *path)
+static Status open_part(SafeFile **out, const char *path, bool whole)
 {
     *out = NULL;
     SafeFile *f = mem_calloc(1, sizeof(SafeFile));
     if (f == NULL) return ERR_MEMORY;
     f->fd = -1;
     f->path = mem_strdup(path);
-    Status status = f->path != NULL ? open_file(f) : ERR_MEMORY;
+    Status status = f->path != NULL ? open_file(f, whole) : ERR_MEMORY;
     if (f->fd >= 0) close(f->fd);
     if (status != OK) {
         safetensors_close(f);
@@ -456,6 +458,16 @@ Status safetensors_open(SafeFile **out, const char *path)
     }
     *out = f;
     return OK;
+}
+
+Status safetensors_open(SafeFile **out, const char *path)
+{
+    return open_part(out, path, true);
+}
+
+Status safetensors_open_header(SafeFile **out, const char *path)
+{
+    return open_part(out, path, false);
 }
 
 void safetensors_close(SafeFile *f)

@@ -27,6 +27,8 @@ typedef struct SafeFile SafeFile;
 /* Reads the file into memory, checks header, bounds, overlap and CRC. ERR_DATA also where it cannot
  * be read, or changes meanwhile; ERR_MEMORY where it does not fit into what is free. */
 Status safetensors_open(SafeFile **out, const char *path);
+/* The same for its metadata alone: none of its tensors is read. */
+Status safetensors_open_header(SafeFile **out, const char *path);
 void safetensors_close(SafeFile *f);
 int safetensors_count(const SafeFile *f);
 const SafeTensor *safetensors_at(const SafeFile *f, int index);

@@ -469,7 +469,24 @@ static Status import_channels(Executor *x, const Weight *w, int64_t there, const
     return status;
 }
 
-static Status import(Executor *x, const Weight *w, const ModelDef *def, const SafeTensor *t)
+/* values: a row for each class there. */
+static Status import_rows(Executor *x, const Weight *w, const HeadRows *rows, const float *values)
+{
+    const int64_t classes = w->desc.dims[0], row = tensor_elements(&w->desc) / classes;
+    const int index = state_index(x, w->name);
+    float *own = mem_alloc(tensor_plain_bytes(&w->desc));
+    if (!own) return ERR_MEMORY;
+    Status status = executor_export_state(x, index, own);
+    for (int64_t c = 0; c < classes; c++)
+        if (rows->from[c] >= 0)
+            memcpy(own + c * row, values + rows->from[c] * row, (size_t)row * sizeof *own);
+    if (status == OK) status = executor_import_state(x, index, own);
+    mem_free(own);
+    return status;
+}
+
+static Status import(Executor *x, const Weight *w, const ModelDef *def, const SafeTensor *t,
+                     const HeadRows *rows)
 {
     const int64_t count = tensor_elements(&t->desc), side = other_side(w, &t->desc);
     const int index = state_index(x, w->name);
@@ -477,7 +494,8 @@ static Status import(Executor *x, const Weight *w, const ModelDef *def, const Sa
     if (!values) return ERR_MEMORY;
     for (int64_t i = 0; i < count; i++) values[i] = read_float(t->desc.dtype, t->data, i);
     ASSERT(index >= 0);
-    const Status status = side ? import_positions(x, w, def, side, values)
+    const Status status = w->head && rows ? import_rows(x, w, rows, values)
+                          : side          ? import_positions(x, w, def, side, values)
                           : other_channels(w, &t->desc)
                               ? import_channels(x, w, t->desc.dims[1], values)
                               : executor_import_state(x, index, values);
@@ -499,30 +517,40 @@ Status weights_classes(int64_t *out, const Graph *g, const ModelDef *def, const 
     return status;
 }
 
+static void settle_rows(HeadRows *rows, int64_t here, int64_t there)
+{
+    rows->there = there;
+    rows->taken = 0;
+    for (int64_t c = 0; c < here; c++) {
+        if (rows->known ? rows->from[c] >= there : here != there) rows->from[c] = -1;
+        rows->taken += rows->from[c] >= 0;
+    }
+}
+
 Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const SafeFile *file,
-                       const char *path, bool new_head, bool *head_kept)
+                       const char *path, HeadRows *rows)
 {
     WeightList list;
     ModelNames names = MODEL_NAMES_TORCHVISION;
     const int64_t here = graph_options(g)->classes;
     int64_t there = here;
     TRY(recognise(&list, &names, g, def, file));
-    Status status = check(&list, def, file, path, new_head, &there);
-    const bool keep_head = there != here;
-    if (status == OK && keep_head && !new_head)
+    Status status = check(&list, def, file, path, rows != NULL, &there);
+    if (status == OK && there != here && !rows)
         status =
             fail(ERR_DATA, "%s: weights for %lld classes, but there are %lld here (model.classes)",
                  path, (long long)there, (long long)here);
+    if (rows) settle_rows(rows, here, there);
     if (status == OK && weights_change_meaning(def, names))
         log_warning("%s: torchvision's names: weights of %s fit %s, but it pads and normalises in "
                     "another way",
                     path, model_named(def, names)->name, def->name);
-    for (int i = 0; i < list.count && status == OK; i++)
-        if (!(keep_head && list.items[i].head))
-            status = import(x, &list.items[i], def, safetensors_find(file, list.items[i].other));
+    for (int i = 0; i < list.count && status == OK; i++) {
+        const SafeTensor *t = safetensors_find(file, list.items[i].other);
+        if (t) status = import(x, &list.items[i], def, t, rows);
+    }
     if (status == OK && there == 0)
         log_info("%s: has no last layer: that of %s starts afresh", path, def->name);
     weights_free(&list);
-    if (head_kept) *head_kept = status == OK && keep_head && there > 0;
     return status == OK ? executor_params_changed(x) : status;
 }

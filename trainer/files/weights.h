@@ -54,13 +54,19 @@ bool weights_are_checkpoint(const SafeFile *file);
  * path where there is no such layer. */
 Status weights_classes(int64_t *out, const Graph *g, const ModelDef *def, const SafeFile *file,
                        const char *path);
-/* Copies a file's tensors into x. Numbers of other float types are converted. new_head: a last
- * layer of another number of classes is left as it is, and *head_kept (may be NULL) says so; where
- * it is not there at all the log does; else both are errors. Positions of a square of patches are
- * made to fit (models/positions.h), and filters of colour to grey images (the sum over the
- * channels, as timm) or of grey to colour (each an equal share), which the log says. ERR_DATA
- * naming path and the first tensors that are missing, have another shape, are not the network's, or
- * hold what is no finite number; nothing is changed then. */
+/* Which rows of the last layer are wanted. */
+typedef struct HeadRows {
+    int *from;  /* [classes here] the row there of each class, -1: it stays as it is */
+    bool known; /* else all or, where there is another number of classes, none */
+    int taken;  /* set by weights_restore(), which sets those that are not there to -1 */
+    int64_t there;
+} HeadRows;
+/* Copies a file's tensors into x. Numbers of other float types are converted. rows NULL: those of
+ * the last layer as they are there, and another number of classes, or none, is an error. Positions
+ * of a square of patches are made to fit (models/positions.h), and filters of colour to grey images
+ * (the sum over the channels, as timm) or of grey to colour (each an equal share), which the log
+ * says. ERR_DATA naming path and the first tensors that are missing, have another shape, are not the
+ * network's, or hold what is no finite number; nothing is changed then. */
 Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const SafeFile *file,
-                       const char *path, bool new_head, bool *head_kept);
+                       const char *path, HeadRows *rows);
 #endif

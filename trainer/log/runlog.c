@@ -427,7 +427,7 @@ Status runlog_eval(RunLog *r, const EvalRecord *e)
 
 /* checkpoint and resume: a step and a file; changed NULL: no such field. */
 static Status position_record(RunLog *r, const char *event, int64_t step, const char *path,
-                              const char *changed)
+                              const char *changed, bool other_val)
 {
     const char *slash = strrchr(path, '/');
     snprintf(r->checkpoint, sizeof r->checkpoint, "%s", slash ? slash + 1 : path);
@@ -436,13 +436,14 @@ static Status position_record(RunLog *r, const char *event, int64_t step, const 
     json_int(w, "step", step);
     json_string(w, "path", path);
     if (changed) json_string(w, "changed", changed);
+    if (other_val) json_bool(w, "other_val", true);
     return end(r);
 }
 
 Status runlog_checkpoint(RunLog *r, int64_t step, const char *path)
 {
     if (r->rank == 0) log_info("step %lld: saved %s", (long long)step, path);
-    return position_record(r, "checkpoint", step, path, NULL);
+    return position_record(r, "checkpoint", step, path, NULL, false);
 }
 
 Status runlog_on_save(RunLog *r, const OnSaveResult *result)
@@ -482,9 +483,9 @@ Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count)
     return OK;
 }
 
-Status runlog_resume(RunLog *r, int64_t step, const char *path, const char *changed)
+Status runlog_resume(RunLog *r, int64_t step, const char *path, const char *changed, bool other_val)
 {
-    return position_record(r, "resume", step, path, changed);
+    return position_record(r, "resume", step, path, changed, other_val);
 }
 
 Status runlog_diverged(RunLog *r, const DivergedRecord *d)

@@ -103,8 +103,9 @@ Status runlog_checkpoint(RunLog *r, int64_t step, const char *path);
 Status runlog_on_save(RunLog *r, const OnSaveResult *result);
 Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count); /* a record each */
 /* changed: keys that the checkpoint's part had otherwise, as config_difference() says it; "" for
- * none. */
-Status runlog_resume(RunLog *r, int64_t step, const char *path, const char *changed);
+ * none. other_val: no evaluation before was of the same images. */
+Status runlog_resume(RunLog *r, int64_t step, const char *path, const char *changed,
+                     bool other_val);
 Status runlog_diverged(RunLog *r, const DivergedRecord *d);
 /* code: exit code; reason: "completed" or the error sentence. Always the last line. Best effort:
  * never fails. r NULL ok. */

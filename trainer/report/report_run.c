@@ -66,6 +66,7 @@ static void cut_behind(ReportRun *r, int64_t steps)
     while (r->epoch_count > 0 && r->epochs[r->epoch_count - 1].steps_before > steps)
         r->epoch_count--;
     while (r->look_count > 0 && r->looks[r->look_count - 1].step > steps) r->look_count--;
+    if (r->first_eval > r->eval_count) r->first_eval = r->eval_count;
 }
 
 /* NULL: nothing is known. */
@@ -109,6 +110,7 @@ static Status take_resume(ReportRun *r, const JsonValue *record)
     r->seconds += r->earlier_s;
     r->earlier_s = 0;
     cut_behind(r, whole(record, "step"));
+    if (json_truth(record, "other_val")) r->first_eval = r->eval_count;
     return OK;
 }
 
@@ -398,7 +400,7 @@ double report_run_score(const ReportEval *e)
 const ReportEval *report_run_best(const ReportRun *r)
 {
     const ReportEval *best = NULL;
-    for (int64_t i = 0; i < r->eval_count; i++) {
+    for (int64_t i = r->first_eval; i < r->eval_count; i++) {
         const ReportEval *e = &r->evals[i];
         const double loss = e->ema_best ? e->ema_loss : e->loss;
         if (!e->by_hand && isfinite(loss) &&

@@ -89,6 +89,7 @@ typedef struct ReportRun {
     ReportGpu *gpus; /* [REPORT_GPUS_MAX]; NULL: no record of any */
     int colour;      /* of html_colour(), in every plot and table */
     int64_t step_count, epoch_count, eval_count, look_count;
+    int64_t first_eval;        /* those before were of other images than the run evaluates now */
     SpentParts spent;          /* by all that was recorded, work that was lost too */
     int64_t trained_images;    /* in that */
     const char *energy_source; /* of the last record; "": nothing is measured */

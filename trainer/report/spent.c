@@ -20,7 +20,7 @@ static double common_target(const RunSet *set)
 /* The first evaluation by the run itself that reached the target; NULL: none. */
 static const ReportEval *first_at(const ReportRun *r, double target)
 {
-    for (int64_t i = 0; i < r->eval_count; i++)
+    for (int64_t i = r->first_eval; i < r->eval_count; i++)
         if (!r->evals[i].by_hand && report_run_score(&r->evals[i]) >= target) return &r->evals[i];
     return NULL;
 }

@@ -66,7 +66,7 @@ static double comm_of(const ReportStep *s)
 static double best_top1(const ReportRun *r)
 {
     double best = (double)NAN;
-    for (int64_t i = 0; i < r->eval_count; i++)
+    for (int64_t i = r->first_eval; i < r->eval_count; i++)
         best = fmax(best, 100 * report_run_score(&r->evals[i]));
     return best;
 }

@@ -33,6 +33,7 @@ typedef struct Session {
     Dataset *train, *val; /* NULL where unused */
     SampleCache *cache;   /* of both; NULL without data.cache: ram */
     int64_t classes;
+    uint32_t val_print; /* of val's images and labels, the same wherever it lies; training only */
     double data_s, plans_s; /* that opening the datasets took; preparing the programs */
     float *class_weights;   /* [classes], owned; NULL: none (class_weights.h) */
     TrainPlan plan;
@@ -82,11 +83,9 @@ Status session_broadcast(Session *s);
 /* Memory of the backend from rank 0 to all ranks; collective, agreed. */
 Status session_broadcast_memory(Session *s, void *data, size_t bytes, const char *name);
 void session_close(Session *s);
-/* Labels are positions among the classes: among others than a network learnt they mean something
- * else, which is warned of. names: of the classes that it learnt, one a line, NULL in old files;
- * one that was only a number then has no name to compare. key, path: of the set and of the
- * network's file, for the warning. */
-void session_compare_names(const Dataset *d, const char *key, const char *names, const char *path);
+/* Weights that know no classes take labels for the order of their own: a warning where a set's
+ * class folders are numbers in another order. key: of the set; path: of the weights. */
+void session_tell_order(const Dataset *d, const char *key, const char *path);
 
 /* Bytes of an image as loaders make them; of the largest where their size changes. */
 size_t session_image_bytes(const Session *s, DataRole role);

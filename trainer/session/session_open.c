@@ -96,15 +96,10 @@ static Status open_together(Dataset **out, const DatasetOptions *o, const char *
     return comm_agree(comm, status);
 }
 
-/* The classes of a training set, as a checkpoint knows them. */
-typedef struct Learnt {
-    const char *names; /* one a line, on rank 0; NULL elsewhere, and where they are not known */
-    int64_t classes;   /* 0: not known; the same on all ranks */
-} Learnt;
-
-/* Collective and agreed: all ranks return the same status. names: NULL, or of the classes that
- * labels are to be of (DatasetOptions.class_names). */
-static Status open_set(Dataset **out, const Config *c, DataRole role, const char *names, Comm *comm)
+/* Collective and agreed: all ranks return the same status. like: as DatasetOptions has it, on rank
+ * 0 at least. */
+static Status open_set(Dataset **out, const Config *c, DataRole role, const ClassList *like,
+                       Comm *comm)
 {
     const DataRole listed = c->data.val_split > 0 ? DATA_TRAIN : role;
     const char *key = listed == DATA_TRAIN ? "data.train" : "data.val";
@@ -122,7 +117,7 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, const char
                          .format = c->data.format,
                          .role = role,
                          .class_map = c->data.class_map,
-                         .class_names = names,
+                         .like = like,
                          .val_split = c->data.val_split,
                          .val_split_seed = (uint64_t)c->data.val_split_seed,
                          .synthetic_images = c->data.synthetic_images,
@@ -139,60 +134,17 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, const char
     return status;
 }
 
-void session_compare_names(const Dataset *d, const char *key, const char *names, const char *path)
+void session_tell_order(const Dataset *d, const char *key, const char *path)
 {
-    if (!dataset_named_classes(d)) return;
-    for (int i = 0; names && *names && i < dataset_classes(d); i++) {
-        char number[24];
-        const char *here = dataset_class_name(d, i);
-        const int length = (int)strcspn(names, "\n");
-        const int digits = snprintf(number, sizeof number, "%d", i);
-        const bool same =
-            strlen(here) == (size_t)length && memcmp(here, names, (size_t)length) == 0;
-        if (!same && (length != digits || memcmp(number, names, (size_t)length) != 0)) {
-            log_warning("%s: class %d is %.*s there but %s in %s: they are taken for the same",
-                        path, i, length, names, here, key);
-            return;
-        }
-        names += length;
-        names += *names == '\n';
-    }
+    const ClassList own = dataset_class_list(d, key);
+    const int c = own.named ? class_list_misplaced(&own) : -1;
+    if (c >= 0)
+        log_warning("%s: class folders are numbers in the order of their text: label %d of %s is "
+                    "taken for %s (data.class_map can order them)",
+                    key, c, path, own.names[c]);
 }
 
-/* Labels are positions among the classes, so both sets must have the same ones. */
-static Status check_names(const Dataset *train, const Dataset *val)
-{
-    int classes = dataset_classes(train) < dataset_classes(val) ? dataset_classes(train)
-                                                                : dataset_classes(val);
-    for (int i = 0; i < classes; i++) {
-        const char *a = dataset_class_name(train, i), *b = dataset_class_name(val, i);
-        if (strcmp(a, b) != 0)
-            return fail(ERR_DATA,
-                        "data.val: class %d is %s there but %s in data.train; is %s missing?", i, b,
-                        a, strcmp(a, b) < 0 ? a : b);
-    }
-    if (dataset_classes(train) == dataset_classes(val)) return OK;
-    return fail(ERR_DATA, "data.val: %d classes there but %d in data.train", dataset_classes(val),
-                dataset_classes(train));
-}
-
-/* At least one of the two knows its classes by numbers, of which the last may have no image. */
-static Status check_counts(const Dataset *train, const Dataset *val, int64_t wanted)
-{
-    const int learnt = dataset_classes(train), asked = dataset_classes(val);
-    if (dataset_named_classes(val) && learnt != asked)
-        return fail(ERR_DATA, "data.val: %d classes there but %d in data.train, whose are numbers",
-                    asked, learnt);
-    if (dataset_named_classes(train) && asked > learnt)
-        return fail(ERR_DATA, "data.val: labels up to %d there but %d classes in data.train",
-                    asked - 1, learnt);
-    if (asked > learnt && wanted == 0)
-        log_warning("data.val: labels up to %d there but only %d classes in data.train: the others "
-                    "are never learnt",
-                    asked - 1, learnt);
-    return OK;
-}
-
+/* learnt: classes of the training of a checkpoint; 0: not known; the same on all ranks. */
 static Status check_classes(const Session *s, int64_t learnt)
 {
     int64_t wanted = s->config->model.classes;
@@ -203,10 +155,11 @@ static Status check_classes(const Session *s, int64_t learnt)
                         i == 0 ? "data.train" : "data.val", dataset_classes(d), (long long)wanted);
     }
     if (!s->val) return OK;
-    if (s->train && dataset_named_classes(s->train) && dataset_named_classes(s->val))
-        return check_names(s->train, s->val);
-    if (s->train) return check_counts(s->train, s->val, wanted);
-    if (!dataset_named_classes(s->val)) return OK;
+    if (s->train && dataset_classes(s->val) > dataset_classes(s->train) && wanted == 0)
+        log_warning("data.val: labels up to %d there but only %d classes in data.train: the others "
+                    "are never learnt",
+                    dataset_classes(s->val) - 1, dataset_classes(s->train));
+    if (s->train || !dataset_named_classes(s->val)) return OK;
     if (wanted == 0 || wanted == dataset_classes(s->val) || learnt == dataset_classes(s->val))
         return OK;
     return fail(
@@ -216,19 +169,24 @@ static Status check_classes(const Session *s, int64_t learnt)
 }
 
 /* Collective. Which sets there are must not depend on the rank. */
-static Status open_sets(Session *s, SessionUse use, const Learnt *learnt)
+static Status open_sets(Session *s, SessionUse use, const ClassList *learnt)
 {
     const Config *c = s->config;
+    ClassList own;
     bool has_val = is_set(c->data.val) || c->data.val_split > 0 ||
                    (c->data.format == DATA_SYNTHETIC && use == SESSION_EVAL);
     if (!comm_all_equal(s->comm, has_val))
         return fail(ERR_USAGE, "data.val is set on some ranks only");
-    if (use == SESSION_TRAIN) TRY(open_set(&s->train, c, DATA_TRAIN, NULL, s->comm));
-    return use == SESSION_EVAL || has_val ? open_set(&s->val, c, DATA_VAL, learnt->names, s->comm)
-                                          : OK;
+    if (use == SESSION_TRAIN) {
+        TRY(open_set(&s->train, c, DATA_TRAIN, learnt, s->comm));
+        own = dataset_class_list(s->train, "data.train");
+        own.may_lack = c->data.allow_empty_classes;
+        own.remedy = " (data.class_map can leave it out)";
+        learnt = &own;
+    }
+    return use == SESSION_EVAL || has_val ? open_set(&s->val, c, DATA_VAL, learnt, s->comm) : OK;
 }
 
-/* learnt: of the training of a checkpoint; 0: not known. */
 static Status count_classes(Session *s, int64_t learnt)
 {
     const Config *c = s->config;
@@ -316,14 +274,26 @@ static Status check_same_data(Session *s)
     return status;
 }
 
-/* Names, sizes of containers and labels are the same by now; what the files hold may not be. */
-static Status check_same_samples(const Session *s)
+static uint32_t print_of_set(const Dataset *d, const SamplePrint prints[DATASET_PRINTS])
 {
-    SamplePrint mine[DATASET_PRINTS], first[DATASET_PRINTS];
-    for (int i = 0; i < 2 && s->comm->world > 1; i++) {
+    uint32_t crc = crc32c_update(0, prints, DATASET_PRINTS * sizeof *prints);
+    for (int c = 0; c < dataset_classes(d); c++) {
+        const int64_t images = dataset_class_images(d, c);
+        crc = crc32c_update(crc, &images, sizeof images);
+    }
+    return crc;
+}
+
+/* Names, sizes of containers and labels are the same by now; what the files hold may not be. */
+static Status check_same_samples(Session *s)
+{
+    SamplePrint mine[DATASET_PRINTS] = { 0 }, first[DATASET_PRINTS];
+    for (int i = 0; i < 2; i++) {
         const Dataset *d = i == 0 ? s->train : s->val;
-        if (!d) continue;
+        const bool kept = i == 1 && s->train;
+        if (!d || (s->comm->world == 1 && !kept)) continue;
         TRY(comm_agree(s->comm, dataset_prints(d, mine)));
+        if (kept) s->val_print = print_of_set(d, mine);
         memcpy(first, mine, sizeof first);
         comm_broadcast(s->comm, first, sizeof first, 0, "samples of the dataset");
         Status status = dataset_compare_prints(d, mine, first);
@@ -369,13 +339,16 @@ static Status check_learns(const Session *s)
                 dataset_class_name(s->train, 0));
 }
 
-static Status open_data(Session *s, SessionUse use, const Learnt *learnt, Purpose purpose)
+/* learnt: of a checkpoint, on rank 0; NULL: they are not known. */
+static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Purpose purpose)
 {
+    int64_t count = learnt ? learnt->count : 0;
+    comm_broadcast(s->comm, &count, sizeof count, 0, "classes");
     TRY(open_sets(s, use, learnt));
     if (purpose == LEARNS) TRY(comm_agree(s->comm, check_learns(s)));
     if (s->train && s->val && s->config->data.val_split <= 0)
         TRY(comm_agree(s->comm, s->comm->rank == 0 ? apart_check(s->train, s->val) : OK));
-    TRY(comm_agree(s->comm, plan_local(s, use, learnt->classes)));
+    TRY(comm_agree(s->comm, plan_local(s, use, count)));
     if (use == SESSION_TRAIN)
         TRY(class_weights_open(&s->class_weights, s->config, s->train, s->classes, s->comm));
     TRY(comm_agree(s->comm, check_same_data(s)));
@@ -384,7 +357,7 @@ static Status open_data(Session *s, SessionUse use, const Learnt *learnt, Purpos
 
 /* What only looks at a plan stays where it is, and says nothing of that. */
 static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use,
-                        const Learnt *learnt, Purpose purpose)
+                        const ClassList *learnt, Purpose purpose)
 {
     *s = (Session){ .config = c, .comm = comm, .use = use };
     const double begun_s = clock_s();
@@ -404,41 +377,33 @@ static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use,
 
 Status session_open_plan(Session *s, const Config *c, Comm *comm, SessionUse use)
 {
-    return open_plan(s, c, comm, use, &(Learnt){ 0 }, LOOKS);
+    return open_plan(s, c, comm, use, NULL, LOOKS);
 }
 
-static Status open_for(Session *s, const Config *c, Comm *comm, SessionUse use, Purpose purpose)
+static Status open_for(Session *s, const Config *c, Comm *comm, SessionUse use,
+                       const ClassList *learnt, Purpose purpose)
 {
     *s = (Session){ .config = c, .comm = comm };
     if (use == SESSION_TRAIN) TRY(comm_agree(comm, train_plan_check_norms(c, comm->world)));
-    TRY(open_plan(s, c, comm, use, &(Learnt){ 0 }, purpose));
+    TRY(open_plan(s, c, comm, use, learnt, purpose));
     return comm_agree(comm, memory_check(s, OK));
 }
 
-Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use)
+Status session_open(Session *s, const Config *c, Comm *comm, SessionUse use,
+                    const ClassList *learnt)
 {
-    return open_for(s, c, comm, use, LEARNS);
+    return open_for(s, c, comm, use, learnt, LEARNS);
 }
 
 Status session_open_bench(Session *s, const Config *c, Comm *comm, SessionUse use)
 {
-    return open_for(s, c, comm, use, MEASURES);
-}
-
-Status session_open_eval(Session *s, const Config *c, Comm *comm, const char *names)
-{
-    Learnt learnt = { .names = names, .classes = names && *names ? 1 : 0 };
-    for (const char *p = names; p && *p; p++) learnt.classes += *p == '\n';
-    *s = (Session){ .config = c, .comm = comm };
-    comm_broadcast(comm, &learnt.classes, sizeof learnt.classes, 0, "classes");
-    TRY(open_plan(s, c, comm, SESSION_EVAL, &learnt, MEASURES));
-    return comm_agree(comm, memory_check(s, OK));
+    return open_for(s, c, comm, use, NULL, MEASURES);
 }
 
 Status session_open_data(Session *s, const Config *c, Comm *comm)
 {
     *s = (Session){ .config = c, .comm = comm, .stage = progressive_stage_count(c) - 1 };
-    TRY(open_data(s, SESSION_TRAIN, &(Learnt){ 0 }, LOOKS));
+    TRY(open_data(s, SESSION_TRAIN, NULL, LOOKS));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     /* As training would have them; where what it wants is not here, nothing computes anyway. */
     bool device =

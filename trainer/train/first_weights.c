@@ -58,21 +58,70 @@ static Status whiten(const Session *s, int index)
     return status == OK ? OK : fail_note(status, "%s", s->config->data.train);
 }
 
+/* The row there of each class here, as far as both are known. */
+static Status match_rows(HeadRows *rows, ClassesBy *by, const Session *s, const char *class_names)
+{
+    const ClassList own = dataset_class_list(s->train, "data.train");
+    ClassList theirs;
+    const char **names = NULL;
+    char *text = mem_strdup(class_names);
+    Status status = text ? class_list_parse(&theirs, &names, text, "") : ERR_MEMORY;
+    if (status == OK) status = class_list_match(rows->from, by, &own, &theirs);
+    bool same = status == OK && own.count == theirs.count;
+    const bool unlike = !same && *by == CLASSES_BY_PLACE;
+    for (int c = 0; same && c < own.count; c++) same = rows->from[c] == c;
+    /* rows of classes that no set has (model.classes) stay those of the same network */
+    for (int64_t c = unlike ? 0 : own.count; c < s->classes && !same; c++) rows->from[c] = -1;
+    mem_free(names);
+    mem_free(text);
+    return status;
+}
+
+static void say(const HeadRows *rows, ClassesBy by, const Session *s, const char *path)
+{
+    static const char *const ways[] = { [CLASSES_BY_NUMBER] = "number",
+                                        [CLASSES_BY_NAME] = "name",
+                                        [CLASSES_BY_PLACE] = "place, as only one side has names" };
+    const bool other_number = rows->there != s->classes;
+    bool same = !other_number && by != CLASSES_BY_PLACE;
+    for (int64_t c = 0; c < s->classes; c++) same = same && rows->from[c] == c;
+    if (!rows->known && rows->taken > 0) session_tell_order(s->train, "data.train", path);
+    if (rows->there == 0) log_info("weights from %s", path);
+    else if (rows->taken == 0)
+        log_info("weights from %s; the last layer, of %s there, starts afresh", path,
+                 other_number ? "another number of classes" : "other classes");
+    else if (same || !rows->known) log_info("weights from %s", path);
+    else
+        log_info("weights from %s; of the last layer %d classes by %s, %lld start afresh", path,
+                 rows->taken, ways[by], (long long)s->classes - rows->taken);
+}
+
+static Status restore_from(const Session *s, const SafeFile *file, const char *path)
+{
+    const char *class_names =
+        weights_are_checkpoint(file) ? safetensors_metadata(file, "class_names") : NULL;
+    const size_t classes = (size_t)s->classes;
+    HeadRows rows = { .from = mem_alloc(classes * sizeof *rows.from), .known = class_names };
+    ClassesBy by = CLASSES_UNKNOWN;
+    Status status = rows.from ? OK : ERR_MEMORY;
+    for (size_t c = 0; rows.from && c < classes; c++) rows.from[c] = (int)c;
+    if (status == OK && class_names) status = match_rows(&rows, &by, s, class_names);
+    if (status == OK)
+        status = weights_restore(s->executor, program_graph(s->first),
+                                 model_find(s->config->model.name), file, path, &rows);
+    if (status == OK) say(&rows, by, s, path);
+    mem_free(rows.from);
+    return status;
+}
+
 static Status restore(const Session *s, const char *word)
 {
     SafeFile *file = NULL;
     char *path = NULL;
-    bool new_head = false;
     Status status = run_source_checkpoint(&path, word);
     if (status == OK) status = safetensors_open(&file, path);
-    if (status == OK)
-        status = weights_restore(s->executor, program_graph(s->first),
-                                 model_find(s->config->model.name), file, path, true, &new_head);
+    if (status == OK) status = restore_from(s, file, path);
     safetensors_close(file);
-    if (status == OK)
-        log_info("weights from %s%s", path,
-                 new_head ? "; the last layer, of another number of classes there, starts afresh"
-                          : "");
     mem_free(path);
     return status == OK ? OK : fail_note(status, "model.init");
 }

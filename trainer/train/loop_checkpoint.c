@@ -75,6 +75,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .norm_images = norm_images(s),
                             .best_top1 = l->checkpoint.best_top1,
                             .stale = l->checkpoint.stale,
+                            .val_print = s->val_print,
                             .eval_due = eval_due,
                             .lr_factor = l->rollback.lr_factor,
                             .rollbacks = l->rollback.count,
@@ -173,6 +174,19 @@ static Status compare_settings(const Loop *l, const CheckpointMeta *meta, const 
     return status;
 }
 
+/* Numbers beyond those that were learnt, which no list of names refuses. */
+static Status check_numbers(const Session *s, const CheckpointMeta *meta, const char *path)
+{
+    int there = 1;
+    for (const char *p = meta->class_names; p && *p; p++) there += *p == '\n';
+    if (!meta->class_names || s->config->model.classes > 0 || dataset_classes(s->train) <= there)
+        return OK;
+    return fail(ERR_DATA,
+                "data.train: class %s is not in %s, which has %d classes; other classes are for "
+                "another run: a new run.dir with model.init=%s",
+                dataset_class_name(s->train, there), path, there, path);
+}
+
 static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const char *path,
                               StrBuf *changed, StrBuf *math)
 {
@@ -192,7 +206,7 @@ static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const c
             "%s was trained on %lld images, data.train now has %lld: the order of samples changes",
             path, (long long)meta->dataset_images, (long long)s->plan.images);
     }
-    session_compare_names(l->s->train, "data.train", meta->class_names, path);
+    TRY(check_numbers(s, meta, path));
     return compare_settings(l, meta, path, changed, math);
 }
 
@@ -218,7 +232,13 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     l->start.step = resume_step(l, meta);
     l->start.step_offset = meta->step - l->start.step;
     l->start.average = changed->text && strstr(changed->text, "ema.") ? l->start.step : 0;
-    if (own) { /* another run's best is not in this folder */
+    const bool other_val = own && meta->best_top1 >= 0 && l->s->val && meta->val_print &&
+                           meta->val_print != l->s->val_print;
+    if (other_val)
+        log_warning("data.val has other images than those that %s has its best top-1, %.2f %%, of: "
+                    "the best begins anew",
+                    path, 100 * meta->best_top1);
+    else if (own) { /* another run's best is not in this folder */
         l->checkpoint.best_top1 = meta->best_top1;
         l->checkpoint.stale = meta->stale;
     }
@@ -234,7 +254,8 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     if (l->rollback.count > 0)
         log_info("the learning rate has a factor of %g: this run diverged and went back %lld times",
                  l->rollback.lr_factor, (long long)l->rollback.count);
-    return runlog_resume(l->log, l->start.step, path, changed->text ? changed->text : "");
+    return runlog_resume(l->log, l->start.step, path, changed->text ? changed->text : "",
+                         other_val);
 }
 
 /* Rank 0 reads. */
