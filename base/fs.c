@@ -177,8 +177,8 @@ bool fs_lies_in(const char *path, const char *folder)
 {
     char *at = fs_place(path), *root = fs_place(folder);
     const size_t n = root ? strlen(root) : 0;
-    const bool lies = at && root && strncmp(at, root, n) == 0 &&
-                      (at[n] == '/' || at[n] == '\0' || n == 1);
+    const bool lies =
+        at && root && strncmp(at, root, n) == 0 && (at[n] == '/' || at[n] == '\0' || n == 1);
     mem_free(at);
     mem_free(root);
     return lies;

@@ -7,8 +7,8 @@
 #   first     a step of ResNet-50 at 224 px in bf16, launch by launch and as a graph; gradients of
 #             whole networks, every operation in fp32, bf16 and fp16, and ResNet-50's gradients
 #             against PyTorch, side by side; images/s in bf16 and fp16 against PyTorch in turn;
-#             time and bytes by layer; each fusion, cuDNN's norms and depthwise engines timed once; a minute
-#             of training from JPEG files
+#             time and bytes by layer; each fusion, cuDNN's norms and depthwise engines timed once;
+#             a minute of training from JPEG files
 #   correct   a step of ResNet-50 without graphs; whole networks' gradients against the CPU backend,
 #             16-bit operations against the reference; ResNet-50 at 224 px against PyTorch, loss and
 #             every gradient; ten steps twice; where the step's time goes, by layer and against

@@ -65,8 +65,8 @@ typedef struct HeadRows {
  * the last layer as they are there, and another number of classes, or none, is an error. Positions
  * of a square of patches are made to fit (models/positions.h), and filters of colour to grey images
  * (the sum over the channels, as timm) or of grey to colour (each an equal share), which the log
- * says. ERR_DATA naming path and the first tensors that are missing, have another shape, are not the
- * network's, or hold what is no finite number; nothing is changed then. */
+ * says. ERR_DATA naming path and the first tensors that are missing, have another shape, are not
+ * the network's, or hold what is no finite number; nothing is changed then. */
 Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const SafeFile *file,
                        const char *path, HeadRows *rows);
 #endif
