@@ -98,6 +98,8 @@ TEST(what_is_read_or_written_already_is_no_output)
     make_run();
     outputs_add_written(&o, "monitor.emf", "-");
     outputs_add_written(&o, "monitor.prometheus", "");
+    outputs_add_written(&o, "--gallery", "/dev/stdout");
+    outputs_add_written(&o, "--per-class", "/dev/stdout");
     outputs_add_written(&o, "--csv", in_scratch("x.csv"));
     outputs_add_read(&o, "data.train", in_scratch("list.csv"));
     CHECK_OK(outputs_check(&o));

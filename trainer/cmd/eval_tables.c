@@ -197,11 +197,6 @@ Status eval_tables_check(const Args *args)
 {
     for (int i = 0; i < TABLES; i++) {
         const char *path = args_value(args, tables[i].option);
-        for (int k = 0; path && k < i; k++) {
-            const char *other = args_value(args, tables[k].option);
-            if (other && strcmp(path, other) == 0 && !is_stream(path))
-                return fail(ERR_USAGE, "%s: %s would be written there too", path, tables[k].option);
-        }
         if (path && tables[i].print == print_page && !str_ends_with_nocase(path, ".html"))
             return fail(ERR_USAGE, "%s %s: must end in .html", tables[i].option, path);
         if (path) TRY(fs_check_writable(path));

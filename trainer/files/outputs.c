@@ -17,7 +17,7 @@ static const char *const images[] = { ".jpg", ".jpeg", ".png", ".tar", ".tfrecor
 
 void outputs_add_written(Outputs *o, const char *key, const char *path)
 {
-    if (!path || !path[0] || strcmp(path, "-") == 0) return;
+    if (!path || !path[0] || strcmp(path, "-") == 0 || str_starts_with(path, "/dev/")) return;
     ASSERT(o->written_count < OUTPUTS_MAX);
     o->written[o->written_count].key = key;
     o->written[o->written_count++].path = path;
