@@ -138,8 +138,8 @@ endif
 .SUFFIXES:
 .SECONDARY:
 .DEFAULT_GOAL := all
-.PHONY: all build parts ptxas sweep sweepall tools test demo setup unit check e2e fuzz mutants \
-        asan emu install uninstall deb lint format docs clean help fuzz-long FORCE
+.PHONY: all build parts ptxas sweep sweepall tools test demo setup unit check caps e2e fuzz \
+        mutants asan emu install uninstall deb lint format docs clean help fuzz-long FORCE
 
 all: parts $(CONVOY) ## build ./convoy (the default)
 
@@ -319,6 +319,9 @@ unit: $(B)/unit tools ## unit tests; ARGS=--filter=TEXT
 
 check: $(B)/check ## operations against the float64 reference; ARGS="--op=conv --bench"
 	@$(B)/check $(ARGS)
+
+caps: $(B)/unit $(B)/check ## gradients and operations as with SSE4.1, AVX and AVX2 alone
+	@scripts/caps.sh
 
 NO_CUDNN = echo 'skip sweep: no cuDNN in this build'; echo '0 passed, 0 failed, 1 skipped'
 sweep: $(SWEEP_PROGRAM)
