@@ -146,7 +146,7 @@ typedef struct DatasetOptions {
     /* Where the index is kept between runs: a folder, or a file that ends in .index; NULL or "" =
      * nowhere */
     const char *index;
-    /* DATA_IMAGEFOLDER: folders without an image are classes too; class_map: lines without one */
+    /* folders without an image are classes too, in a tar as well; class_map: lines without one */
     bool allow_empty;
     int scan_threads; /* 0 = so many that a network file system is kept busy */
 } DatasetOptions;

@@ -162,7 +162,8 @@ def make_dali(folder, view):
 
 def make_convoy(convoy, folder, view, sets, core):
     command = ["taskset", "-c", str(core), convoy, "bench", "decode", "--steps", "3",
-               "--warmup", "1", "--images", "100000", "--set", "data.index=off", "--set", "train.batch_per_rank=1",
+               "--warmup", "1", "--images", "100000", "--set", "data.index=off",
+               "--set", "train.batch_per_rank=1",
                "--set", f"data.train={folder}"]
     command += ["--eval"] if view == "eval" else []
     for setting in sets:

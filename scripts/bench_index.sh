@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # bench_index.sh [FOLDER [CLASSES FILES]] - how fast a tree is listed and its index loaded: 200,000
-# files in 200 classes, and 1,281,000 in 1000, as many as ImageNet has; or so many classes of so many
-# files. Makes the trees below FOLDER (default: a temporary one, removed at the end). Each number is
-# the median of seven runs; the first line of each tree is from a page cache that has just seen the
+# files in 200 classes, and 1,281,000 in 1000, as many as ImageNet has; or CLASSES of so many FILES.
+# Makes the trees below FOLDER (default: a temporary one, removed at the end). Each number is the
+# median of seven runs; the first line of each tree is from a page cache that has just seen the
 # files made.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -6,11 +6,11 @@
  * of source_packed.c.
  *
  * Labels. Where records name their classes (image/class/synset, or without any of these
- * image/class/text), the classes are those names, in the order of the labels, whatever number these
- * begin with: ImageNet's converters count from 1, as 0 is "background". A label has one name and a
- * name one label. Other labels are taken as they are, and a file beside the records may name them.
- * Where a file name is known, samples are ordered by class and file name, which is the order of the
- * tree; else by file and record. */
+ * image/class/text), the classes are those names in their order, as in a tree, whatever numbers
+ * they come with: ImageNet's converters count from 1, as 0 is "background". A label has one name
+ * and a name one label. Other labels are taken as they are, and a file beside the records may name
+ * them. Where a file name is known, samples are ordered by class and file name, which is the order
+ * of the tree; else by file and record. */
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "data/source/packed_scan.h"
@@ -140,10 +140,12 @@ static Status read_records(PackedScan *scan, int64_t file, ByteStream *s)
 /* ---- class names ---- */
 
 typedef struct Classes {
-    int labels;         /* as they are written: 0 .. labels - 1 */
-    const char **names; /* [labels] borrowed; NULL: without a name */
-    int *to;            /* [labels] the class of each that some record has, else -1 */
-    const char *key;    /* where the names are from; NULL: there are none */
+    int labels;          /* as they are written: 0 .. labels - 1 */
+    const char **names;  /* [labels] borrowed; NULL: without a name */
+    const char ***order; /* [named] of these, sorted by name */
+    int *to;             /* [labels] the class of each; -1: no record has it */
+    int named;
+    const char *key; /* where the names are from; NULL: there are none */
 } Classes;
 
 /* Names of all labels over all files. */
@@ -164,29 +166,29 @@ static Status merge_names(Classes *c, const PackedScan *scan, int way)
     return OK;
 }
 
-static int by_text(const void *a, const void *b)
+static int by_name(const void *a, const void *b)
 {
     return strcmp(**(const char *const *const *)a, **(const char *const *const *)b);
 }
 
 /* Each label has one name, and each name one label. */
-static Status check_names(const Classes *c)
+static Status order_names(Classes *c)
 {
-    const char ***sorted = mem_alloc((size_t)c->labels * sizeof *sorted);
-    size_t count = 0;
-    Status status = sorted ? OK : ERR_MEMORY;
-    for (int label = 0; label < c->labels && status == OK; label++) {
-        if (c->names[label]) sorted[count++] = &c->names[label];
+    if (!(c->order = mem_alloc((size_t)c->labels * sizeof *c->order))) return ERR_MEMORY;
+    for (int label = 0; label < c->labels; label++) {
+        if (c->names[label]) c->order[c->named++] = &c->names[label];
         else if (c->to[label] >= 0)
-            status = fail(ERR_DATA, "label %d has no name in %s, but others have", label, c->key);
+            return fail(ERR_DATA, "label %d has no name in %s, but others have", label, c->key);
     }
-    if (status == OK) qsort(sorted, count, sizeof *sorted, by_text);
-    for (size_t i = 1; i < count && status == OK; i++)
-        if (strcmp(*sorted[i - 1], *sorted[i]) == 0)
-            status = fail(ERR_DATA, "%s is the name of both label %d and label %d", *sorted[i],
-                          (int)(sorted[i - 1] - c->names), (int)(sorted[i] - c->names));
-    mem_free((void *)sorted);
-    return status;
+    qsort(c->order, (size_t)c->named, sizeof *c->order, by_name);
+    for (int i = 1; i < c->named; i++) {
+        const char **one = c->order[i - 1], **other = c->order[i];
+        if (strcmp(*one, *other) != 0) continue;
+        const int low = (int)((one < other ? one : other) - c->names);
+        return fail(ERR_DATA, "%s is the name of both label %d and label %d", *one, low,
+                    (int)((one < other ? other : one) - c->names));
+    }
+    return OK;
 }
 
 static Status find_names(Classes *c, const PackedScan *scan)
@@ -202,19 +204,7 @@ static Status find_names(Classes *c, const PackedScan *scan)
             c->to[label] = label;
         }
     for (int way = 0; way < WAYS && !c->key; way++) TRY(merge_names(c, scan, way));
-    return c->key ? check_names(c) : OK;
-}
-
-/* The labels move up so that each has a name. */
-static int close_gaps(Classes *c)
-{
-    int classes = 0;
-    for (int label = 0; label < c->labels; label++) {
-        if (c->to[label] < 0) continue;
-        c->names[classes] = c->names[label];
-        c->to[label] = classes++;
-    }
-    return classes;
+    return c->key ? order_names(c) : OK;
 }
 
 /* Whether all names are those of the file, from its line first on. */
@@ -257,6 +247,21 @@ static void relabel(const Classes *c, PackedScan *scan)
         }
 }
 
+/* The labels become the places of the names. */
+static Status build_named(Index **out, Classes *c, PackedScan *scan, const ScanOptions *o)
+{
+    const char **sorted = mem_alloc((size_t)c->named * sizeof *sorted);
+    if (!sorted) return ERR_MEMORY;
+    for (int i = 0; i < c->named; i++) {
+        sorted[i] = *c->order[i];
+        c->to[c->order[i] - c->names] = i;
+    }
+    relabel(c, scan);
+    Status status = packed_scan_build(out, scan, o, sorted, c->named, true);
+    mem_free((void *)sorted);
+    return status;
+}
+
 static Status build(Index **out, Classes *c, PackedScan *scan, const ScanOptions *o)
 {
     const char *folder = scan->files.folder;
@@ -266,9 +271,7 @@ static Status build(Index **out, Classes *c, PackedScan *scan, const ScanOptions
     Status status = OK;
     if (!table.given && c->key) {
         packed_files_names_free(&table);
-        const int classes = close_gaps(c);
-        relabel(c, scan);
-        return packed_scan_build(out, scan, o, c->names, classes, true);
+        return build_named(out, c, scan, o);
     }
     if (!table.given) {
         packed_files_names_free(&table);
@@ -292,6 +295,7 @@ static Status assemble(Index **out, PackedScan *scan, const ScanOptions *o)
     if (status != OK) fail_note(status, "%s", o->path);
     else status = build(out, &c, scan, o);
     mem_free((void *)c.names);
+    mem_free((void *)c.order);
     mem_free(c.to);
     return status;
 }

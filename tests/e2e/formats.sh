@@ -47,6 +47,15 @@ train_fails other_names 65 "class sun is not in data.train" \
     1 "data.train=$SCRATCH/records" "data.val=$SCRATCH/data/val"
 mv "$SCRATCH/data/val/sun" "$SCRATCH/data/val/star"
 
+# One folder with the files of both sets, by their names.
+mkdir "$SCRATCH/both"
+tar cf "$SCRATCH/both/shapes-test.tar" -C "$SCRATCH/data" val
+cp "$SCRATCH/train.tar" "$SCRATCH/both/shapes-train.tar"
+train both 1 train.max_steps=1 data.train= "data.dir=$SCRATCH/both"
+expect_text "both" 1 "webdataset with 120 training and 30 validation images"
+train_fails same_files 65 "data.val: part-0000.tar is a file of data.train too" \
+    1 "data.train=$SCRATCH/tars" "data.val=$SCRATCH/tars"
+
 train synthetic 1 train.max_steps=1 data.format=synthetic data.train= data.synthetic_images=40 \
     model.classes=7
 expect_text "synthetic" 1 "7 classes; synthetic with 40 training and 0 validation images"

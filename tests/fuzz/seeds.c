@@ -99,6 +99,24 @@ static void write_tars(const char *folder)
     tar_add(&tar, lengthy, "2", 1, TAR_GNU);
     tar_end(&tar);
     keep(folder, "tar/seed-folders", 1, tar.text, tar.length);
+    str_clear(&tar);
+    tar_add_header(&tar, "s/c/", '5', 0);
+    tar_add(&tar, "s/a/x.1.jpg", "1", 1, TAR_USTAR);
+    tar_add(&tar, "s/a/.y", "2", 1, TAR_USTAR);
+    tar_add_link(&tar, "s/b/x.png", '1', "s/a/x.1.jpg", TAR_USTAR);
+    tar_add_link(&tar, "s/b/y.jpg", '2', "../a/.y", TAR_USTAR);
+    tar_add_link(&tar, "s/b/z.txt", '2', "../..", TAR_USTAR);
+    tar_add_link(&tar, "s/c/1.jpg", '2', "../b/x.png", TAR_USTAR);
+    tar_end(&tar);
+    keep(folder, "tar/seed-links", 1, tar.text, tar.length);
+    str_clear(&tar);
+    tar_add(&tar, "0.cls", "1", 1, TAR_USTAR);
+    tar_add(&tar, "0.png", "1", 1, TAR_USTAR);
+    tar_add(&tar, "0.jpg", "2", 1, TAR_USTAR);
+    tar_add_link(&tar, "1.cls", '1', "0.cls", TAR_USTAR);
+    tar_add_link(&tar, "1.jpg", '2', "0.png", TAR_USTAR);
+    tar_end(&tar);
+    keep(folder, "tar/seed-linked-labels", 1, tar.text, tar.length);
     str_free(&tar);
 }
 
@@ -120,6 +138,17 @@ static void write_records(const char *folder)
     keep(folder, "tfrecord/seed-example-2", 0, example.text, example.length);
     tfrecord_add(&records, example.text, example.length);
     keep(folder, "tfrecord/seed-file", 1, records.text, records.length);
+    str_clear(&records);
+    for (int label = 2; label > 0; label--) {
+        str_clear(&features);
+        str_clear(&example);
+        tfexample_add_bytes(&features, "image/encoded", "x", 1);
+        tfexample_add_bytes(&features, "image/class/text", label > 1 ? "ant" : "bee", 3);
+        tfexample_add_int(&features, "image/class/label", label, false);
+        tfexample_wrap(&example, &features);
+        tfrecord_add(&records, example.text, example.length);
+    }
+    keep(folder, "tfrecord/seed-text", 1, records.text, records.length);
     str_free(&features);
     str_free(&example);
     str_free(&records);
