@@ -60,7 +60,7 @@ counts "a reason that was not counted" 0 "3 passed, 1 failed, 0 skipped" "skip x
 # ---- stages, and all of .ci/run, over a Makefile that is planted ----
 cat > Makefile << 'END'
 .PHONY: build
-build demo fuzz: ; @echo made
+build demo fuzz caps: ; @echo made
 unit: ; @echo 'skip a.b: no GPU'; echo 'skip a.c: no GPU'; echo '5 passed, 0 failed, 2 skipped'
 check: ; @echo '7 passed, 1 failed, 0 skipped'; false
 test: ; @scripts/test.sh build unit

@@ -36,7 +36,8 @@ output=$!
 
 hang start /index/
 hang step ring/0003.jp train.epochs=100 # which the first steps do not need
-hang evaluation /0012.jp "data.val=$SCRATCH/data/val" # which the training set does not have
+# which the training set does not have, and is none of those that the start reads
+hang evaluation circle/0012.jp "data.val=$SCRATCH/data/val"
 hang checkpoint /checkpoints/
 expect_field "step" step "done" code 76
 
