@@ -281,38 +281,24 @@ Status packed_files_complete(const char *path, const char *const *names, int64_t
 Status packed_files_names(PackedFilesNames *out, const char *folder, const char *file, int classes,
                           const char *path)
 {
-    *out = (PackedFilesNames){ 0 };
+    const size_t n = (size_t)classes;
     int given = 0;
-    TRY(class_names_read(folder, file, &out->file, &given));
-    out->given = given > 0;
-    out->classes = given > classes ? given : classes;
-    Status status = OK;
-    if (out->given && given < classes)
-        status = fail(ERR_DATA, "%s: label %d is beyond the %d names in %s", path, classes - 1,
-                      given, file);
-    if (status == OK && !(out->names = mem_calloc((size_t)out->classes, sizeof *out->names)))
-        status = ERR_MEMORY;
-    if (status == OK && !(out->numbers = mem_alloc((size_t)out->classes * NUMBER_BYTES)))
-        status = ERR_MEMORY;
-    for (int c = 0; status == OK && c < given; c++) out->names[c] = out->file[c];
-    if (status != OK) packed_files_names_free(out);
-    return status;
-}
-
-void packed_files_number_rest(PackedFilesNames *n)
-{
-    for (int c = 0; c < n->classes; c++) {
-        if (n->names[c]) continue;
-        char *number = n->numbers + (size_t)c * NUMBER_BYTES;
-        snprintf(number, NUMBER_BYTES, "%d", c);
-        n->names[c] = number;
+    *out = (PackedFilesNames){ .classes = classes };
+    TRY(class_names_read(folder, file, &out->names, &given));
+    if (given > 0 && given < classes) {
+        mem_free(out->names);
+        return fail(ERR_DATA, "%s: label %d is beyond the %d names in %s", path, classes - 1, given,
+                    file);
     }
-}
-
-void packed_files_names_free(PackedFilesNames *n)
-{
-    mem_free(n->file);
-    mem_free(n->numbers);
-    mem_free((void *)n->names);
-    *n = (PackedFilesNames){ 0 };
+    out->given = given > 0;
+    if (out->given) {
+        out->classes = given;
+        return OK;
+    }
+    if (!(out->names = mem_alloc(n * (sizeof *out->names + NUMBER_BYTES)))) return ERR_MEMORY;
+    for (int c = 0; c < classes; c++) {
+        out->names[c] = (char *)(out->names + n) + (size_t)c * NUMBER_BYTES;
+        snprintf(out->names[c], NUMBER_BYTES, "%d", c);
+    }
+    return OK;
 }

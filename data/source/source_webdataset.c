@@ -11,6 +11,7 @@
  * lies, with its checksum; reading is that of source_packed.c. Samples are ordered by label, then
  * by path, which for names taken from an ImageFolder tree is its order. */
 #include "base/log.h"
+#include "base/mem.h"
 #include "data/index/left_out.h"
 #include "data/source/packed_scan.h"
 #include "data/source/source_packed.h"
@@ -120,6 +121,7 @@ static Status take_all_samples(PackedScan *scan, const char *path)
     Status status = OK;
     for (int64_t f = 0; f < scan->files.count && status == OK; f++)
         status = take_samples(scan, f, &n);
+    if (status != OK) return fail_note(status, "%s", path);
     if (n.imageless.count)
         log_warning("%s: samples left out, as they have no " SCAN_PICTURES " file: %lld, first %s",
                     path, (long long)n.imageless.count, n.imageless.first);
@@ -128,7 +130,7 @@ static Status take_all_samples(PackedScan *scan, const char *path)
             "%s: images left out: %lld, first %s; a sample is the files that agree up to the "
             "first dot, and its image the one that ends there in the first of " SCAN_PICTURES,
             path, (long long)n.spare.count, n.spare.first);
-    return status == OK ? OK : fail_note(status, "%s", path);
+    return OK;
 }
 
 /* ---- a tree: classes by folder ---- */
@@ -265,9 +267,9 @@ static Status assemble_by_label(Index **out, const PackedScan *scan, const ScanO
     PackedFilesNames names;
     TRY(packed_files_names(&names, scan->files.folder, PACKED_FILES_CLASSES,
                            packed_scan_classes(scan), o->path));
-    packed_files_number_rest(&names);
-    Status status = packed_scan_build(out, scan, o, names.names, names.classes, names.given);
-    packed_files_names_free(&names);
+    Status status = packed_scan_build(out, scan, o, (const char *const *)names.names, names.classes,
+                                      names.given);
+    mem_free(names.names);
     return status;
 }
 
