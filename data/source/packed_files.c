@@ -12,7 +12,6 @@
 #include <strings.h>
 
 #define MISSING_SHOWN 5
-#define NUMBER_BYTES  12 /* a decimal int and its NUL */
 
 void packed_files_free(PackedFiles *f)
 {
@@ -281,24 +280,15 @@ Status packed_files_complete(const char *path, const char *const *names, int64_t
 Status packed_files_names(PackedFilesNames *out, const char *folder, const char *file, int classes,
                           const char *path)
 {
-    const size_t n = (size_t)classes;
     int given = 0;
-    *out = (PackedFilesNames){ .classes = classes };
     TRY(class_names_read(folder, file, &out->names, &given));
-    if (given > 0 && given < classes) {
+    out->given = given > 0;
+    out->classes = out->given ? given : classes;
+    if (out->classes < classes) {
         mem_free(out->names);
         return fail(ERR_DATA, "%s: label %d is beyond the %d names in %s", path, classes - 1, given,
                     file);
     }
-    out->given = given > 0;
-    if (out->given) {
-        out->classes = given;
-        return OK;
-    }
-    if (!(out->names = mem_alloc(n * (sizeof *out->names + NUMBER_BYTES)))) return ERR_MEMORY;
-    for (int c = 0; c < classes; c++) {
-        out->names[c] = (char *)(out->names + n) + (size_t)c * NUMBER_BYTES;
-        snprintf(out->names[c], NUMBER_BYTES, "%d", c);
-    }
-    return OK;
+    if (!out->given) out->names = class_names_numbers(classes);
+    return out->names ? OK : ERR_MEMORY;
 }

@@ -59,22 +59,9 @@ static void note(Note *n, const char *path)
     if (n->count++ == 0) n->first = path;
 }
 
-static size_t key_bytes(const char *path)
-{
-    const char *name = tar_scan_name(path);
-    return (size_t)(name - path) + strcspn(name, ".");
-}
-
-static bool has_key(const TarItem *item)
-{
-    return !item->hidden && item->kind != TAR_FOLDER && item->kind != TAR_OTHER &&
-           strchr(tar_scan_name(item->path), '.');
-}
-
 static bool same_key(const TarItem *a, const TarItem *b)
 {
-    const size_t key = key_bytes(a->path);
-    return key_bytes(b->path) == key && memcmp(a->path, b->path, key) == 0;
+    return a->key_bytes == b->key_bytes && memcmp(a->path, b->path, a->key_bytes) == 0;
 }
 
 /* Members with one key that follow each other. */
@@ -84,7 +71,7 @@ static Status take_sample(PackedScan *scan, int64_t file, const TarItem *first, 
     const TarItem *best = NULL, *label = NULL;
     int best_ending = 0;
     for (const TarItem *item = first; item < end; item++) {
-        if (!has_key(item)) continue;
+        if (item->key_bytes == 0) continue;
         if (item->part == TAR_LABEL) label = item;
         if (item->part != TAR_IMAGE) continue;
         const int ending = scan_picture_ending(item->path);
@@ -108,7 +95,7 @@ static Status take_samples(PackedScan *scan, int64_t file, Notes *notes)
     const TarScan *t = scan->found[file];
     const TarItem *first = NULL, *end = t->items + t->count;
     for (const TarItem *item = t->items; item < end; item++) {
-        if (!has_key(item) || (first && same_key(first, item))) continue;
+        if (item->key_bytes == 0 || (first && same_key(first, item))) continue;
         if (first) TRY(take_sample(scan, file, first, item, notes));
         first = item;
     }

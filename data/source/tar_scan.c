@@ -93,6 +93,7 @@ static Status name_item(Reading *r, TarItem *item)
     const char *dot = strchr(tar_scan_name(item->path), '.');
     const bool label = str_ends_with_nocase(item->path, ".cls");
     item->whole = dot && !strchr(dot + 1, '.');
+    item->key_bytes = dot && !item->hidden ? (size_t)(dot - item->path) : 0;
     if (scan_is_picture(item->path)) item->part = TAR_IMAGE;
     else if (label && item->whole) item->part = TAR_LABEL;
     out->has_labels |= label && !item->hidden;

@@ -14,7 +14,8 @@ typedef struct TarItem {
     uint32_t crc, label;     /* of an image, of a label */
     TarKind kind;
     TarPart part;
-    bool whole;    /* what follows the first dot of its name is all of its ending */
+    size_t key_bytes; /* of the path up to the first dot of its last part; 0: it is of no sample */
+    bool whole;       /* what follows the first dot of its name is all of its ending */
     bool hidden;   /* a part of its path begins with a dot: passed over, but links may lead there */
     bool replaced; /* a later member has its path, which is what unpacking leaves */
 } TarItem;
