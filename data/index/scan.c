@@ -64,13 +64,9 @@ typedef struct Scan {
 
 static Status list_add(FoundList *list, size_t folder_at, size_t name_at, size_t parent)
 {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? list->capacity * 2 : 256;
-        Found *items = mem_realloc(list->items, capacity * sizeof *items);
-        if (!items) return ERR_MEMORY;
-        list->items = items;
-        list->capacity = capacity;
-    }
+    Found *items = mem_grow(list->items, list->count, &list->capacity, sizeof *items);
+    if (!items) return ERR_MEMORY;
+    list->items = items;
     list->items[list->count++] =
         (Found){ .folder_at = folder_at, .name_at = name_at, .parent = parent };
     return OK;

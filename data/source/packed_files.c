@@ -63,15 +63,13 @@ static int set_of(const char *name, size_t at)
 /* Bytes of the whole words with which all names begin: what the set itself is called. */
 static size_t common_words(const PackedFiles *f)
 {
-    size_t common = f->count ? strlen(f->names[0]) : 0;
-    for (int64_t i = 1; i < f->count; i++) {
-        size_t n = 0;
-        while (n < common && f->names[i][n] == f->names[0][n]) n++;
-        common = n;
-    }
+    size_t common = 0;
     bool inside = false;
+    if (f->count == 0) return 0;
+    const char *first = f->names[0], *last = f->names[f->count - 1]; /* they are sorted */
+    while (first[common] && first[common] == last[common]) common++;
     for (int64_t i = 0; i < f->count; i++) inside |= goes_on(f->names[i], common);
-    while (inside && goes_on(f->names[0], --common)) {
+    while (inside && goes_on(first, --common)) {
     }
     return common;
 }

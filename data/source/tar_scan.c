@@ -25,12 +25,6 @@ typedef struct Reading {
     uint8_t buffer[PIECE_BYTES];
 } Reading;
 
-const char *tar_scan_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 int tar_scan_compare(const char *a, const char *b)
 {
     while (*a && *a == *b) a++, b++;
@@ -90,7 +84,7 @@ static Status name_item(Reading *r, TarItem *item)
     if (!item->path || !item->link) return ERR_MEMORY;
     item->hidden = item->path[0] == '.' || strstr(item->path, "/.");
     if (item->kind == TAR_FOLDER || item->kind == TAR_OTHER) return OK;
-    const char *dot = strchr(tar_scan_name(item->path), '.');
+    const char *slash = strrchr(item->path, '/'), *dot = strchr(slash ? slash : item->path, '.');
     const bool label = str_ends_with_nocase(item->path, ".cls");
     item->whole = dot && !strchr(dot + 1, '.');
     item->key_bytes = dot && !item->hidden ? (size_t)(dot - item->path) : 0;
@@ -106,13 +100,9 @@ static Status add_item(Reading *r, const TarMember *m)
     bool inside = true;
     TRY(clean_path(r, "", 0, m->path, &inside));
     if (!r->path.text[0]) return OK; /* "./" */
-    if (out->count == out->capacity) {
-        const size_t wanted = out->capacity ? 2 * out->capacity : 256;
-        TarItem *grown = mem_realloc(out->items, wanted * sizeof *grown);
-        if (!grown) return ERR_MEMORY;
-        out->items = grown;
-        out->capacity = wanted;
-    }
+    TarItem *items = mem_grow(out->items, out->count, &out->capacity, sizeof *items);
+    if (!items) return ERR_MEMORY;
+    out->items = items;
     TarItem *item = &out->items[out->count++];
     *item = (TarItem){ .link = m->kind == TAR_FILE ? "" : arena_strdup(out->arena, m->link),
                        .offset = m->offset,
@@ -215,8 +205,7 @@ static Status take_link(Reading *r, TarItem *link)
         if (!says) return ERR_MEMORY;
         if (link->part != TAR_REST) return fail(ERR_DATA, "%s", says);
         /* without an ending it may stand for a class */
-        const bool matters = folder || !strchr(tar_scan_name(link->path), '.');
-        if (matters && !r->out->lost_link) r->out->lost_link = says;
+        if ((folder || link->key_bytes == 0) && !r->out->lost_link) r->out->lost_link = says;
         return OK;
     }
     link->offset = to->offset;

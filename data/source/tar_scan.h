@@ -31,7 +31,6 @@ typedef struct TarScan { /* zero-initialise */
 /* ERR_DATA with the reason, not naming the file. */
 Status tar_scan_read(TarScan *out, ByteStream *s);
 void tar_scan_free(TarScan *t);
-const char *tar_scan_name(const char *path); /* its last part */
 /* Order of paths in which all that lies below a folder follows it. */
 int tar_scan_compare(const char *a, const char *b);
 #endif
