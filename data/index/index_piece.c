@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include <string.h>
 
-static Status add_text(StrBuf *text, const char *folder, const char *name, uint64_t *at)
+Status index_piece_text(StrBuf *text, const char *folder, const char *name, uint64_t *at)
 {
     *at = text->length;
     if (folder && folder[0]) {
@@ -20,7 +20,7 @@ Status index_piece_add(IndexPiece *p, const char *folder, const char *name, cons
     if (!entries) return ERR_MEMORY;
     p->entries = entries;
     IndexEntry e = *entry;
-    TRY(add_text(&p->text, folder, name, &e.path_at));
+    TRY(index_piece_text(&p->text, folder, name, &e.path_at));
     p->entries[p->count++] = e;
     return OK;
 }
@@ -31,7 +31,7 @@ Status index_piece_stamp(IndexPiece *p, const char *name, int64_t mtime_ns, uint
     if (!stamps) return ERR_MEMORY;
     p->stamps = stamps;
     IndexStamp s = { .mtime_ns = mtime_ns, .bytes = bytes };
-    TRY(add_text(&p->text, NULL, name, &s.name_at));
+    TRY(index_piece_text(&p->text, NULL, name, &s.name_at));
     p->stamps[p->stamp_count++] = s;
     return OK;
 }

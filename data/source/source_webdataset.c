@@ -132,7 +132,6 @@ typedef struct Tree {
     Place *places; /* [count] sorted */
     size_t count;
     const char **names; /* [classes] */
-    int64_t *images;
     size_t classes;
 } Tree;
 
@@ -187,8 +186,7 @@ static Status list_places(Tree *t, const PackedScan *scan)
     TRY(arena_create(&t->arena, 0));
     t->places = arena_alloc(t->arena, most * sizeof *t->places);
     t->names = arena_alloc(t->arena, most * sizeof *t->names);
-    t->images = arena_alloc(t->arena, most * sizeof *t->images);
-    if (!t->places || !t->names || !t->images) return ERR_MEMORY;
+    if (!t->places || !t->names) return ERR_MEMORY;
     for (int64_t f = 0; f < scan->files.count; f++) {
         const IndexPiece *piece = &scan->pieces[f];
         TRY(list_folders(t, scan->found[f]));
@@ -240,7 +238,6 @@ static Status label_images(Tree *t, const char *folder)
             t->names[t->classes++] = name;
         }
         if (!image) continue;
-        t->images[t->classes - 1]++;
         image->label = (uint32_t)(t->classes - 1);
         image->path_at += prefix;
     }
@@ -265,8 +262,11 @@ static Status assemble_by_folder(Index **out, PackedScan *scan, const ScanOption
     Tree t = { 0 };
     Status status = list_places(&t, scan);
     if (status == OK) status = label_images(&t, scan->files.folder);
-    if (status == OK && !o->allow_empty)
-        status = scan_check_empty(o->path, t.names, t.images, t.classes);
+    const IndexParts parts = { .class_names = t.names,
+                               .classes = (int)t.classes,
+                               .pieces = scan->pieces,
+                               .piece_count = (size_t)scan->files.count };
+    if (status == OK && !o->allow_empty) status = scan_check_empty(o->path, &parts);
     if (status == OK) status = packed_scan_build(out, scan, o, t.names, (int)t.classes, true);
     arena_destroy(t.arena);
     return status;
