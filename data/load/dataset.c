@@ -244,43 +244,41 @@ static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOpti
     return status;
 }
 
-/* In place of the whole *index, which is destroyed, on failure too. */
+/* In place of *index, which is destroyed, on failure too. */
+static Status replace(Index **index, Index *made, Status status)
+{
+    index_destroy(*index);
+    *index = made;
+    return status;
+}
+
 static Status take_side(Index **index, const SourceKind *kind, const DatasetOptions *o)
 {
-    Index *whole = *index;
-    *index = NULL;
-    Status status = OK;
-    if (!whole)
-        status = fail(ERR_USAGE, "format %s cannot be divided by data.val_split", kind->name);
-    else if (status == OK) status = check_sets(whole, o->path, true);
+    Index *side = NULL;
+    if (!*index)
+        return fail(ERR_USAGE, "format %s cannot be divided by data.val_split", kind->name);
+    Status status = check_sets(*index, o->path, true);
     if (status == OK)
-        status = index_split(index, whole, o->val_split, o->val_split_seed, o->role == DATA_VAL);
-    index_destroy(whole);
-    return status;
+        status = index_split(&side, *index, o->val_split, o->val_split_seed, o->role == DATA_VAL);
+    return replace(index, side, status);
 }
 
-/* In place of the whole *index, which is destroyed, on failure too. */
 static Status map_classes(Index **index, const SourceKind *kind, const DatasetOptions *o)
 {
-    Index *whole = *index;
-    *index = NULL;
-    Status status =
-        whole ? index_classes_map(index, whole, o->class_map,
-                                  o->allow_empty || (o->like && o->like->may_lack))
-              : fail(ERR_USAGE, "data.class_map cannot be applied to format %s", kind->name);
-    index_destroy(whole);
-    return status == ERR_DATA ? fail_note(status, "data.class_map") : status;
+    Index *mapped = NULL;
+    if (!*index)
+        return fail(ERR_USAGE, "data.class_map cannot be applied to format %s", kind->name);
+    const Status status = index_classes_map(&mapped, *index, o->class_map,
+                                            o->allow_empty || (o->like && o->like->may_lack));
+    return replace(index, mapped,
+                   status == ERR_DATA ? fail_note(status, "data.class_map") : status);
 }
 
-/* In place of *index, which is destroyed on failure. */
 static Status take_list(Index **index, const ClassList *like)
 {
-    Index *whole = *index, *own = NULL;
-    const Status status = index_classes_of(&own, whole, like);
-    if (status == OK && !own) return OK;
-    *index = own;
-    index_destroy(whole);
-    return status;
+    Index *own = NULL;
+    const Status status = index_classes_of(&own, *index, like);
+    return status == OK && !own ? OK : replace(index, own, status);
 }
 
 static Status make_index(Index **out, const SourceKind **kind, const DatasetOptions *o)
