@@ -47,6 +47,19 @@ void *mem_realloc(void *p, size_t bytes)
     return checked(allowed() ? realloc(p, bytes ? bytes : 1) : NULL, bytes);
 }
 
+void *mem_grow(void *array, size_t count, size_t *capacity, size_t size)
+{
+    if (count < *capacity) return array;
+    size_t wanted = *capacity ? 2 * *capacity : 64, bytes = 0;
+    if (!mem_mul(wanted, size, &bytes)) {
+        fail(ERR_MEMORY, "out of memory: %zu elements of %zu bytes", wanted, size);
+        return NULL;
+    }
+    void *grown = mem_realloc(array, bytes);
+    if (grown) *capacity = wanted;
+    return grown;
+}
+
 void *mem_alloc_aligned(size_t bytes, size_t align)
 {
     void *p = NULL;

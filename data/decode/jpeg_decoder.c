@@ -28,7 +28,6 @@
 #include "data/decode/jpeg_decoder.h"
 #include "base/mem.h"
 #include "data/decode/fast_scan.h"
-#include "data/decode/jpeg_markers.h"
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -162,6 +161,59 @@ static void cmyk_to_rgb(uint8_t *pixels, size_t count, size_t bytes)
     }
 }
 
+/* ---- markers ---- */
+
+enum { TEM = 0x01, SOF0 = 0xc0, DHT = 0xc4, JPG = 0xc8, DAC = 0xcc, RST0 = 0xd0, RST7 = 0xd7 };
+enum { SOI = 0xd8, EOI = 0xd9, SOS = 0xda };
+
+/* Where the code of the next marker lies, from at on; bytes: nowhere. Found as libjpeg does: 0xff,
+ * perhaps several, and a byte that is neither 0xff nor 0; what lies before is passed over. */
+static size_t find_marker(const uint8_t *data, size_t at, size_t bytes)
+{
+    while (at + 1 < bytes) {
+        const uint8_t *mark = memchr(data + at, 0xff, bytes - 1 - at);
+        if (!mark) break;
+        at = (size_t)(mark - data) + 1;
+        if (data[at] != 0 && data[at] != 0xff) return at;
+    }
+    return bytes;
+}
+
+/* Of a frame header, SOF0 to SOF15. */
+static bool is_frame(int code)
+{
+    return (code & 0xf0) == SOF0 && code != DHT && code != JPG && code != DAC;
+}
+
+static bool has_no_length(uint8_t code)
+{
+    return code == TEM || (code >= RST0 && code <= SOI);
+}
+
+/* Is the frame of a lossless kind (SOF3, 7, 11, 15)? */
+static bool is_lossless(const uint8_t *file, size_t bytes)
+{
+    for (size_t at = find_marker(file, 0, bytes); at + 2 < bytes;
+         at = find_marker(file, at, bytes)) {
+        uint8_t code = file[at++];
+        if (code == SOS || code == EOI) return false;
+        if (is_frame(code)) return (code & 3) == 3;
+        if (!has_no_length(code)) at += (size_t)file[at] << 8 | file[at + 1];
+    }
+    return false;
+}
+
+/* Is the first marker behind a scan header, but for restart markers, the end of the image? Then the
+ * library decodes the scan and all that it reads after it without an error, whatever the codes are.
+ * Reads a file of usual size in a few microseconds. */
+static bool end_follows(const uint8_t *scan, size_t bytes)
+{
+    size_t at = find_marker(scan, 0, bytes);
+    while (at < bytes && scan[at] >= RST0 && scan[at] <= RST7)
+        at = find_marker(scan, at + 1, bytes);
+    return at < bytes && scan[at] == EOI;
+}
+
 /* ---- the header ---- */
 
 /* The library's object is made anew for each file: one that is kept hands the tables of a file to
@@ -184,7 +236,7 @@ static void create_object(JpegDecoder *j)
 static void read_header(JpegDecoder *j)
 {
     struct jpeg_decompress_struct *info = &j->info;
-    if (jpeg_markers_lossless(j->file.bytes, j->file.size))
+    if (is_lossless(j->file.bytes, j->file.size))
         give_up(j, ERR_DATA, "a lossless JPEG: only lossy ones are read");
     create_object(j);
     jpeg_mem_src(info, j->file.bytes, (unsigned long)j->file.size);
@@ -246,7 +298,7 @@ static void judge(JpegDecoder *j)
         if (jpeg_read_scanlines(info, row, 1) == 0) show_more(j);
     /* What has all rows may lack the end. A second frame header is an error even where it is
      * incomplete: libjpeg-turbo 2 asks for all of it first. */
-    if (!jpeg_finish_decompress(info) && jpeg_markers_is_frame(info->unread_marker))
+    if (!jpeg_finish_decompress(info) && is_frame(info->unread_marker))
         give_up(j, ERR_DATA, "the JPEG data is cut short");
 }
 
@@ -259,8 +311,7 @@ static void open_file(JpegDecoder *j)
     if (jpeg_has_multiple_scans(&j->info)) return;
     j->indexed = !j->stock &&
                  seek_index_view(&j->seek, file->seek, file->seek_bytes, file->bytes, file->size);
-    if (j->indexed ||
-        jpeg_markers_end_follows(j->info.src->next_input_byte, j->info.src->bytes_in_buffer))
+    if (j->indexed || end_follows(j->info.src->next_input_byte, j->info.src->bytes_in_buffer))
         return;
     jpeg_destroy_decompress(&j->info);
     judge(j);

@@ -15,7 +15,8 @@ typedef struct Map {
     const char **own;   /* [whole->classes] names in the set */
     int *to;            /* [whole->classes] new label, or UNSET */
     const char **names; /* new ones, in the rows' text */
-    int classes, capacity;
+    int classes;
+    size_t capacity; /* of names */
     int64_t *ids;
     uint64_t *start;
     const char *source; /* a file */
@@ -34,13 +35,9 @@ static int find(const char *const *names, int count, const char *name)
 
 static Status add_class(Map *m, const char *name)
 {
-    if (m->classes == m->capacity) {
-        const int wanted = m->capacity ? 2 * m->capacity : 64;
-        const char **grown = mem_realloc(m->names, (size_t)wanted * sizeof *grown);
-        if (!grown) return ERR_MEMORY;
-        m->names = grown;
-        m->capacity = wanted;
-    }
+    const char **names = mem_grow(m->names, (size_t)m->classes, &m->capacity, sizeof *names);
+    if (!names) return ERR_MEMORY;
+    m->names = names;
     m->names[m->classes++] = name;
     return OK;
 }

@@ -18,12 +18,9 @@ static void count_ending(LeftOut *l, const char *ending, int64_t count)
     l->of[i].count += count;
 }
 
-static Status count_more(LeftOut *l, const char *folder, const char *name, int64_t count)
+static Status check_memory(const StrBuf *text)
 {
-    if (l->count == 0)
-        str_printf(&l->first, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
-    l->count += count;
-    return l->first.failed ? fail(ERR_MEMORY, "out of memory while listing files") : OK;
+    return text->failed ? fail(ERR_MEMORY, "out of memory while listing files") : OK;
 }
 
 Status left_out_add(LeftOut *l, const char *folder, const char *name)
@@ -32,17 +29,18 @@ Status left_out_add(LeftOut *l, const char *folder, const char *name)
     const char *slash = strrchr(name, '/'), *dot = strrchr(slash ? slash : name, '.');
     if (dot && strlen(dot) < sizeof ending)
         for (size_t i = 0; dot[i]; i++) ending[i] = (char)tolower((unsigned char)dot[i]);
-    TRY(count_more(l, folder, name, 1));
     count_ending(l, ending, 1);
-    return OK;
+    if (l->count++ == 0)
+        str_printf(&l->first, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
+    return check_memory(&l->first);
 }
 
 Status left_out_merge(LeftOut *l, const LeftOut *other)
 {
-    if (other->count == 0) return OK;
-    TRY(count_more(l, NULL, other->first.text, other->count));
+    if (l->count == 0 && other->count > 0) str_add(&l->first, other->first.text);
+    l->count += other->count;
     for (int i = 0; i < other->endings; i++) count_ending(l, other->of[i].text, other->of[i].count);
-    return OK;
+    return check_memory(&l->first);
 }
 
 Status left_out_tell(const LeftOut *l, const char *where)
@@ -55,12 +53,12 @@ Status left_out_tell(const LeftOut *l, const char *where)
                    l->of[i].text[0] ? l->of[i].text : "without ending");
     }
     if (others > 0) str_printf(&list, ", %lld others", (long long)others);
-    const bool failed = list.failed;
-    if (l->count > 0 && !failed)
+    const Status status = check_memory(&list);
+    if (l->count > 0 && status == OK)
         log_warning("%s: files left out: %s; first %s; images end in " SCAN_PICTURES, where,
                     list.text, l->first.text);
     str_free(&list);
-    return failed ? ERR_MEMORY : OK;
+    return status;
 }
 
 void left_out_free(LeftOut *l)

@@ -31,7 +31,7 @@
 
 /* one entry of a folder; strings first as offsets, because the text still moves */
 typedef struct Found {
-    size_t folder_at, name_at;
+    uint64_t folder_at, name_at;
     const char *folder, *name;
     size_t parent; /* folders: place in the list of the folder it lies in, NO_PARENT for a class */
     dev_t device;  /* folders: set when read */
@@ -62,27 +62,14 @@ typedef struct Scan {
     LeftOut *left;      /* [classes] */
 } Scan;
 
-static Status list_add(FoundList *list, size_t folder_at, size_t name_at, size_t parent)
+static Status list_add(FoundList *list, uint64_t folder_at, uint64_t name_at, size_t parent)
 {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? list->capacity * 2 : 256;
-        Found *items = mem_realloc(list->items, capacity * sizeof *items);
-        if (!items) return ERR_MEMORY;
-        list->items = items;
-        list->capacity = capacity;
-    }
+    Found *items = mem_grow(list->items, list->count, &list->capacity, sizeof *items);
+    if (!items) return ERR_MEMORY;
+    list->items = items;
     list->items[list->count++] =
         (Found){ .folder_at = folder_at, .name_at = name_at, .parent = parent };
     return OK;
-}
-
-/* Adds a NUL-terminated string to the walk's text; *at is where it starts. */
-static Status text_add(StrBuf *text, const char *folder, const char *name, size_t *at)
-{
-    *at = text->length;
-    if (folder) str_printf(text, "%s/", folder);
-    str_add_n(text, name, strlen(name) + 1);
-    return text->failed ? fail(ERR_MEMORY, "out of memory while listing images") : OK;
 }
 
 int scan_picture_ending(const char *name)
@@ -108,15 +95,15 @@ static bool is_folder(DIR *dir, const struct dirent *entry)
 
 static Status take_folder(Walk *walk, const char *name, size_t at_list)
 {
-    size_t at = 0;
+    uint64_t at = 0;
     if (at_list == NO_PARENT) {
-        TRY(text_add(&walk->text, NULL, name, &at));
+        TRY(index_piece_text(&walk->text, NULL, name, &at));
     } else {
         /* The folder's own name lies in the same buffer, which may move while it grows: copy it out
          * first. */
         char *folder = mem_strdup(walk->text.text + walk->folders.items[at_list].name_at);
         if (!folder) return ERR_MEMORY;
-        Status status = text_add(&walk->text, folder, name, &at);
+        Status status = index_piece_text(&walk->text, folder, name, &at);
         mem_free(folder);
         TRY(status);
     }
@@ -132,9 +119,10 @@ static Status take_entry(Walk *walk, DIR *dir, const struct dirent *entry, size_
     if (is_folder(dir, entry)) return take_folder(walk, name, at_list);
     if (at_list == NO_PARENT)
         return scan_is_picture(name) ? left_out_add(walk->left, NULL, name) : OK;
-    size_t folder_at = walk->folders.items[at_list].name_at, at = 0;
+    const uint64_t folder_at = walk->folders.items[at_list].name_at;
+    uint64_t at = 0;
     if (!scan_is_picture(name)) return left_out_add(walk->left, walk->text.text + folder_at, name);
-    TRY(text_add(&walk->text, NULL, name, &at));
+    TRY(index_piece_text(&walk->text, NULL, name, &at));
     return list_add(&walk->files, folder_at, at, at_list);
 }
 
@@ -225,8 +213,8 @@ static void walk_free(Walk *walk)
 
 static Status walk_class(Walk *walk, const char *name, uint32_t label)
 {
-    size_t at = 0;
-    TRY(text_add(&walk->text, NULL, name, &at));
+    uint64_t at = 0;
+    TRY(index_piece_text(&walk->text, NULL, name, &at));
     TRY(list_add(&walk->folders, 0, at, NO_PARENT));
     for (size_t i = 0; i < walk->folders.count; i++) TRY(read_folder(walk, i));
     sort_found(&walk->files, &walk->text);
@@ -267,15 +255,19 @@ static Status tell_left_out(const Scan *scan, size_t classes)
 }
 
 /* Names all of them at once: whoever downloads data wants to know what is missing. */
-Status scan_check_empty(const char *path, const char *const *names, const int64_t *images,
-                        size_t classes)
+Status scan_check_empty(const char *path, const IndexParts *parts)
 {
+    const size_t classes = (size_t)parts->classes;
     StrBuf list = { 0 };
     size_t empty = 0;
-    for (size_t c = 0; c < classes; c++) {
-        if (images[c] > 0) continue;
-        if (empty++ < EMPTY_SHOWN) str_printf(&list, "%s%s", empty > 1 ? ", " : "", names[c]);
-    }
+    bool *filled = mem_calloc(classes, sizeof *filled);
+    if (!filled) return ERR_MEMORY;
+    for (size_t p = 0; p < parts->piece_count; p++)
+        for (size_t i = 0; i < parts->pieces[p].count; i++)
+            filled[parts->pieces[p].entries[i].label] = true;
+    for (size_t c = 0; c < classes; c++)
+        if (!filled[c] && empty++ < EMPTY_SHOWN)
+            str_printf(&list, "%s%s", empty > 1 ? ", " : "", parts->class_names[c]);
     Status status = OK;
     if (empty > 0)
         status = fail(ERR_DATA,
@@ -284,16 +276,7 @@ Status scan_check_empty(const char *path, const char *const *names, const int64_
                       path, empty, classes, list.failed ? "" : list.text,
                       empty > EMPTY_SHOWN ? ", ..." : "");
     str_free(&list);
-    return status;
-}
-
-static Status check_empty(const Scan *scan, size_t classes)
-{
-    int64_t *images = mem_alloc(classes * sizeof *images);
-    if (!images) return ERR_MEMORY;
-    for (size_t c = 0; c < classes; c++) images[c] = (int64_t)scan->pieces[1 + c].count;
-    Status status = scan_check_empty(scan->root.root, scan->names, images, classes);
-    mem_free(images);
+    mem_free(filled);
     return status;
 }
 
@@ -302,7 +285,6 @@ static Status scan_classes(Scan *scan, size_t classes, const ScanOptions *o, Ind
     for (size_t c = 0; c < classes; c++) scan->names[c] = scan->root.folders.items[c].name;
     TRY(parallel_run(o->threads, (int64_t)classes, "scan", scan_class, scan));
     TRY(tell_left_out(scan, classes));
-    if (!o->allow_empty) TRY(check_empty(scan, classes));
     IndexParts parts = { .format = o->format,
                          .root = o->root,
                          .class_names = scan->names,
@@ -311,6 +293,7 @@ static Status scan_classes(Scan *scan, size_t classes, const ScanOptions *o, Ind
                          .sorted = true,
                          .pieces = scan->pieces,
                          .piece_count = 1 + classes };
+    if (!o->allow_empty) TRY(scan_check_empty(o->path, &parts));
     return index_build(out, &parts);
 }
 

@@ -1,7 +1,7 @@
 /* scan.h - what a scan is asked for, and the scans of an ImageFolder tree and of a list. */
 #ifndef CONVOY_DATA_INDEX_SCAN_H
 #define CONVOY_DATA_INDEX_SCAN_H
-#include "data/index/index.h"
+#include "data/index/index_build.h"
 #include "data/options.h"
 
 typedef struct ScanOptions { /* of SourceKind.scan */
@@ -27,7 +27,6 @@ char *scan_list_folder(const char *list);
 bool scan_is_picture(const char *name);
 #define SCAN_PICTURES ".jpg, .jpeg, .jpe, .jfif or .png" /* those endings, in words */
 int scan_picture_ending(const char *name);               /* its place among them; -1: another */
-/* ERR_DATA naming the classes of which images says that there are none. */
-Status scan_check_empty(const char *path, const char *const *names, const int64_t *images,
-                        size_t classes);
+/* ERR_DATA naming the classes that have no images. */
+Status scan_check_empty(const char *path, const IndexParts *parts);
 #endif

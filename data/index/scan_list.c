@@ -86,13 +86,9 @@ static Status add_item(List *l, const char *path, const char *class)
     if (!path[0] || !class[0])
         return fail(ERR_DATA, "%s:%d: no %s in this row", l->path, l->rows.line,
                     path[0] ? "class" : "path");
-    if (l->count == l->capacity) {
-        const size_t wanted = l->capacity ? 2 * l->capacity : 1024;
-        Listed *grown = mem_realloc(l->items, wanted * sizeof *grown);
-        if (!grown) return ERR_MEMORY;
-        l->items = grown;
-        l->capacity = wanted;
-    }
+    Listed *items = mem_grow(l->items, l->count, &l->capacity, sizeof *items);
+    if (!items) return ERR_MEMORY;
+    l->items = items;
     l->items[l->count++] = (Listed){ .path = path, .class = class, .line = l->rows.line };
     return OK;
 }

@@ -102,12 +102,9 @@ Status cache_create(SampleCache **out, int64_t samples, size_t bytes)
     if (!c) return ERR_MEMORY;
     c->fd = -1;
     Status status = make(c, samples, bytes);
-    if (status != OK) {
-        cache_destroy(c);
-        return status;
-    }
-    *out = c;
-    return OK;
+    if (status == OK) *out = c;
+    else cache_destroy(c);
+    return status;
 }
 
 CacheKey cache_key(const SampleCache *c)
@@ -149,12 +146,9 @@ Status cache_join(SampleCache **out, const CacheKey *key, int64_t samples)
     if (c) c->fd = -1;
     if (status == OK) status = join_file(c, fd, key, samples);
     close(fd);
-    if (status != OK) {
-        cache_destroy(c);
-        return status;
-    }
-    *out = c;
-    return OK;
+    if (status == OK) *out = c;
+    else cache_destroy(c);
+    return status;
 }
 
 void cache_destroy(SampleCache *c)

@@ -81,11 +81,8 @@ Status cache_open_file(SampleCache **out, const CacheFile *f)
     c->fd = -1;
     c->path = mem_strdup(f->path);
     const Status status = c->path ? use_file(c, f) : ERR_MEMORY;
-    if (status != OK) {
-        cache_destroy(c);
-        return status;
-    }
-    if (f->bytes > 0) cache_set_capacity(c, f->bytes);
-    *out = c;
-    return OK;
+    if (status == OK && f->bytes > 0) cache_set_capacity(c, f->bytes);
+    if (status == OK) *out = c;
+    else cache_destroy(c);
+    return status;
 }

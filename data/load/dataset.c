@@ -61,8 +61,17 @@ static DataRole listed_role(const DatasetOptions *o)
     return o->val_split > 0 ? DATA_TRAIN : o->role;
 }
 
+static Status check_options(const DatasetOptions *o)
+{
+    ASSERT(o->format >= DATA_AUTO && o->format < DATA_FORMAT_COUNT);
+    if (o->format != DATA_SYNTHETIC && (!o->path || !o->path[0]))
+        return fail(ERR_USAGE, "no data folder is given");
+    return OK;
+}
+
 static Status choose_kind(const SourceKind **out, const DatasetOptions *o)
 {
+    TRY(check_options(o));
     *out = o->format != DATA_AUTO ? kinds[o->format] : NULL;
     for (size_t i = 0; !*out; i++) {
         bool yes = false;
@@ -84,15 +93,22 @@ Status dataset_holds_sets(const char *dir, bool *yes)
 /* ---- index ---- */
 
 typedef struct Place { /* what a scan needs to know, with the memory for it */
+    const SourceKind *kind;
     ScanOptions scan;
     char root[PATH_MAX];
     char name[32];   /* the kind, and what else the list depends on */
     char format[48]; /* as kept in the index: that, and a print of the containers' names */
+    char *file;      /* where the index is kept; NULL: nowhere */
 } Place;
 
-static Status find_place(Place *p, const SourceKind *kind, const DatasetOptions *o)
+/* file: mem_free. */
+static Status find_place(Place *p, const DatasetOptions *o)
 {
     static const char *const roles[] = { [DATA_TRAIN] = "train", [DATA_VAL] = "val" };
+    const SourceKind *kind = NULL;
+    TRY(choose_kind(&kind, o));
+    *p = (Place){ .kind = kind };
+    if (!kind->scan) return OK;
     const char *empty = !kind->scan_by_emptiness ? "" : o->allow_empty ? "/empty" : "/full";
     uint32_t print = 0;
     p->scan = (ScanOptions){ .path = o->path,
@@ -107,49 +123,22 @@ static Status find_place(Place *p, const SourceKind *kind, const DatasetOptions 
              kind->scan_by_role ? roles[listed_role(o)] : "", empty);
     snprintf(p->format, sizeof p->format, "%s", p->name);
     p->scan.format = p->format;
-    if (!kind->is_container) return OK;
-    TRY(packed_files_print(&print, o->path, listed_role(o), kind->is_container));
-    snprintf(p->format, sizeof p->format, "%s/%08x", p->name, print);
-    return OK;
-}
-
-static Status kept_in(char **file, const Place *p, const SourceKind *kind, const DatasetOptions *o)
-{
-    *file = NULL;
-    if (!o->index || !o->index[0] || !kind->scan || kind->scan_is_cheap) return OK;
-    *file = index_file_name(o->index, p->scan.root, p->name);
-    return *file ? OK : ERR_MEMORY;
-}
-
-static Status make_index(Index **out, const SourceKind *kind, const DatasetOptions *o)
-{
-    Place place;
-    char *file = NULL;
-    TRY(find_place(&place, kind, o));
-    TRY(kept_in(&file, &place, kind, o));
-    Status status = index_file_obtain(out, file, kind->scan, &place.scan);
-    mem_free(file);
-    return status;
-}
-
-static Status check_options(const DatasetOptions *o)
-{
-    ASSERT(o->format >= DATA_AUTO && o->format < DATA_FORMAT_COUNT);
-    if (o->format != DATA_SYNTHETIC && (!o->path || !o->path[0]))
-        return fail(ERR_USAGE, "no data folder is given");
-    return OK;
+    if (kind->is_container) {
+        TRY(packed_files_print(&print, o->path, listed_role(o), kind->is_container));
+        snprintf(p->format, sizeof p->format, "%s/%08x", p->name, print);
+    }
+    if (!o->index || !o->index[0] || kind->scan_is_cheap) return OK;
+    p->file = index_file_name(o->index, p->scan.root, p->name);
+    return p->file ? OK : ERR_MEMORY;
 }
 
 Status dataset_index_file(char **out, const DatasetOptions *o)
 {
     Place place;
     *out = NULL;
-    TRY(check_options(o));
-    const SourceKind *kind = NULL;
-    TRY(choose_kind(&kind, o));
-    if (!kind->scan) return OK;
-    TRY(find_place(&place, kind, o));
-    return kept_in(out, &place, kind, o);
+    TRY(find_place(&place, o));
+    *out = place.file;
+    return OK;
 }
 
 Status dataset_is_folders(bool *out, const DatasetOptions *o)
@@ -160,15 +149,16 @@ Status dataset_is_folders(bool *out, const DatasetOptions *o)
     return OK;
 }
 
-static Status compare_with_scan(const char *file, const SourceKind *kind, const Place *place)
+static Status compare_with_scan(const Place *place)
 {
+    const char *file = place->file;
     Index *kept = NULL, *fresh = NULL;
     const char *changed = NULL;
     Status status = index_file_load(&kept, file);
     if (status == OK && !index_file_is_current(kept, place->scan.path, &changed))
         status = fail(ERR_DATA, "%s: out of date, %s%s%s has changed since", file, place->scan.path,
                       changed[0] ? "/" : "", changed);
-    if (status == OK) status = kind->scan(&fresh, &place->scan);
+    if (status == OK) status = place->kind->scan(&fresh, &place->scan);
     bool same = status == OK && kept->block_bytes == fresh->block_bytes &&
                 memcmp(kept->block, fresh->block, kept->block_bytes) == 0;
     if (status == OK && !same)
@@ -181,15 +171,11 @@ static Status compare_with_scan(const char *file, const SourceKind *kind, const 
 Status dataset_check_index(const DatasetOptions *o)
 {
     Place place;
-    char *file = NULL;
-    TRY(check_options(o));
-    const SourceKind *kind = NULL;
-    TRY(choose_kind(&kind, o));
-    TRY(find_place(&place, kind, o));
-    TRY(kept_in(&file, &place, kind, o));
-    if (!file) return fail(ERR_USAGE, "%s: format %s keeps no index", o->path, kind->name);
-    Status status = compare_with_scan(file, kind, &place);
-    mem_free(file);
+    TRY(find_place(&place, o));
+    if (!place.file)
+        return fail(ERR_USAGE, "%s: format %s keeps no index", o->path, place.kind->name);
+    const Status status = compare_with_scan(&place);
+    mem_free(place.file);
     return status;
 }
 
@@ -247,6 +233,8 @@ static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOpti
     if (status == OK) status = kind->open(&d->source, o, index);
     if (status == OK) d->source->kind = kind;
     if (status == OK) status = class_check_names(d->source, d->path);
+    if (status == OK && o->like && !index && kind != &source_synthetic)
+        status = class_check_like(d->source, d->path, o->like);
     if (status == OK && !(d->learned = mem_calloc(1, sizeof *d->learned))) status = ERR_MEMORY;
     if (status == OK) status = bad_list_create(&d->reported, d->source->images, -1);
     if (status == OK && o->seek_bytes > 0 && o->role == DATA_TRAIN)
@@ -256,67 +244,68 @@ static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOpti
     return status;
 }
 
-/* In place of the whole *index, which is destroyed, on failure too. */
-static Status take_side(Index **index, const SourceKind *kind, const DatasetOptions *o)
+/* In place of *index, which is destroyed, on failure too. */
+static Status replace(Index **index, Index *made, Status status)
 {
-    Index *whole = *index;
-    *index = NULL;
-    Status status = OK;
-    if (!whole)
-        status = fail(ERR_USAGE, "format %s cannot be divided by data.val_split", kind->name);
-    else if (status == OK) status = check_sets(whole, o->path, true);
-    if (status == OK)
-        status = index_split(index, whole, o->val_split, o->val_split_seed, o->role == DATA_VAL);
-    index_destroy(whole);
+    index_destroy(*index);
+    *index = made;
     return status;
 }
 
-/* In place of the whole *index, which is destroyed, on failure too. */
-static Status map_classes(Index **index, const SourceKind *kind, const DatasetOptions *o)
+static Status take_side(Index **index, const SourceKind *kind, const DatasetOptions *o)
 {
-    Index *whole = *index;
-    *index = NULL;
-    Status status =
-        whole ? index_classes_map(index, whole, o->class_map,
-                                  o->allow_empty || (o->like && o->like->may_lack))
-              : fail(ERR_USAGE, "data.class_map cannot be applied to format %s", kind->name);
-    index_destroy(whole);
-    return status == ERR_DATA ? fail_note(status, "data.class_map") : status;
+    Index *side = NULL;
+    if (!*index)
+        return fail(ERR_USAGE, "format %s cannot be divided by data.val_split", kind->name);
+    Status status = check_sets(*index, o->path, true);
+    if (status == OK)
+        status = index_split(&side, *index, o->val_split, o->val_split_seed, o->role == DATA_VAL);
+    return replace(index, side, status);
 }
 
-/* In place of *index, which is destroyed on failure. */
+static Status map_classes(Index **index, const SourceKind *kind, const DatasetOptions *o)
+{
+    Index *mapped = NULL;
+    if (!*index)
+        return fail(ERR_USAGE, "data.class_map cannot be applied to format %s", kind->name);
+    const Status status = index_classes_map(&mapped, *index, o->class_map,
+                                            o->allow_empty || (o->like && o->like->may_lack));
+    return replace(index, mapped,
+                   status == ERR_DATA ? fail_note(status, "data.class_map") : status);
+}
+
 static Status take_list(Index **index, const ClassList *like)
 {
-    Index *whole = *index, *own = NULL;
-    const Status status = index_classes_of(&own, whole, like);
-    if (status == OK && !own) return OK;
-    *index = own;
-    index_destroy(whole);
+    Index *own = NULL;
+    const Status status = index_classes_of(&own, *index, like);
+    return status == OK && !own ? OK : replace(index, own, status);
+}
+
+static Status make_index(Index **out, const SourceKind **kind, const DatasetOptions *o)
+{
+    Place place;
+    TRY(find_place(&place, o));
+    *kind = place.kind;
+    if (!place.kind->scan) return OK;
+    const Status status = index_file_obtain(out, place.file, place.kind->scan, &place.scan);
+    mem_free(place.file);
     return status;
 }
 
 Status dataset_open(Dataset **out, const DatasetOptions *o)
 {
     Index *index = NULL;
-    *out = NULL;
-    TRY(check_options(o));
     const SourceKind *kind = NULL;
-    TRY(choose_kind(&kind, o));
-    if (kind->scan) TRY(make_index(&index, kind, o));
-    if (o->class_map && o->class_map[0] && kind != &source_synthetic)
-        TRY(map_classes(&index, kind, o));
+    *out = NULL;
+    TRY(make_index(&index, &kind, o));
+    if (kind == &source_synthetic) return open_with(out, kind, o, NULL);
+    if (o->class_map && o->class_map[0]) TRY(map_classes(&index, kind, o));
     if (o->like && index) TRY(take_list(&index, o->like));
-    if (o->val_split > 0 && kind != &source_synthetic) TRY(take_side(&index, kind, o));
+    if (o->val_split > 0) TRY(take_side(&index, kind, o));
     TRY(open_with(out, kind, o, index));
-    if (kind == &source_synthetic) return OK;
     const bool held_out = o->val_split > 0 && o->role == DATA_VAL; /* not of each class */
     if (!o->like && !o->allow_empty && !held_out) class_check_tell_empty((*out)->source, o->path);
-    const Status status =
-        o->like && !index ? class_check_like((*out)->source, o->path, o->like) : OK;
-    if (status == OK) return OK;
-    dataset_close(*out);
-    *out = NULL;
-    return status;
+    return OK;
 }
 
 const void *dataset_index(const Dataset *d, size_t *bytes)

@@ -2,7 +2,10 @@
 #include "data/source/class_names.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include <stdio.h>
 #include <string.h>
+
+#define NUMBER_BYTES 12 /* a decimal int and its NUL */
 
 /* Cuts text into lines in place; pointers to them go to names where that is not NULL. Trailing
  * empty lines count not.
@@ -65,4 +68,15 @@ Status class_names_read(const char *folder, const char *name, char ***names, int
     mem_free(*names);
     *names = NULL;
     return status;
+}
+
+char **class_names_numbers(int count)
+{
+    const size_t n = (size_t)count;
+    char **names = mem_alloc(n * (sizeof *names + NUMBER_BYTES));
+    for (size_t i = 0; names && i < n; i++) {
+        names[i] = (char *)(names + n) + i * NUMBER_BYTES;
+        snprintf(names[i], NUMBER_BYTES, "%d", (int)i);
+    }
+    return names;
 }

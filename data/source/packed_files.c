@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "data/index/scan.h"
 #include "data/source/class_names.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -12,7 +13,6 @@
 #include <strings.h>
 
 #define MISSING_SHOWN 5
-#define NUMBER_BYTES  12 /* a decimal int and its NUL */
 
 void packed_files_free(PackedFiles *f)
 {
@@ -64,15 +64,13 @@ static int set_of(const char *name, size_t at)
 /* Bytes of the whole words with which all names begin: what the set itself is called. */
 static size_t common_words(const PackedFiles *f)
 {
-    size_t common = f->count ? strlen(f->names[0]) : 0;
-    for (int64_t i = 1; i < f->count; i++) {
-        size_t n = 0;
-        while (n < common && f->names[i][n] == f->names[0][n]) n++;
-        common = n;
-    }
+    size_t common = 0;
     bool inside = false;
+    if (f->count == 0) return 0;
+    const char *first = f->names[0], *last = f->names[f->count - 1]; /* they are sorted */
+    while (first[common] && first[common] == last[common]) common++;
     for (int64_t i = 0; i < f->count; i++) inside |= goes_on(f->names[i], common);
-    while (inside && goes_on(f->names[0], --common)) {
+    while (inside && goes_on(first, --common)) {
     }
     return common;
 }
@@ -116,9 +114,8 @@ static Status list_one(PackedFiles *out, const char *path)
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t bytes = strlen(name) + 1;
     out->names = mem_alloc(sizeof *out->names + bytes);
-    out->folder = mem_strdup(slash ? path : ".");
+    out->folder = scan_list_folder(path);
     if (!out->names || !out->folder) return ERR_MEMORY;
-    if (slash) out->folder[slash == path ? 1 : slash - path] = '\0';
     out->names[0] = memcpy(out->names + 1, name, bytes);
     out->count = 1;
     return OK;
@@ -281,38 +278,15 @@ Status packed_files_complete(const char *path, const char *const *names, int64_t
 Status packed_files_names(PackedFilesNames *out, const char *folder, const char *file, int classes,
                           const char *path)
 {
-    *out = (PackedFilesNames){ 0 };
     int given = 0;
-    TRY(class_names_read(folder, file, &out->file, &given));
+    TRY(class_names_read(folder, file, &out->names, &given));
     out->given = given > 0;
-    out->classes = given > classes ? given : classes;
-    Status status = OK;
-    if (out->given && given < classes)
-        status = fail(ERR_DATA, "%s: label %d is beyond the %d names in %s", path, classes - 1,
-                      given, file);
-    if (status == OK && !(out->names = mem_calloc((size_t)out->classes, sizeof *out->names)))
-        status = ERR_MEMORY;
-    if (status == OK && !(out->numbers = mem_alloc((size_t)out->classes * NUMBER_BYTES)))
-        status = ERR_MEMORY;
-    for (int c = 0; status == OK && c < given; c++) out->names[c] = out->file[c];
-    if (status != OK) packed_files_names_free(out);
-    return status;
-}
-
-void packed_files_number_rest(PackedFilesNames *n)
-{
-    for (int c = 0; c < n->classes; c++) {
-        if (n->names[c]) continue;
-        char *number = n->numbers + (size_t)c * NUMBER_BYTES;
-        snprintf(number, NUMBER_BYTES, "%d", c);
-        n->names[c] = number;
+    out->classes = out->given ? given : classes;
+    if (out->classes < classes) {
+        mem_free(out->names);
+        return fail(ERR_DATA, "%s: label %d is beyond the %d names in %s", path, classes - 1, given,
+                    file);
     }
-}
-
-void packed_files_names_free(PackedFilesNames *n)
-{
-    mem_free(n->file);
-    mem_free(n->numbers);
-    mem_free((void *)n->names);
-    *n = (PackedFilesNames){ 0 };
+    if (!out->given) out->names = class_names_numbers(classes);
+    return out->names ? OK : ERR_MEMORY;
 }

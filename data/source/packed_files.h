@@ -41,17 +41,12 @@ Status packed_files_complete(const char *path, const char *const *names, int64_t
 Status packed_files_check(const PackedFiles *f, const char *path, const char *what);
 
 typedef struct PackedFilesNames {
-    const char **names; /* [classes]; NULL where none is known yet */
+    char **names; /* [classes] in one block, mem_free */
     int classes;
-    bool given;    /* all names come from the file */
-    char **file;   /* what the file said */
-    char *numbers; /* memory for the rest */
+    bool given; /* by the file; else they are numbers */
 } PackedFilesNames;
-/* Starts a table of at least so many classes, filled from folder/file if that is there. ERR_DATA if
- * it has fewer names than there are classes; path: for that sentence. */
+/* Names of at least so many classes: those of folder/file if that is there. ERR_DATA if it has
+ * fewer names than there are classes; path: for that sentence. */
 Status packed_files_names(PackedFilesNames *out, const char *folder, const char *file, int classes,
                           const char *path);
-void packed_files_number_rest(
-    PackedFilesNames *n); /* classes without a name are called by their number */
-void packed_files_names_free(PackedFilesNames *n);
 #endif

@@ -6,6 +6,7 @@
 #include "data/source/source.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "data/source/class_names.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,21 +18,13 @@
 #define READ_TRIES       4
 #define FIRST_READ_BYTES ((size_t)256 << 10)
 #define MAX_FILE_BYTES   INDEX_MAX_SAMPLE_BYTES
-#define NUMBER_BYTES     12 /* a decimal int and its NUL */
 
 Status source_number_classes(Source *s, int classes)
 {
-    size_t n = (size_t)classes;
     s->classes = classes;
-    /* One block: the pointers, then the text they point to. */
-    s->class_names = mem_alloc(n * (sizeof *s->class_names + NUMBER_BYTES));
+    s->class_names = (void *)class_names_numbers(classes);
     if (!s->class_names) return ERR_MEMORY;
-    char *text = (char *)(s->class_names + n);
-    for (size_t i = 0; i < n; i++) {
-        snprintf(text + i * NUMBER_BYTES, NUMBER_BYTES, "%d", (int)i);
-        s->class_names[i] = text + i * NUMBER_BYTES;
-    }
-    s->class_images = mem_calloc(n, sizeof *s->class_images);
+    s->class_images = mem_calloc((size_t)classes, sizeof *s->class_images);
     return s->class_images ? OK : ERR_MEMORY;
 }
 

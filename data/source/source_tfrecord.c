@@ -139,11 +139,16 @@ static Status read_records(PackedScan *scan, int64_t file, ByteStream *s)
 
 /* ---- class names ---- */
 
+typedef struct Named {
+    const char *name;
+    int label;
+} Named;
+
 typedef struct Classes {
-    int labels;          /* as they are written: 0 .. labels - 1 */
-    const char **names;  /* [labels] borrowed; NULL: without a name */
-    const char ***order; /* [named] of these, sorted by name */
-    int *to;             /* [labels] the class of each; -1: no record has it */
+    int labels;         /* as they are written: 0 .. labels - 1 */
+    const char **names; /* [labels] borrowed; NULL: without a name */
+    Named *sorted;      /* [named] those with one, by name */
+    int *to;            /* [labels] the class of each; -1: no record has it */
     int named;
     const char *key; /* where the names are from; NULL: there are none */
 } Classes;
@@ -166,27 +171,28 @@ static Status merge_names(Classes *c, const PackedScan *scan, int way)
     return OK;
 }
 
-static int by_name(const void *a, const void *b)
+static int by_name(const void *pa, const void *pb)
 {
-    return strcmp(**(const char *const *const *)a, **(const char *const *const *)b);
+    const Named *a = pa, *b = pb;
+    const int order = strcmp(a->name, b->name);
+    return order ? order : a->label - b->label;
 }
 
 /* Each label has one name, and each name one label. */
 static Status order_names(Classes *c)
 {
-    if (!(c->order = mem_alloc((size_t)c->labels * sizeof *c->order))) return ERR_MEMORY;
+    if (!(c->sorted = mem_alloc((size_t)c->labels * sizeof *c->sorted))) return ERR_MEMORY;
     for (int label = 0; label < c->labels; label++) {
-        if (c->names[label]) c->order[c->named++] = &c->names[label];
+        if (c->names[label]) c->sorted[c->named++] = (Named){ c->names[label], label };
         else if (c->to[label] >= 0)
             return fail(ERR_DATA, "label %d has no name in %s, but others have", label, c->key);
     }
-    qsort(c->order, (size_t)c->named, sizeof *c->order, by_name);
+    qsort(c->sorted, (size_t)c->named, sizeof *c->sorted, by_name);
     for (int i = 1; i < c->named; i++) {
-        const char **one = c->order[i - 1], **other = c->order[i];
-        if (strcmp(*one, *other) != 0) continue;
-        const int low = (int)((one < other ? one : other) - c->names);
-        return fail(ERR_DATA, "%s is the name of both label %d and label %d", *one, low,
-                    (int)((one < other ? other : one) - c->names));
+        const Named *one = &c->sorted[i - 1], *other = &c->sorted[i];
+        if (strcmp(one->name, other->name) == 0)
+            return fail(ERR_DATA, "%s is the name of both label %d and label %d", one->name,
+                        one->label, other->label);
     }
     return OK;
 }
@@ -207,14 +213,16 @@ static Status find_names(Classes *c, const PackedScan *scan)
     return c->key ? order_names(c) : OK;
 }
 
-/* Whether all names are those of the file, from its line first on. */
-static bool is_named_by(const Classes *c, const PackedFilesNames *table, int first)
+/* The first label that has no line in the file, or by_name one with another name; -1: none. */
+static int find_misfit(const Classes *c, const PackedFilesNames *table, int first, bool by_name)
 {
-    for (int label = 0; label < c->labels; label++)
-        if (c->to[label] >= 0 && (label < first || label - first >= table->classes ||
-                                  strcmp(table->names[label - first], c->names[label]) != 0))
-            return false;
-    return true;
+    for (int label = 0; label < c->labels; label++) {
+        const int line = label - first;
+        if (c->to[label] >= 0 && (line < 0 || line >= table->classes ||
+                                  (by_name && strcmp(table->names[line], c->names[label]) != 0)))
+            return label;
+    }
+    return -1;
 }
 
 /* With a file of names beside the records: whether its first line is label 0 or 1. It may call
@@ -222,20 +230,26 @@ static bool is_named_by(const Classes *c, const PackedFilesNames *table, int fir
 static Status match_file(Classes *c, const PackedFilesNames *table)
 {
     const bool synsets = c->key == way_keys[SYNSETS];
-    const int first = is_named_by(c, table, 1)   ? 1
-                      : is_named_by(c, table, 0) ? 0
-                                                 : synsets && c->to[0] < 0;
-    for (int label = 0; label < c->labels; label++) {
-        if (c->to[label] < 0) continue;
-        if (label < first || label - first >= table->classes)
-            return fail(ERR_DATA, "label %d (%s) has no line in " PACKED_FILES_CLASSES, label,
-                        c->names[label]);
-        c->to[label] = label - first;
-        if (!synsets && strcmp(table->names[label - first], c->names[label]) != 0)
-            return fail(ERR_DATA, "label %d is %s in its records, but %s in " PACKED_FILES_CLASSES,
-                        label, c->names[label], table->names[label - first]);
-    }
+    const int first = find_misfit(c, table, 1, true) < 0   ? 1
+                      : find_misfit(c, table, 0, true) < 0 ? 0
+                                                           : synsets && c->to[0] < 0;
+    const int wrong = find_misfit(c, table, first, !synsets), line = wrong - first;
+    if (wrong >= 0)
+        return fail(ERR_DATA, "label %d is %s in its records, but %s in " PACKED_FILES_CLASSES,
+                    wrong, c->names[wrong],
+                    line < 0 || line >= table->classes ? "has no line" : table->names[line]);
+    for (int label = 0; label < c->labels; label++)
+        if (c->to[label] >= 0) c->to[label] -= first;
     return OK;
+}
+
+/* The labels become the places of the names. */
+static void take_order(Classes *c)
+{
+    for (int i = 0; i < c->named; i++) {
+        c->names[i] = c->sorted[i].name;
+        c->to[c->sorted[i].label] = i;
+    }
 }
 
 static void relabel(const Classes *c, PackedScan *scan)
@@ -247,44 +261,28 @@ static void relabel(const Classes *c, PackedScan *scan)
         }
 }
 
-/* The labels become the places of the names. */
-static Status build_named(Index **out, Classes *c, PackedScan *scan, const ScanOptions *o)
-{
-    const char **sorted = mem_alloc((size_t)c->named * sizeof *sorted);
-    if (!sorted) return ERR_MEMORY;
-    for (int i = 0; i < c->named; i++) {
-        sorted[i] = *c->order[i];
-        c->to[c->order[i] - c->names] = i;
-    }
-    relabel(c, scan);
-    Status status = packed_scan_build(out, scan, o, sorted, c->named, true);
-    mem_free((void *)sorted);
-    return status;
-}
-
 static Status build(Index **out, Classes *c, PackedScan *scan, const ScanOptions *o)
 {
     const char *folder = scan->files.folder;
     PackedFilesNames table;
     /* of labels that count from 1 the last one has no line of its own number */
     TRY(packed_files_names(&table, folder, PACKED_FILES_CLASSES, c->key ? 1 : c->labels, o->path));
+    const bool by_records = c->key && !table.given;
     Status status = OK;
-    if (!table.given && c->key) {
-        packed_files_names_free(&table);
-        return build_named(out, c, scan, o);
-    }
-    if (!table.given) {
-        packed_files_names_free(&table);
+    if (by_records) take_order(c);
+    else if (c->key) status = match_file(c, &table);
+    else if (!table.given) {
+        mem_free(table.names);
         TRY(packed_files_names(&table, folder, PACKED_FILES_LABELS, c->labels, o->path));
-    } else if (c->key) {
-        status = match_file(c, &table);
-        if (status == OK) relabel(c, scan);
-        else fail_note(status, "%s", o->path);
     }
-    packed_files_number_rest(&table);
-    if (status == OK)
-        status = packed_scan_build(out, scan, o, table.names, table.classes, table.given);
-    packed_files_names_free(&table);
+    if (status != OK) fail_note(status, "%s", o->path);
+    if (status == OK) {
+        relabel(c, scan);
+        status = packed_scan_build(
+            out, scan, o, by_records ? c->names : (const char *const *)table.names,
+            by_records ? c->named : table.classes, by_records || table.given);
+    }
+    mem_free(table.names);
     return status;
 }
 
@@ -295,7 +293,7 @@ static Status assemble(Index **out, PackedScan *scan, const ScanOptions *o)
     if (status != OK) fail_note(status, "%s", o->path);
     else status = build(out, &c, scan, o);
     mem_free((void *)c.names);
-    mem_free((void *)c.order);
+    mem_free(c.sorted);
     mem_free(c.to);
     return status;
 }

@@ -12,6 +12,7 @@
  * by path, which for names taken from an ImageFolder tree is its order. */
 #include "base/log.h"
 #include "base/mem.h"
+#include "data/index/left_out.h"
 #include "data/source/packed_scan.h"
 #include "data/source/source_packed.h"
 #include "data/source/tar_scan.h"
@@ -34,168 +35,212 @@ static Status read_tar(PackedScan *scan, int64_t file, ByteStream *s)
     return tar_scan_read(scan->found[file], s);
 }
 
-/* The images of one reading become the samples. */
-static Status take_images(PackedScan *scan, bool labelled)
+static Status add_image(PackedScan *scan, int64_t file, const TarItem *image, uint32_t label)
 {
-    for (int64_t f = 0; f < scan->files.count; f++) {
-        const TarScan *t = scan->found[f];
-        for (size_t i = 0; i < t->count; i++) {
-            const TarImage *image = &t->images[i];
-            if (labelled ? !image->is_samples : image->replaced) continue;
-            const IndexEntry entry = { .offset = image->offset,
-                                       .label = labelled ? image->label : 0,
-                                       .bytes = image->bytes,
-                                       .crc = image->crc };
-            TRY(index_piece_add(&scan->pieces[f], NULL, t->text.text + image->path_at, &entry));
-        }
+    const IndexEntry entry = {
+        .offset = image->offset, .label = label, .bytes = (uint32_t)image->bytes, .crc = image->crc
+    };
+    return index_piece_add(&scan->pieces[file], NULL, image->path, &entry);
+}
+
+/* ---- samples ---- */
+
+typedef struct Note { /* how many, and the first of them */
+    int64_t count;
+    const char *first;
+} Note;
+
+typedef struct Notes {
+    Note imageless, spare; /* samples without an image; images of none */
+} Notes;
+
+static void note(Note *n, const char *path)
+{
+    if (n->count++ == 0) n->first = path;
+}
+
+static bool same_key(const TarItem *a, const TarItem *b)
+{
+    return a->key_bytes == b->key_bytes && memcmp(a->path, b->path, a->key_bytes) == 0;
+}
+
+/* Members with one key that follow each other. */
+static Status take_sample(PackedScan *scan, int64_t file, const TarItem *first, const TarItem *end,
+                          Notes *notes)
+{
+    const TarItem *best = NULL, *label = NULL;
+    int best_ending = 0;
+    for (const TarItem *item = first; item < end; item++) {
+        if (item->key_bytes == 0) continue;
+        if (item->part == TAR_LABEL) label = item;
+        if (item->part != TAR_IMAGE) continue;
+        const int ending = scan_picture_ending(item->path);
+        const bool better = item->whole && (!best || ending < best_ending);
+        const TarItem *spare = better ? best : item;
+        if (item->whole && best && ending == best_ending)
+            return fail(ERR_DATA, "%s: a second image of one sample", item->path);
+        if (spare) note(&notes->spare, spare->path);
+        if (!better) continue;
+        best = item;
+        best_ending = ending;
     }
+    if (!best) note(&notes->imageless, first->path);
+    if (best && !label)
+        return fail(ERR_DATA, "%s has no .cls file beside it, but others have", best->path);
+    return best ? add_image(scan, file, best, label->label) : OK;
+}
+
+static Status take_samples(PackedScan *scan, int64_t file, Notes *notes)
+{
+    const TarScan *t = scan->found[file];
+    const TarItem *first = NULL, *end = t->items + t->count;
+    for (const TarItem *item = t->items; item < end; item++) {
+        if (item->key_bytes == 0 || (first && same_key(first, item))) continue;
+        if (first) TRY(take_sample(scan, file, first, item, notes));
+        first = item;
+    }
+    return first ? take_sample(scan, file, first, end, notes) : OK;
+}
+
+static Status take_all_samples(PackedScan *scan, const char *path)
+{
+    Notes n = { 0 };
+    Status status = OK;
+    for (int64_t f = 0; f < scan->files.count && status == OK; f++)
+        status = take_samples(scan, f, &n);
+    if (status != OK) return fail_note(status, "%s", path);
+    if (n.imageless.count)
+        log_warning("%s: samples left out, as they have no " SCAN_PICTURES " file: %lld, first %s",
+                    path, (long long)n.imageless.count, n.imageless.first);
+    if (n.spare.count)
+        log_warning(
+            "%s: images left out: %lld, first %s; a sample is the files that agree up to the "
+            "first dot, and its image the one that ends there in the first of " SCAN_PICTURES,
+            path, (long long)n.spare.count, n.spare.first);
     return OK;
 }
 
-/* ---- classes by folder ---- */
+/* ---- a tree: classes by folder ---- */
+
+typedef struct Place {
+    const char *path;
+    IndexEntry *image; /* NULL: a folder, with a slash at its end */
+} Place;
 
 typedef struct Tree {
-    const char **paths; /* [count] of images, then those of folders without any: with a slash */
-    size_t images, count;
-    StrBuf folders; /* text of the latter */
-    StrBuf text;    /* names of classes */
-    const char **names;
-    int64_t *class_images;
+    Arena *arena;
+    Place *places; /* [count] sorted */
+    size_t count;
+    const char **names; /* [classes] */
+    size_t classes;
 } Tree;
 
-static int by_text(const void *a, const void *b)
+static int by_path(const void *a, const void *b)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    return tar_scan_compare(((const Place *)a)->path, ((const Place *)b)->path);
 }
 
-/* Whether one of the sorted paths begins with folder. */
-static bool is_above(const char *folder, const char *const *paths, size_t count)
+static Status take_all_images(PackedScan *scan, const char *path)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (strcmp(paths[middle], folder) < 0) low = middle + 1;
-        else high = middle;
+    LeftOut left = { 0 };
+    Status status = OK;
+    for (int64_t f = 0; f < scan->files.count && status == OK; f++) {
+        const TarScan *t = scan->found[f];
+        if (t->lost_link) status = fail(ERR_DATA, "%s: %s", path, t->lost_link);
+        for (size_t i = 0; i < t->count && status == OK; i++) {
+            const TarItem *item = &t->items[i];
+            if (item->hidden || item->kind == TAR_FOLDER) continue;
+            if (item->part != TAR_IMAGE) status = left_out_add(&left, NULL, item->path);
+            else if (!item->replaced) status = add_image(scan, f, item, 0);
+        }
     }
-    return low < count && strncmp(paths[low], folder, strlen(folder)) == 0;
+    if (status == OK) status = left_out_tell(&left, path);
+    left_out_free(&left);
+    return status;
 }
 
-/* Folders that no container has an image of. */
-static Status add_folders(Tree *t)
+/* A folder that has no image may be that of a class without images. */
+static Status list_folders(Tree *t, const TarScan *tar)
 {
-    const char **images = mem_alloc(t->images * sizeof *images);
-    if (!images) return ERR_MEMORY;
-    memcpy(images, t->paths, t->images * sizeof *images);
-    qsort(images, t->images, sizeof *images, by_text);
-    const char *end = t->folders.text + t->folders.length;
-    for (const char *at = t->folders.text; at < end; at += strlen(at) + 1)
-        if (!is_above(at, images, t->images)) t->paths[t->count++] = at;
-    mem_free((void *)images);
+    const char *last = "";
+    for (size_t i = 0; i < tar->count; i++) {
+        const TarItem *item = &tar->items[i];
+        const char *path = item->path, *slash = strrchr(path, '/');
+        const size_t above = slash ? (size_t)(slash - path) : 0;
+        const size_t bytes = item->kind == TAR_FOLDER ? strlen(path) : above;
+        if (item->hidden || item->part == TAR_IMAGE || bytes == 0) continue;
+        if (strncmp(last, path, bytes) == 0 && strlen(last) == bytes + 1) continue;
+        last = arena_printf(t->arena, "%.*s/", (int)bytes, path);
+        if (!last) return ERR_MEMORY;
+        t->places[t->count++] = (Place){ last, NULL };
+    }
     return OK;
 }
 
-static Status list_paths(Tree *t, const PackedScan *scan)
+/* All images, and the folders that have nothing below them. */
+static Status list_places(Tree *t, const PackedScan *scan)
 {
-    size_t folders = 0;
-    for (int64_t f = 0; f < scan->files.count; f++) {
-        const TarScan *tar = scan->found[f];
-        t->images += scan->pieces[f].count;
-        for (size_t at = 0; at < tar->folders.length; folders++) {
-            str_printf(&t->folders, "%s/", tar->folders.text + at);
-            str_add_n(&t->folders, "", 1);
-            at += strlen(tar->folders.text + at) + 1;
-        }
-    }
-    if (t->folders.failed || !(t->paths = mem_alloc((t->images + folders) * sizeof *t->paths)))
-        return fail(ERR_MEMORY, "out of memory while listing folders");
+    size_t most = 0, kept = 0;
     for (int64_t f = 0; f < scan->files.count; f++)
-        for (size_t i = 0; i < scan->pieces[f].count; i++)
-            t->paths[t->count++] = index_piece_path(&scan->pieces[f], i);
-    return folders ? add_folders(t) : OK;
+        most += ((const TarScan *)scan->found[f])->count;
+    TRY(arena_create(&t->arena, 0));
+    t->places = arena_alloc(t->arena, most * sizeof *t->places);
+    t->names = arena_alloc(t->arena, most * sizeof *t->names);
+    if (!t->places || !t->names) return ERR_MEMORY;
+    for (int64_t f = 0; f < scan->files.count; f++) {
+        const IndexPiece *piece = &scan->pieces[f];
+        TRY(list_folders(t, scan->found[f]));
+        for (size_t i = 0; i < piece->count; i++)
+            t->places[t->count++] = (Place){ index_piece_path(piece, i), &piece->entries[i] };
+    }
+    qsort(t->places, t->count, sizeof *t->places, by_path);
+    for (size_t i = 0; i < t->count; i++) {
+        const char *path = t->places[i].path, *next = i + 1 < t->count ? t->places[i + 1].path : "";
+        if (t->places[i].image || strncmp(next, path, strlen(path)) != 0)
+            t->places[kept++] = t->places[i];
+    }
+    t->count = kept;
+    return OK;
 }
 
 /* The folder part that all paths share, with its slash. */
 static size_t common_folder(const Tree *t)
 {
-    const char *first = t->paths[0], *slash = strrchr(first, '/');
-    size_t common = slash ? (size_t)(slash - first) + 1 : 0;
-    for (size_t i = 1; i < t->count; i++) {
-        size_t n = 0;
-        for (size_t at = 0; at < common && t->paths[i][at] == first[at]; at++)
-            if (first[at] == '/') n = at + 1;
-        common = n;
-    }
+    const char *first = t->places[0].path, *last = t->places[t->count - 1].path;
+    size_t common = 0;
+    for (size_t i = 0; first[i] && first[i] == last[i]; i++)
+        if (first[i] == '/') common = i + 1;
     /* An image right in it: then its last part is a class. */
     bool flat = false;
-    for (size_t i = 0; common > 0 && i < t->images; i++)
-        flat |= strchr(t->paths[i] + common, '/') == NULL;
+    for (size_t i = 0; common > 0 && i < t->count; i++)
+        flat |= t->places[i].image && !strchr(t->places[i].path + common, '/');
     while (flat && --common > 0 && first[common - 1] != '/') {
     }
     return common;
 }
 
-/* Cuts each path to what lies below the common folder; its first part is the class's name,
- * collected in text. */
-static Status collect_names(Tree *t, const char *folder, size_t *count)
+/* The first part of a path below the common folder is the class. */
+static Status label_images(Tree *t, const char *folder)
 {
-    char last[1024] = "";
+    const size_t prefix = common_folder(t);
+    const char *name = NULL;
     for (size_t i = 0; i < t->count; i++) {
-        const char *path = t->paths[i];
-        const size_t n = strcspn(path, "/");
-        if (n == 0 || n >= sizeof last || !path[n])
+        const char *path = t->places[i].path + prefix;
+        IndexEntry *image = t->places[i].image;
+        const size_t bytes = strcspn(path, "/");
+        if (bytes == 0 || !path[bytes])
             return fail(ERR_DATA, "%s: %s: no .cls beside it, and no folder to take its class from",
                         folder, path);
-        /* most follow one of their class */
-        if (strncmp(last, path, n) == 0 && last[n] == '\0') continue;
-        memcpy(last, path, n);
-        last[n] = '\0';
-        str_add_n(&t->text, last, n + 1);
-        ++*count;
-    }
-    return t->text.failed ? fail(ERR_MEMORY, "out of memory while listing classes") : OK;
-}
-
-static void label_by_folder(const Tree *t, PackedScan *scan, size_t classes)
-{
-    char name[1024];
-    const char *key = name;
-    for (int64_t f = 0; f < scan->files.count; f++) {
-        IndexPiece *p = &scan->pieces[f];
-        for (size_t i = 0; i < p->count; i++) {
-            const char *path = index_piece_path(p, i);
-            snprintf(name, sizeof name, "%.*s", (int)strcspn(path, "/"), path);
-            const char *const *found = bsearch(&key, t->names, classes, sizeof *t->names, by_text);
-            ASSERT(found != NULL);
-            p->entries[i].label = (uint32_t)(found - t->names);
-            t->class_images[found - t->names]++;
+        if (!name || strncmp(name, path, bytes) != 0 || name[bytes]) {
+            if (t->classes == PACKED_SCAN_MAX_CLASSES)
+                return fail(ERR_DATA, "%s: more than %d classes", folder, PACKED_SCAN_MAX_CLASSES);
+            if (!(name = arena_printf(t->arena, "%.*s", (int)bytes, path))) return ERR_MEMORY;
+            t->names[t->classes++] = name;
         }
+        if (!image) continue;
+        image->label = (uint32_t)(t->classes - 1);
+        image->path_at += prefix;
     }
-}
-
-/* Fills t->names, sorted, each name once. */
-static Status find_folders(Tree *t, PackedScan *scan, int *classes)
-{
-    size_t count = 0, unique = 0;
-    const size_t prefix = common_folder(t);
-    for (size_t i = 0; i < t->count; i++) t->paths[i] += prefix;
-    for (int64_t f = 0; f < scan->files.count; f++)
-        for (size_t i = 0; i < scan->pieces[f].count; i++)
-            scan->pieces[f].entries[i].path_at += prefix;
-    TRY(collect_names(t, scan->files.folder, &count));
-    t->names = mem_alloc(count * sizeof *t->names);
-    t->class_images = mem_calloc(count, sizeof *t->class_images);
-    if (!t->names || !t->class_images) return ERR_MEMORY;
-    const char *at = t->text.text;
-    for (size_t i = 0; i < count; i++, at += strlen(at) + 1) t->names[i] = at;
-    qsort(t->names, count, sizeof *t->names, by_text);
-    for (size_t i = 0; i < count; i++)
-        if (unique == 0 || strcmp(t->names[unique - 1], t->names[i]) != 0)
-            t->names[unique++] = t->names[i];
-    if (unique > PACKED_SCAN_MAX_CLASSES)
-        return fail(ERR_DATA, "%s: more than %d classes", scan->files.folder,
-                    PACKED_SCAN_MAX_CLASSES);
-    *classes = (int)unique;
-    label_by_folder(t, scan, unique);
     return OK;
 }
 
@@ -206,74 +251,25 @@ static Status assemble_by_label(Index **out, const PackedScan *scan, const ScanO
     PackedFilesNames names;
     TRY(packed_files_names(&names, scan->files.folder, PACKED_FILES_CLASSES,
                            packed_scan_classes(scan), o->path));
-    packed_files_number_rest(&names);
-    Status status = packed_scan_build(out, scan, o, names.names, names.classes, names.given);
-    packed_files_names_free(&names);
+    Status status = packed_scan_build(out, scan, o, (const char *const *)names.names, names.classes,
+                                      names.given);
+    mem_free(names.names);
     return status;
 }
 
 static Status assemble_by_folder(Index **out, PackedScan *scan, const ScanOptions *o)
 {
     Tree t = { 0 };
-    int classes = 0;
-    Status status = list_paths(&t, scan);
-    if (status == OK) status = find_folders(&t, scan, &classes);
-    if (status == OK && !o->allow_empty)
-        status = scan_check_empty(o->path, t.names, t.class_images, (size_t)classes);
-    if (status == OK) status = packed_scan_build(out, scan, o, t.names, classes, true);
-    mem_free((void *)t.paths);
-    mem_free((void *)t.names);
-    mem_free(t.class_images);
-    str_free(&t.folders);
-    str_free(&t.text);
+    Status status = list_places(&t, scan);
+    if (status == OK) status = label_images(&t, scan->files.folder);
+    const IndexParts parts = { .class_names = t.names,
+                               .classes = (int)t.classes,
+                               .pieces = scan->pieces,
+                               .piece_count = (size_t)scan->files.count };
+    if (status == OK && !o->allow_empty) status = scan_check_empty(o->path, &parts);
+    if (status == OK) status = packed_scan_build(out, scan, o, t.names, (int)t.classes, true);
+    arena_destroy(t.arena);
     return status;
-}
-
-/* What all files together have of one note: where *first is NULL, none. */
-static int64_t count_notes(const PackedScan *scan, size_t place, const char **first)
-{
-    int64_t count = 0;
-    *first = NULL;
-    for (int64_t f = 0; f < scan->files.count; f++) {
-        const TarNote *n = (const TarNote *)(const void *)((const char *)scan->found[f] + place);
-        if (n->count && !*first) *first = n->first.text;
-        count += n->count;
-    }
-    return count;
-}
-#define COUNT_NOTES(scan, field, first) count_notes(scan, offsetof(TarScan, field), first)
-
-static Status check_samples(const PackedScan *scan, const ScanOptions *o)
-{
-    const char *first;
-    const int64_t imageless = COUNT_NOTES(scan, imageless, &first);
-    if (imageless)
-        log_warning("%s: samples left out, as they have no " SCAN_PICTURES " file: %lld, first %s",
-                    o->path, (long long)imageless, first);
-    const int64_t spare = COUNT_NOTES(scan, spare, &first);
-    if (spare)
-        log_warning(
-            "%s: images left out: %lld, first %s; a sample is the files that agree up to the "
-            "first dot, and its image the one that ends there in the first of " SCAN_PICTURES,
-            o->path, (long long)spare, first);
-    if (COUNT_NOTES(scan, twice, &first))
-        return fail(ERR_DATA, "%s: %s: a second image of one sample", o->path, first);
-    if (COUNT_NOTES(scan, unlabelled, &first))
-        return fail(ERR_DATA, "%s: %s has no .cls file beside it, but others have", o->path, first);
-    return OK;
-}
-
-static Status check_tree(const PackedScan *scan, const ScanOptions *o)
-{
-    const char *first;
-    LeftOut left = { 0 };
-    Status status = OK;
-    for (int64_t f = 0; f < scan->files.count && status == OK; f++)
-        status = left_out_merge(&left, &((const TarScan *)scan->found[f])->left);
-    if (status == OK) status = left_out_tell(&left, o->path);
-    left_out_free(&left);
-    TRY(status);
-    return COUNT_NOTES(scan, links, &first) ? fail(ERR_DATA, "%s: %s", o->path, first) : OK;
 }
 
 static Status assemble(Index **out, PackedScan *scan, const ScanOptions *o)
@@ -282,8 +278,7 @@ static Status assemble(Index **out, PackedScan *scan, const ScanOptions *o)
     bool labelled = false;
     for (int64_t f = 0; f < scan->files.count; f++)
         labelled |= ((const TarScan *)scan->found[f])->has_labels;
-    TRY(labelled ? check_samples(scan, o) : check_tree(scan, o));
-    TRY(take_images(scan, labelled));
+    TRY(labelled ? take_all_samples(scan, o->path) : take_all_images(scan, o->path));
     for (int64_t f = 0; f < scan->files.count; f++) images += scan->pieces[f].count;
     if (images == 0)
         return fail(ERR_DATA, "%s: no images in its tar files%s", o->path,

@@ -135,6 +135,13 @@ Status tar_read(TarReader *t, void *out, size_t bytes)
     return OK;
 }
 
+void tar_return(TarReader *t, uint64_t offset, uint64_t bytes)
+{
+    byte_stream_seek(t->stream, offset);
+    t->left = bytes;
+    t->padding = 0;
+}
+
 static Status begin_content(TarReader *t, uint64_t bytes)
 {
     if (bytes > MAX_MEMBER_SIZE) return damaged(t, "a member of impossible size before");

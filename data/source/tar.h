@@ -40,6 +40,8 @@ typedef struct TarMember {
 Status tar_next(TarReader *t, TarMember *m, bool *more);
 /* Content of the member, from front to back: exactly bytes of it, which must be there. */
 Status tar_read(TarReader *t, void *out, size_t bytes);
+/* Goes back to a file that was a member, for tar_read. */
+void tar_return(TarReader *t, uint64_t offset, uint64_t bytes);
 void tar_free(TarReader *t);
 /* Adds path as it is from the top of the archive, without . and .., and a NUL. folder: where it
  * starts, such a path itself, of which that many bytes count. False: it leads above the top. */

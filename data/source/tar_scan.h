@@ -1,42 +1,36 @@
-/* tar_scan.h - what one tar file holds: its images, as two readings of the same members see them.
- *
- * Whether a set has labels (.cls) is known when all of its files were read, so both readings are
- * made ready: WebDataset's, by which members with the same path up to the first dot of its last
- * part are a sample; and a tree's, by which each image is one, as in a folder. Links are
- * followed. */
+/* tar_scan.h - what one tar file holds: its members, images with their checksums and labels with
+ * their numbers; links are followed. What they mean together is known when all files of a set were
+ * read (source_webdataset.c). */
 #ifndef CONVOY_DATA_SOURCE_TAR_SCAN_H
 #define CONVOY_DATA_SOURCE_TAR_SCAN_H
-#include "data/index/left_out.h"
-#include "data/source/byte_stream.h"
+#include "base/arena.h"
+#include "data/source/tar.h"
 
-#define TAR_SCAN_NO_LABEL UINT32_MAX
+typedef enum TarPart { TAR_REST, TAR_IMAGE, TAR_LABEL } TarPart; /* by the ending of its name */
 
-typedef struct TarImage {
-    uint64_t path_at, offset;
-    uint32_t bytes, crc;
-    uint32_t label;  /* of its sample */
-    bool is_samples; /* the image of a sample */
-    bool replaced;   /* a later member has its path, which is what unpacking leaves */
-} TarImage;
-
-typedef struct TarNote { /* how many, and the first of them */
-    int64_t count;
-    StrBuf first;
-} TarNote;
+typedef struct TarItem {
+    const char *path, *link; /* path from the top of the archive; link as in TarMember */
+    uint64_t offset, bytes;  /* of a link that of the file, as is the rest */
+    uint32_t crc, label;     /* of an image, of a label */
+    TarKind kind;
+    TarPart part;
+    size_t key_bytes; /* of the path up to the first dot of its last part; 0: it is of no sample */
+    bool whole;       /* what follows the first dot of its name is all of its ending */
+    bool hidden;   /* a part of its path begins with a dot: passed over, but links may lead there */
+    bool replaced; /* a later member has its path, which is what unpacking leaves */
+} TarItem;
 
 typedef struct TarScan { /* zero-initialise */
-    TarImage *images;
-    size_t count;
-    StrBuf text;                          /* paths, from the top of the archive */
-    StrBuf folders;                       /* those without an image below, each with its NUL */
-    bool has_labels;                      /* some .cls is there, whosever */
-    TarNote unlabelled, imageless, spare; /* samples without; images of none */
-    TarNote twice;                        /* images of a sample that has one of that ending */
-    TarNote links;                        /* to folders, or out of the archive: whole sentences */
-    LeftOut left;                         /* files that are no images */
+    TarItem *items;      /* [count] as they lie in the file */
+    size_t count, capacity;
+    bool has_labels;       /* some .cls is there, whosever */
+    const char *lost_link; /* to a folder, or out of the archive: a sentence; NULL: none */
+    Arena *arena;          /* of the text */
 } TarScan;
 
 /* ERR_DATA with the reason, not naming the file. */
 Status tar_scan_read(TarScan *out, ByteStream *s);
 void tar_scan_free(TarScan *t);
+/* Order of paths in which all that lies below a folder follows it. */
+int tar_scan_compare(const char *a, const char *b);
 #endif
