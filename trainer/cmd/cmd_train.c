@@ -17,7 +17,6 @@
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include "trainer/session/utilization.h"
-#include "trainer/train/evaluate.h"
 #include "trainer/train/loop.h"
 #include <math.h>
 #include <string.h>
@@ -239,19 +238,6 @@ static void add_other_best(StrBuf *out, const ReportRun *run, bool ema)
                    (long long)best->epoch + 1, (long long)best->step);
 }
 
-/* The averages decided, but were far worse than what they are of when the run ended. */
-static void warn_of_average(const ReportRun *run)
-{
-    int64_t i = run->eval_count - 1;
-    while (i >= 0 && run->evals[i].by_hand) i--;
-    if (i < 0 || !run->evals[i].ema_best ||
-        run->evals[i].top1 - run->evals[i].ema_top1 < EVALUATE_FAR)
-        return;
-    log_warning("the averaged weights chose the best and ended at top-1 %.2f %%, the trained ones "
-                "at %.2f %%: --raw takes those, of %s/checkpoints/latest",
-                100 * run->evals[i].ema_top1, 100 * run->evals[i].top1, run->dir);
-}
-
 /* What a run has come to, over all its parts as its records tell them, and what comes next. */
 static void say_result(const Config *c)
 {
@@ -272,7 +258,6 @@ static void say_result(const Config *c)
     str_add_duration(&text, run.seconds);
     str_printf(&out, "%s/%s.safetensors", c->run.dir, best ? "best" : "latest");
     if (!text.failed) log_info("%s", text.text);
-    warn_of_average(&run);
     str_clear(&text);
     cost_describe(c, &run.spent, &text);
     if (run.energy_source[0]) str_printf(&text, "; energy of %s", run.energy_source);

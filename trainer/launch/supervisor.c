@@ -225,8 +225,7 @@ static Status start(Supervisor *s)
         hosts_end_cooldown(&s->book, s->used.host[i].name, clock_s());
     s->missing_since_s = s->larger_since_s = 0;
     progress_is_locked(s->o->run_dir, &s->told);
-    TRY(relay_create(&s->relay));
-    TRY(mpirun_start(&s->mpirun, s->o, &s->used, s->relay));
+    TRY(mpirun_start(&s->mpirun, &s->relay, s->o, &s->used));
     s->attempt++;
     s->started_s = clock_s();
     add_names(&names, &s->used);
