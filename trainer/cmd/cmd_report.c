@@ -3,6 +3,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "base/str.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
@@ -12,7 +13,6 @@
 #include "trainer/report/report.h"
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define PERIOD_S 10.0
 /* without a record, while no rank holds the folder */
@@ -58,15 +58,15 @@ typedef enum Life { GOES_ON, ENDED, DIED } Life;
  * host holds is not seen everywhere. A folder of convoy scale goes on. */
 static Life life_of(const char *dir)
 {
-    char host[256] = "", *path = fs_join(dir, "metrics.jsonl");
+    char *path = fs_join(dir, "metrics.jsonl");
     struct stat info;
     ReportRun run;
     int64_t bytes;
     const bool there = path && stat(path, &info) == 0;
     mem_free(path);
     if (!there || report_run_read(&run, dir, "") != OK) return GOES_ON;
-    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-    const double limit_s = strcmp(run.start.host, host) == 0 ? SILENT_S : SILENT_ELSEWHERE_S;
+    const double limit_s =
+        strcmp(run.start.host, process_host()) == 0 ? SILENT_S : SILENT_ELSEWHERE_S;
     const bool done = run.done;
     report_run_free(&run);
     if (done) return ENDED;

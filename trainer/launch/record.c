@@ -7,6 +7,7 @@
 #include "base/jsonl.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "trainer/launch/lock.h"
 #include "trainer/launch/progress.h"
 #include <stdio.h>
@@ -114,7 +115,7 @@ void record_state(Record *r, const LaunchState *s)
     JsonWriter w = { .out = &r->state };
     json_begin_object(&w, NULL);
     json_string(&w, "state", s->state);
-    json_string(&w, "host", lock_host(r->lock));
+    json_string(&w, "host", process_host());
     json_int(&w, "pid", getpid());
     json_number(&w, "time", now);
     json_number(&w, "since", s->since_s);
