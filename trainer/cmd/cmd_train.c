@@ -226,7 +226,7 @@ static void say_command(const char *what, const char *verb, const char *dir, con
 static void add_other_best(StrBuf *out, const ReportRun *run, bool ema)
 {
     const ReportEval *best = NULL;
-    for (int64_t i = 0; i < run->eval_count; i++) {
+    for (int64_t i = run->first_eval; i < run->eval_count; i++) {
         const ReportEval *e = &run->evals[i];
         if (e->by_hand || isnan(e->ema_top1)) continue;
         if (!best || (ema ? e->ema_top1 > best->ema_top1 : e->top1 > best->top1)) best = e;

@@ -83,8 +83,10 @@ Status relay_start(Relay **out, pid_t *child, const char *const argv[])
     return status;
 }
 
-void relay_finish(Relay *r)
+void relay_finish(Relay **relay)
 {
+    Relay *r = *relay;
+    *relay = NULL;
     if (!r) return;
     atomic_store(&r->ended, true);
     if (r->has_thread) pthread_join(r->thread, NULL);

@@ -11,6 +11,6 @@
 typedef struct Relay Relay;
 /* child_start() of argv. *out is to be finished where this fails, too. */
 Status relay_start(Relay **out, pid_t *child, const char *const argv[]);
-/* Once the child has ended: passes on what is left. NULL ok. */
-void relay_finish(Relay *r);
+/* Once the child has ended: passes on what is left. *r NULL ok; it is after. */
+void relay_finish(Relay **r);
 #endif

@@ -489,12 +489,6 @@ static Status judge(Supervisor *s, Ending ending, int code, bool *again)
     return count_failure(s, code, step);
 }
 
-static void finish_relay(Supervisor *s)
-{
-    relay_finish(s->relay);
-    s->relay = NULL;
-}
-
 static Status supervise(Supervisor *s)
 {
     for (bool again = true; again;) {
@@ -504,7 +498,7 @@ static Status supervise(Supervisor *s)
         Ending ending = watch(s, &code);
         s->mpirun = 0;
         child_kill_all();
-        finish_relay(s);
+        relay_finish(&s->relay);
         hosts_forgive(&s->book, &s->used, clock_s() - s->started_s, s->o->grow_after_s);
         TRY(judge(s, ending, code, &again));
     }
@@ -533,7 +527,7 @@ static Status run(Supervisor *s)
     record_end(s->record);
     Status status = child_adopt_orphans();
     if (status == OK) status = supervise(s);
-    finish_relay(s);
+    relay_finish(&s->relay);
     record_end_of_all(s, status);
     return status;
 }
