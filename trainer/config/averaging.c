@@ -21,10 +21,8 @@ AverageTraits averaging_traits(const Config *c, AverageKind kind)
     return traits[kind];
 }
 
-static double timm_ema(const Config *c, const TrainPlan *p, int64_t step, int64_t update)
+static double timm_ema(const Config *c, int64_t update)
 {
-    (void)p;
-    (void)step;
     const double every = (double)c->ema.every;
     double decay = c->ema.half_life > 0 ? exp2(-every / c->ema.half_life) : c->ema.decay;
     if (update % c->ema.every != 0) return NO_TURN;
@@ -33,9 +31,8 @@ static double timm_ema(const Config *c, const TrainPlan *p, int64_t step, int64_
     return 1 - decay;
 }
 
-static double torchvision_ema(const Config *c, const TrainPlan *p, int64_t step, int64_t update)
+static double torchvision_ema(const Config *c, const TrainPlan *p, int64_t step)
 {
-    (void)update;
     const int64_t epoch = train_plan_epoch(p, step),
                   first = train_plan_step_at(p, epoch * p->images),
                   batch = train_plan_images(p, step + 1) - train_plan_images(p, step);
@@ -48,14 +45,6 @@ static double torchvision_ema(const Config *c, const TrainPlan *p, int64_t step,
     /* its average begins anew at each turn in the warm-up, so that the next one copies */
     if ((double)epoch < warmup || (step == first && (double)epoch < warmup + 1)) return 1;
     return fmin(1, (1 - c->ema.decay) * adjust);
-}
-
-static double ema(const Config *c, const TrainPlan *p, int64_t step, int64_t update)
-{
-    static double (*const rules[EMA_RULE_COUNT])(
-        const Config *, const TrainPlan *, int64_t,
-        int64_t) = { [EMA_TIMM] = timm_ema, [EMA_TORCHVISION] = torchvision_ema };
-    return rules[c->ema.rule](c, p, step, update);
 }
 
 static double lookahead(const Config *c, const TrainPlan *p, int64_t step, int64_t update)
@@ -72,7 +61,8 @@ double averaging_weight(const Config *c, const TrainPlan *p, AverageKind kind, i
                         int64_t update)
 {
     if (!averaging_traits(c, kind).wanted) return NO_TURN;
-    return kind == AVERAGE_EMA ? ema(c, p, step, update) : lookahead(c, p, step, update);
+    if (kind == AVERAGE_LOOKAHEAD) return lookahead(c, p, step, update);
+    return c->ema.rule == EMA_TIMM ? timm_ema(c, update) : torchvision_ema(c, p, step);
 }
 
 /* ---- runs that are too short for their average ---- */
