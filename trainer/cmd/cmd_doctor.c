@@ -38,10 +38,7 @@ static Status print_report(const DoctorReport *r, bool json)
     StrBuf text = { 0 };
     if (json) doctor_add_json(r, process_host(), &text);
     else doctor_add_table(r, process_host(), &text);
-    Status status =
-        text.failed ? fail(ERR_MEMORY, "out of memory printing the report") : log_print(text.text);
-    str_free(&text);
-    return status;
+    return log_print_text(OK, &text);
 }
 
 static const Finding *first_of(const DoctorReport *r, Verdict v)

@@ -135,9 +135,7 @@ static Status say(const Range *r, int64_t asked)
                    "the mean loss is least at a rate of %.3g; a tenth of that is a good start:\n"
                    "optimizer.lr=%.2g optimizer.lr_scaling=none\n",
                    best, best / 10);
-    Status status = text.failed ? ERR_MEMORY : log_print(text.text);
-    str_free(&text);
-    return status;
+    return log_print_text(OK, &text);
 }
 
 static Status write_csv(const Range *r, int64_t asked, const char *path)

@@ -190,11 +190,8 @@ static Status print_text(const char *run_dir, const char *path, const char *text
     Status status = json_parse(arena, text, bytes, &v);
     if (status != OK) status = fail_note(status, "%s", path);
     if (status == OK) status = json_make_visible(arena, v);
-    if (status == OK) {
-        describe(&out, v, run_dir);
-        status = out.failed ? fail(ERR_MEMORY, "out of memory") : log_print(out.text);
-    }
-    str_free(&out);
+    if (status == OK) describe(&out, v, run_dir);
+    status = log_print_text(status, &out);
     arena_destroy(arena);
     return status;
 }
