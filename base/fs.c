@@ -402,6 +402,14 @@ Status fs_write_atomic(const char *path, const void *data, size_t bytes)
     return fs_write_by(path, write_bytes, &content);
 }
 
+Status fs_write_text(Status status, const char *path, StrBuf *text)
+{
+    if (status == OK && text->failed) status = fail(ERR_MEMORY, "%s: out of memory", path);
+    if (status == OK) status = fs_write_atomic(path, text->text, text->length);
+    str_free(text);
+    return status;
+}
+
 Status fs_check_writable(const char *path)
 {
     char *file = NULL;

@@ -145,9 +145,7 @@ static Status write_csv(const Range *r, int64_t asked, const char *path)
     for (int64_t i = 0; i < r->steps; i++)
         str_printf(&text, "%lld,%.9g,%.9g,%.9g\n", (long long)i + 1, rate_at(r, (double)i, asked),
                    r->loss[i], r->mean[i]);
-    Status status = text.failed ? ERR_MEMORY : fs_write_atomic(path, text.text, text.length);
-    str_free(&text);
-    return status;
+    return fs_write_text(OK, path, &text);
 }
 
 static Status find(Session *s, Range *r, const char *csv)

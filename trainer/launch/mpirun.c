@@ -62,10 +62,7 @@ static Status write_hosts(const char *path, const HostList *hosts)
     StrBuf text = { 0 };
     for (int i = 0; i < hosts->count; i++)
         str_printf(&text, "%s slots=%d\n", hosts->host[i].name, hosts->host[i].slots);
-    Status status = text.failed ? fail(ERR_MEMORY, "out of memory")
-                                : fs_write_atomic(path, text.text, text.length);
-    str_free(&text);
-    return status;
+    return fs_write_text(OK, path, &text);
 }
 
 /* args: the fixed words and the user's; is written to. */

@@ -76,10 +76,7 @@ static void write_prometheus(Monitor *m, const Gauges *g)
 {
     StrBuf text = { 0 };
     gauges_add_prometheus(g, &text);
-    Status status = text.failed ? fail(ERR_MEMORY, "%s: out of memory", m->prometheus_path)
-                                : fs_write_atomic(m->prometheus_path, text.text, text.length);
-    if (status != OK) complain(&m->prometheus_broken);
-    str_free(&text);
+    if (fs_write_text(OK, m->prometheus_path, &text) != OK) complain(&m->prometheus_broken);
 }
 
 static void write_emf(Monitor *m, const Gauges *g)
