@@ -138,38 +138,33 @@ bool fs_same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-static void leave_last(char *path)
+/* Goes on from place by the names in path. links: followed so far. */
+static void walk(char place[PATH_MAX], const char *path, int *links)
 {
-    char *slash = strrchr(path, '/');
-    if (slash) *slash = '\0';
+    char target[PATH_MAX];
+    if (path[0] == '/') place[0] = '\0';
+    for (int n; *path; path += n) {
+        path += strspn(path, "/");
+        n = (int)strcspn(path, "/");
+        char *end = place + strlen(place), *last = strrchr(place, '/');
+        if (n == 2 && strncmp(path, "..", 2) == 0 && last) *last = '\0';
+        if (n == 0 || strncmp(path, "..", (size_t)n) == 0) continue; /* none, . and .. */
+        snprintf(end, PATH_MAX - (size_t)(end - place), "/%.*s", n, path);
+        const ssize_t to = *links < LINKS_MAX ? readlink(place, target, sizeof target - 1) : -1;
+        if (to <= 0) continue;
+        target[to] = '\0';
+        *end = '\0';
+        ++*links;
+        walk(place, target, links);
+    }
 }
 
 char *fs_place(const char *path)
 {
-    char place[PATH_MAX] = "", rest[2 * PATH_MAX], target[PATH_MAX], part[PATH_MAX];
-    if (strlen(path) >= PATH_MAX) return mem_strdup(path); /* no file */
-    snprintf(rest, sizeof rest, "%s", path);
-    if (path[0] != '/' && !getcwd(place, sizeof place)) return mem_strdup(path);
-    if (strcmp(place, "/") == 0) place[0] = '\0';
-    for (int links = 0; rest[0];) {
-        size_t skip = strspn(rest, "/"), n = strcspn(rest + skip, "/");
-        const size_t length = strlen(place);
-        if (length + n + 2 > sizeof place) return mem_strdup(path);
-        memcpy(part, rest + skip, n);
-        part[n] = '\0';
-        memmove(rest, rest + skip + n, strlen(rest + skip + n) + 1);
-        if (strcmp(part, "..") == 0) leave_last(place);
-        if (n == 0 || strcmp(part, ".") == 0 || strcmp(part, "..") == 0) continue;
-        place[length] = '/';
-        memcpy(place + length + 1, part, n + 1);
-        const ssize_t to = links < LINKS_MAX ? readlink(place, target, sizeof target - 1) : -1;
-        if (to <= 0 || (size_t)to + strlen(rest) + 1 > sizeof rest) continue;
-        links++;
-        memmove(rest + to, rest, strlen(rest) + 1); /* what is left follows a slash, if anything */
-        memcpy(rest, target, (size_t)to);
-        if (target[0] == '/') place[0] = '\0';
-        else leave_last(place);
-    }
+    char place[PATH_MAX] = "";
+    int links = 0;
+    if (path[0] != '/' && (!getcwd(place, sizeof place) || !place[1])) place[0] = '\0';
+    walk(place, path, &links);
     return mem_strdup(place[0] ? place : "/");
 }
 
@@ -405,6 +400,14 @@ Status fs_write_atomic(const char *path, const void *data, size_t bytes)
 {
     const Bytes content = { data, bytes };
     return fs_write_by(path, write_bytes, &content);
+}
+
+Status fs_write_text(Status status, const char *path, StrBuf *text)
+{
+    if (status == OK && text->failed) status = fail(ERR_MEMORY, "%s: out of memory", path);
+    if (status == OK) status = fs_write_atomic(path, text->text, text->length);
+    str_free(text);
+    return status;
 }
 
 Status fs_check_writable(const char *path)

@@ -3,6 +3,7 @@
 #ifndef CONVOY_BASE_FS_H
 #define CONVOY_BASE_FS_H
 #include "base/status.h"
+#include "base/str.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,6 +36,8 @@ Status fs_write_atomic(const char *path, const void *data, size_t bytes);
  * errno set if it cannot.
  */
 Status fs_write_by(const char *path, bool (*write)(int fd, const void *cookie), const void *cookie);
+/* fs_write_atomic() of text, which is freed, where status is OK; else status. */
+Status fs_write_text(Status status, const char *path, StrBuf *text);
 bool fs_write_all(int fd, const void *data, size_t bytes); /* false with errno set */
 /* Whether fs_write_atomic() would be let: for work that is not to be lost to a name that is wrong.
  * ERR_IO. */

@@ -308,6 +308,15 @@ Status log_print(const char *text)
     return log_rank() == 0 ? print("", text) : OK;
 }
 
+Status log_print_text(Status status, StrBuf *text)
+{
+    if (status == OK && text->failed)
+        status = fail(ERR_MEMORY, "out of memory printing the answer");
+    if (status == OK) status = log_print(text->text ? text->text : "");
+    str_free(text);
+    return status;
+}
+
 Status log_print_screen(const char *text)
 {
     return log_rank() == 0 ? print(CLEAR_SCREEN, text) : OK;

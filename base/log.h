@@ -12,6 +12,7 @@
 #ifndef CONVOY_BASE_LOG_H
 #define CONVOY_BASE_LOG_H
 #include "base/status.h"
+#include "base/str.h"
 #include <stdbool.h>
 
 typedef enum LogLevel { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR } LogLevel;
@@ -44,6 +45,8 @@ int log_rank(void); /* as given to log_open(); 0 before */
 /* Rank 0 writes text to stdout: the answer of a command that was asked for one (inspect, bench,
  * --help). Lines and tabs are as they are, see below for the rest. ERR_IO if it cannot. */
 Status log_print(const char *text);
+/* The same of text, which it frees, where status is OK; else status. */
+Status log_print_text(Status status, StrBuf *text);
 Status log_print_screen(const char *text); /* the same in the place of what a terminal shows */
 bool log_console_is_terminal(void);        /* stdout is a terminal and this is rank 0 */
 /* Rank 0 only: on a terminal redraws one live line in place; elsewhere prints a plain line. ""

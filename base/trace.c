@@ -209,7 +209,5 @@ Status trace_write(Trace *t, const char *path, int rank, const char *process)
     pthread_mutex_lock(&t->lock);
     Status status = add_all(t, &text, rank, process);
     pthread_mutex_unlock(&t->lock);
-    if (status == OK) status = fs_write_atomic(path, text.text, text.length);
-    str_free(&text);
-    return status;
+    return fs_write_text(status, path, &text);
 }

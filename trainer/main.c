@@ -71,10 +71,7 @@ static Status print_version(void)
 {
     StrBuf text = { 0 };
     build_info_describe(&text);
-    Status status = text.failed ? fail(ERR_MEMORY, "out of memory printing the versions")
-                                : log_print(text.text);
-    str_free(&text);
-    return status;
+    return log_print_text(OK, &text);
 }
 
 /* Where standard input, output or error is closed, the next file that is opened would take its

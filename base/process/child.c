@@ -235,8 +235,8 @@ static bool open_pipes(int fds[2][2])
     return false;
 }
 
-static Status run_in(ChildResult *out, ChildGroup *g, const char *const argv[], double timeout_s,
-                     bool (*stop)(void))
+Status child_run_in(ChildResult *out, ChildGroup *g, const char *const argv[], double timeout_s,
+                    bool (*stop)(void))
 {
     enum { OUTPUT, ERRORS };
     int fds[2][2];
@@ -263,18 +263,12 @@ static Status run_in(ChildResult *out, ChildGroup *g, const char *const argv[], 
     return status;
 }
 
-Status child_run_in(ChildResult *out, ChildGroup *g, const char *const argv[], double timeout_s)
-{
-    return run_in(out, g, argv, timeout_s, NULL);
-}
-
 Status child_run_until(ChildResult *out, const char *const argv[], double timeout_s,
                        bool (*stop)(void))
 {
     ChildGroup g = { .leader = 0 };
-    Status status = run_in(out, &g, argv, timeout_s, stop);
-    end_group(&g,
-              g.leader); /* alone: a child that has ended by itself may leave something behind */
+    Status status = child_run_in(out, &g, argv, timeout_s, stop);
+    end_group(&g, g.leader); /* alone: what has ended by itself may leave something behind */
     return status;
 }
 

@@ -47,7 +47,8 @@ typedef struct ChildGroup { /* zeroed: nothing has run */
     pid_t leader;
     int life; /* ends when this process does */
 } ChildGroup;
-Status child_run_in(ChildResult *out, ChildGroup *g, const char *const argv[], double timeout_s);
+Status child_run_in(ChildResult *out, ChildGroup *g, const char *const argv[], double timeout_s,
+                    bool (*stop)(void));
 void child_group_end(ChildGroup *g);
 void child_result_free(ChildResult *r);
 #endif

@@ -129,3 +129,11 @@ Status process_own_path(char *out, size_t bytes)
     out[n] = '\0';
     return OK;
 }
+
+const char *process_host(void)
+{
+    static _Thread_local char host[256];
+    if (!host[0] && gethostname(host, sizeof host - 1) != 0)
+        snprintf(host, sizeof host, "unknown host");
+    return host;
+}

@@ -11,6 +11,7 @@ int64_t process_peak_rss_bytes(void); /* the most it ever was */
 int64_t process_available_bytes(void);
 /* The same where proc and sys lie below root, for tests. */
 int64_t process_available_bytes_in(const char *root);
+const char *process_host(void); /* the name of this host; as long as the thread lives */
 /* The path of this program. ERR_ENV. */
 Status process_own_path(char *out, size_t bytes);
 #endif

@@ -226,13 +226,7 @@ TEST(a_run_too_short_for_its_average_hears_of_it)
                *half[] = { "ema.half_life=100", "ema.every=2" },
                *vision[] = { "ema.decay=0.9999", "ema.rule=torchvision", "train.epochs=6",
                              "schedule.warmup_epochs=1" },
-               *airbench[] = { "optimizer.lookahead=airbench", "optimizer.lookahead_steps=5" },
-               *early[] = { "ema.decay=0.99", "train.patience=3", "train.eval_every=0.5" };
-    check_warning(
-        early, 3, 3600, 0,
-        "ema.decay: after 12 updates, when train.patience may end the run, 89.53 % of the "
-        "averaged weights are still the initial ones, and they choose the best; "
-        "ema.decay=0.6 or ema.warmup=true would do");
+               *airbench[] = { "optimizer.lookahead=airbench", "optimizer.lookahead_steps=5" };
     check_warning(
         slow, 1, 36, 0,
         "ema.decay: after 36 updates, at the end of the run, 99.65 % of the averaged weights are "
@@ -250,11 +244,11 @@ TEST(a_run_too_short_for_its_average_hears_of_it)
     check_warning(
         half, 2, 60, 0,
         "ema.half_life: after 60 updates, at the end of the run, 65.98 % of the averaged weights "
-        "are still the initial ones, and they choose the best; ema.half_life=9 would do");
+        "are still the initial ones, and they choose the best; take a smaller number");
     check_warning(
         vision, 4, 36, 0,
         "ema.decay: after 36 updates, at the end of the run, 99.61 % of the averaged weights are "
-        "still those of step 7, and they choose the best; ema.decay=0.8 would do");
+        "still those of step 7, and they choose the best; take a smaller number");
     check_warning(
         airbench, 2, 6, 0,
         "optimizer.lookahead_steps: after 6 updates, at the end of the run, 44.78 % of the slow "
@@ -265,9 +259,7 @@ TEST(a_run_long_enough_for_its_average_hears_nothing)
 {
     const char *slow[] = { "ema.decay=0.9999", "ema.warmup=true" },
                *airbench[] = { "optimizer.lookahead=airbench", "optimizer.lookahead_steps=5" },
-               *timm[] = { "optimizer.lookahead=timm", "optimizer.lookahead_steps=50" },
-               *early[] = { "ema.decay=0.99", "train.patience=3", "ema.best=false" };
-    check_warning(early, 3, 3600, 0, "");
+               *timm[] = { "optimizer.lookahead=timm", "optimizer.lookahead_steps=50" };
     check_warning(NULL, 0, 36, 0, "");
     check_warning(slow, 1, 24000, 0, "");
     check_warning(slow, 2, 36, 0, "");  /* it follows at first */

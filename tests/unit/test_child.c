@@ -100,7 +100,7 @@ TEST(what_commands_leave_in_the_background_ends_with_their_group)
     REQUIRE_OK(child_adopt_orphans());
     for (int i = 0; i < 2; i++) {
         ChildResult r = { .code = -1 };
-        REQUIRE_OK(child_run_in(&r, &group, argv, 10));
+        REQUIRE_OK(child_run_in(&r, &group, argv, 10, NULL));
         CHECK(r.code == 0 && str_to_i64(r.output.text, &left[i]) && left[i] > 1);
         child_result_free(&r);
     }

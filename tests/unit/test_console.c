@@ -2,6 +2,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "tests/test.h"
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
@@ -140,20 +141,21 @@ TEST(penalty_counts_what_decays)
 static void check_name(const char *pattern, int world, const char *want)
 {
     char *name = NULL;
-    CHECK_OK(config_file_name(&name, "log.file", pattern, 3, world, "node7"));
+    CHECK_OK(config_file_name(&name, "log.file", pattern, 3, world));
     CHECK_STR(name, want);
     mem_free(name);
 }
 
 TEST(file_names_by_pattern)
 {
-    char *name = NULL;
+    char *name = NULL, want[300];
+    snprintf(want, sizeof want, "%s/3%%", process_host());
     check_name("train.%r.%w.log", 16, "train.3.16.log");
-    check_name("%h/%r%%", 16, "node7/3%");
+    check_name("%h/%r%%", 16, want);
     check_name("one.log", 1, "one.log");
-    CHECK_STATUS(config_file_name(&name, "log.file", "a%", 0, 2, ""), ERR_USAGE);
-    CHECK_STATUS(config_file_name(&name, "log.file", "%d%r", 0, 2, ""), ERR_USAGE);
-    CHECK_STATUS(config_file_name(&name, "log.file", "%w.log", 0, 2, ""), ERR_USAGE);
+    CHECK_STATUS(config_file_name(&name, "log.file", "a%", 0, 2), ERR_USAGE);
+    CHECK_STATUS(config_file_name(&name, "log.file", "%d%r", 0, 2), ERR_USAGE);
+    CHECK_STATUS(config_file_name(&name, "log.file", "%w.log", 0, 2), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "log.file");
 }
 

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "tests/test.h"
 #include "trainer/launch/lock.h"
 #include <stdio.h>
@@ -28,7 +29,7 @@ TEST(a_run_has_one_supervisor)
     CHECK(clock_s() - start < 60);
     CHECK_CONTAINS(status_message(), "another convoy launch has this run");
     CHECK(second == NULL);
-    CHECK(lock_holder_lives(test_scratch(), lock_host(first), 0));
+    CHECK(lock_holder_lives(test_scratch(), process_host(), 0));
     lock_release(first);
     CHECK_OK(lock_take(&second, test_scratch(), 600, 0));
     lock_release(second);

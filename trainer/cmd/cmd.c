@@ -29,10 +29,7 @@ static Status print_rows(const char *program, const char *what, const CmdRow *ro
         str_printf(&text, "  %s %s %s\n      %s\n", program, rows[i].name, rows[i].usage,
                    rows[i].about);
     str_add(&text, tail);
-    Status status =
-        text.failed ? fail(ERR_MEMORY, "out of memory printing the help") : log_print(text.text);
-    str_free(&text);
-    return status;
+    return log_print_text(OK, &text);
 }
 
 Status cmd_dispatch(const char *program, const char *what, const CmdRow *rows, int count,

@@ -1,12 +1,12 @@
 /* cmd_doctor.c - convoy doctor: looks at this host before a run does. */
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/doctor/doctor.h"
 #include "trainer/place/topology.h"
 #include <stdio.h>
-#include <unistd.h>
 
 #define DEVICES_MAX   1024
 #define CLOCKS_WAIT_S 60.0 /* for the other ranks */
@@ -35,15 +35,10 @@ static const char help[] =
 
 static Status print_report(const DoctorReport *r, bool json)
 {
-    char host[256] = "";
     StrBuf text = { 0 };
-    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-    if (json) doctor_add_json(r, host, &text);
-    else doctor_add_table(r, host, &text);
-    Status status =
-        text.failed ? fail(ERR_MEMORY, "out of memory printing the report") : log_print(text.text);
-    str_free(&text);
-    return status;
+    if (json) doctor_add_json(r, process_host(), &text);
+    else doctor_add_table(r, process_host(), &text);
+    return log_print_text(OK, &text);
 }
 
 static const Finding *first_of(const DoctorReport *r, Verdict v)

@@ -135,16 +135,6 @@ static Status evaluate_other(Session *s, const char *path, const Held *held, Eva
     return OK;
 }
 
-static void say_which(const char *path, const EvalRecord *e)
-{
-    const char *which = e->ema_best ? "averaged" : "trained";
-    if (e->ema_best && e->top1 - e->ema_top1 >= EVALUATE_FAR)
-        log_warning("%s: predict and export take its averaged weights, which are far worse; --raw "
-                    "takes the trained ones",
-                    path);
-    else log_info("%s: predict and export take its %s weights (ema.best)", path, which);
-}
-
 /* images: NULL where nobody asks for them. */
 static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMeta *meta,
                                const Held *held, bool foreign, EvalImage *images)
@@ -171,7 +161,9 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
                     args->checkpoint);
     if (held->both) TRY(evaluate_other(s, args->checkpoint, held, &e));
     TRY(record(s->comm, s->config, &e));
-    if (held->both) say_which(args->checkpoint, &e);
+    if (held->both)
+        log_info("%s: predict and export take its %s weights (ema.best)", args->checkpoint,
+                 e.ema_best ? "averaged" : "trained");
     if (!images) return OK;
     return comm_agree(s->comm, s->comm->rank == 0 ? eval_tables_write(s, args, &r, images) : OK);
 }

@@ -135,9 +135,7 @@ static Status say(const Range *r, int64_t asked)
                    "the mean loss is least at a rate of %.3g; a tenth of that is a good start:\n"
                    "optimizer.lr=%.2g optimizer.lr_scaling=none\n",
                    best, best / 10);
-    Status status = text.failed ? ERR_MEMORY : log_print(text.text);
-    str_free(&text);
-    return status;
+    return log_print_text(OK, &text);
 }
 
 static Status write_csv(const Range *r, int64_t asked, const char *path)
@@ -147,9 +145,7 @@ static Status write_csv(const Range *r, int64_t asked, const char *path)
     for (int64_t i = 0; i < r->steps; i++)
         str_printf(&text, "%lld,%.9g,%.9g,%.9g\n", (long long)i + 1, rate_at(r, (double)i, asked),
                    r->loss[i], r->mean[i]);
-    Status status = text.failed ? ERR_MEMORY : fs_write_atomic(path, text.text, text.length);
-    str_free(&text);
-    return status;
+    return fs_write_text(OK, path, &text);
 }
 
 static Status find(Session *s, Range *r, const char *csv)

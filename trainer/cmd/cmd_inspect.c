@@ -19,15 +19,6 @@
 #include <string.h>
 
 /* Prints text and frees it; status is that of building it. */
-static Status print_and_free(StrBuf *text, Status status)
-{
-    if (status == OK && text->failed)
-        status = fail(ERR_MEMORY, "out of memory printing the answer");
-    if (status == OK) status = log_print(text->text ? text->text : "");
-    str_free(text);
-    return status;
-}
-
 /* ---- model ---- */
 
 static const char model_help[] =
@@ -62,7 +53,7 @@ static Status print_model_help(void)
         if (best > 0) snprintf(percent, sizeof percent, "%.3f", best);
         str_printf(&text, "  %-18s  %6s  %s\n", def->name, percent, def->summary);
     }
-    return print_and_free(&text, OK);
+    return log_print_text(OK, &text);
 }
 
 /* What keys make of a network; others would be ignored, so they are refused. */
@@ -144,7 +135,7 @@ static Status describe_model(const ModelDef *def, const Args *args)
         str_printf(&text, "amx_share %.3f\n", precision_amx_share(graph));
     }
     graph_destroy(graph);
-    return print_and_free(&text, status);
+    return log_print_text(status, &text);
 }
 
 static Status cmd_inspect_model(int argc, char **argv)
@@ -231,7 +222,7 @@ static Status cmd_inspect_checkpoint(int argc, char **argv)
     if (status == OK) describe_checkpoint(file, &meta, path, &text);
     safetensors_close(file);
     mem_free(path);
-    return print_and_free(&text, status);
+    return log_print_text(status, &text);
 }
 
 /* ---- the command ---- */

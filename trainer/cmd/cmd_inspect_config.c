@@ -37,9 +37,7 @@ static Status print_keys(const Args *args)
     StrBuf text = { 0 };
     Status status =
         args_value(args, "--markdown") ? config_write_markdown(&text) : config_print_help(&text);
-    if (status == OK) status = log_print(text.text);
-    str_free(&text);
-    return status;
+    return log_print_text(status, &text);
 }
 
 /* Those of data.train, unless they are said. *classes: of the data, where it is looked at. */
@@ -180,10 +178,7 @@ static Status print_plan(const Config *c, const TrainPlan *p, const Schedule *s,
     str_printf(&text, "%-16s %12s %12s  learning rate\n", "", "step", "epochs done");
     if (epochs) status = add_epochs(&text, p, s, epochs);
     else add_usual_rows(&text, p, s);
-    if (status == OK && text.failed) status = fail(ERR_MEMORY, "out of memory printing the answer");
-    if (status == OK) status = log_print(text.text);
-    str_free(&text);
-    return status;
+    return log_print_text(status, &text);
 }
 
 static Status tell_plan(Comm *comm, Config *c, const Args *args)

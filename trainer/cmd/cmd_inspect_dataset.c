@@ -160,22 +160,16 @@ static Status inspect(const Dataset *d, const char *path)
     str_printf(&text, "format %s\nclasses %d\nimages %lld\n", dataset_format_name(d),
                dataset_classes(d), (long long)dataset_images(d));
     add_classes(d, &text);
-    Status status =
-        text.failed ? fail(ERR_MEMORY, "out of memory describing %s", path) : log_print(text.text);
-    str_clear(&text);
+    Status status = log_print_text(OK, &text);
     if (status == OK) status = check_all(&check);
-    if (status == OK) {
-        add_bad_images(&check, &text);
-        status = text.failed ? fail(ERR_MEMORY, "out of memory describing %s", path)
-                             : log_print(text.text);
-    }
+    if (status == OK) add_bad_images(&check, &text);
+    status = log_print_text(status, &text);
     if (status == OK && check.bad_count > 0)
         status = fail(ERR_DATA, "%s: %lld of %lld images are unreadable", path,
                       (long long)check.bad_count, (long long)dataset_images(d));
     for (int64_t i = 0; i < check.bad_count; i++) mem_free(check.bad[i].reason);
     mem_free(check.bad);
     pthread_mutex_destroy(&check.mutex);
-    str_free(&text);
     return status;
 }
 

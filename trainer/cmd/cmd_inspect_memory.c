@@ -68,9 +68,7 @@ static Status print_report(Session *s)
     StrBuf text = { 0 };
     add_report(s, &text);
     Status status = add_device(s, &text);
-    if (status == OK && text.failed) status = fail(ERR_MEMORY, "out of memory printing the answer");
-    if (status == OK) status = log_print(text.text);
-    str_free(&text);
+    status = log_print_text(status, &text);
     return status == OK ? memory_check(s, OK) : status;
 }
 

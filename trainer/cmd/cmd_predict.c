@@ -256,9 +256,7 @@ static Status predict(Predictor *p, const char *file)
     for (int64_t k = 0; k < p->count; k++)
         p->top[k] = next_best(p->logits, classes, k > 0 ? p->top[k - 1] : -1);
     p->print(p, file, &text);
-    Status status = text.failed ? ERR_MEMORY : log_print(text.text);
-    str_free(&text);
-    return status;
+    return log_print_text(OK, &text);
 }
 
 /* ---- which files ---- */

@@ -276,9 +276,7 @@ static Status write_page(const Session *s, int64_t images, const char *out)
     if (status == OK) add_classes(&p);
     if (status == OK) add_schedule(&p);
     html_end(&p.text);
-    if (status == OK)
-        status = p.text.failed ? ERR_MEMORY : fs_write_atomic(out, p.text.text, p.text.length);
-    str_free(&p.text);
+    status = fs_write_text(status, out, &p.text);
     if (status == OK) log_info("wrote %s", out);
     return status;
 }

@@ -3,6 +3,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "base/str.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
@@ -12,7 +13,6 @@
 #include "trainer/report/report.h"
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define PERIOD_S 10.0
 /* without a record, while no rank holds the folder */
@@ -52,37 +52,34 @@ static void wait_for_runs(const Args *args, double every_s)
     }
 }
 
-typedef enum Life { GOES_ON, ENDED, DIED } Life;
-
 /* A run without an end has died where nobody holds its folder, and it has been silent: what another
- * host holds is not seen everywhere. A folder of convoy scale goes on. */
-static Life life_of(const char *dir)
+ * host holds is not seen everywhere. A folder of convoy scale goes on. tell: that it has
+ * died. */
+static bool goes_on(const char *dir, bool tell)
 {
-    char host[256] = "", *path = fs_join(dir, "metrics.jsonl");
+    char *path = fs_join(dir, "metrics.jsonl");
     struct stat info;
     ReportRun run;
     int64_t bytes;
     const bool there = path && stat(path, &info) == 0;
     mem_free(path);
-    if (!there || report_run_read(&run, dir, "") != OK) return GOES_ON;
-    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-    const double limit_s = strcmp(run.start.host, host) == 0 ? SILENT_S : SILENT_ELSEWHERE_S;
-    const bool done = run.done;
+    if (!there || report_run_read(&run, dir, "") != OK) return true;
+    const double limit_s =
+        strcmp(run.start.host, process_host()) == 0 ? SILENT_S : SILENT_ELSEWHERE_S;
+    const bool done = run.done, died = !done && clock_unix_s() - (double)info.st_mtime > limit_s &&
+                                       !progress_is_locked(dir, &bytes) && !lock_is_held(dir);
     report_run_free(&run);
-    if (done) return ENDED;
-    if (clock_unix_s() - (double)info.st_mtime <= limit_s) return GOES_ON;
-    return progress_is_locked(dir, &bytes) || lock_is_held(dir) ? GOES_ON : DIED;
+    if (died && tell)
+        log_warning("%s: nobody writes there any more, and it has no end: it was killed", dir);
+    return !done && !died;
 }
 
 /* Of runs that have not all ended: none of them goes on. */
 static bool all_over(const Args *args)
 {
-    for (int i = 0; i < args->positional_count; i++)
-        if (life_of(args->positional[i]) == GOES_ON) return false;
-    for (int i = 0; i < args->positional_count; i++)
-        if (life_of(args->positional[i]) == DIED)
-            log_warning("%s: nobody writes there any more, and it has no end: it was killed",
-                        args->positional[i]);
+    for (int tell = 0; tell < 2; tell++)
+        for (int i = 0; i < args->positional_count; i++)
+            if (goes_on(args->positional[i], tell)) return false;
     return true;
 }
 

@@ -17,7 +17,6 @@
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include "trainer/session/utilization.h"
-#include "trainer/train/evaluate.h"
 #include "trainer/train/loop.h"
 #include <math.h>
 #include <string.h>
@@ -54,13 +53,12 @@ static int count_hosts(Comm *comm)
 
 static Status start_record(RunLog *log, const Session *s, int hosts)
 {
-    char backend[256], host[256] = "";
+    char backend[256];
     s->backend->v->describe(s->backend, backend, sizeof backend);
-    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
     StartRecord r = { .model = s->config->model.name,
                       .dataset = dataset_format_name(s->train),
                       .backend = backend,
-                      .host = host,
+                      .host = process_host(),
                       .version = version_text(),
                       .device = s->backend->v->name,
                       .precision = precision_names[s->device.precision],
@@ -228,7 +226,7 @@ static void say_command(const char *what, const char *verb, const char *dir, con
 static void add_other_best(StrBuf *out, const ReportRun *run, bool ema)
 {
     const ReportEval *best = NULL;
-    for (int64_t i = 0; i < run->eval_count; i++) {
+    for (int64_t i = run->first_eval; i < run->eval_count; i++) {
         const ReportEval *e = &run->evals[i];
         if (e->by_hand || isnan(e->ema_top1)) continue;
         if (!best || (ema ? e->ema_top1 > best->ema_top1 : e->top1 > best->top1)) best = e;
@@ -237,19 +235,6 @@ static void add_other_best(StrBuf *out, const ReportRun *run, bool ema)
         str_printf(out, "of %s weights %.2f %% in epoch %lld (step %lld), ",
                    ema ? "averaged" : "trained", 100 * (ema ? best->ema_top1 : best->top1),
                    (long long)best->epoch + 1, (long long)best->step);
-}
-
-/* The averages decided, but were far worse than what they are of when the run ended. */
-static void warn_of_average(const ReportRun *run)
-{
-    int64_t i = run->eval_count - 1;
-    while (i >= 0 && run->evals[i].by_hand) i--;
-    if (i < 0 || !run->evals[i].ema_best ||
-        run->evals[i].top1 - run->evals[i].ema_top1 < EVALUATE_FAR)
-        return;
-    log_warning("the averaged weights chose the best and ended at top-1 %.2f %%, the trained ones "
-                "at %.2f %%: --raw takes those, of %s/checkpoints/latest",
-                100 * run->evals[i].ema_top1, 100 * run->evals[i].top1, run->dir);
 }
 
 /* What a run has come to, over all its parts as its records tell them, and what comes next. */
@@ -272,7 +257,6 @@ static void say_result(const Config *c)
     str_add_duration(&text, run.seconds);
     str_printf(&out, "%s/%s.safetensors", c->run.dir, best ? "best" : "latest");
     if (!text.failed) log_info("%s", text.text);
-    warn_of_average(&run);
     str_clear(&text);
     cost_describe(c, &run.spent, &text);
     if (run.energy_source[0]) str_printf(&text, "; energy of %s", run.energy_source);
@@ -313,35 +297,27 @@ static Status check_config_place(const char *run_dir, const char *config)
     return status;
 }
 
-/* The files of this rank that keys name; a relative log.file lies in the run folder. */
+/* The files of this rank that keys name. */
 static Status check_outputs(const Comm *comm, const Config *c, const Args *args)
 {
-    enum { NAMES = 3 };
-    const struct {
-        const char *key, *pattern;
-        int rank, world;
-    } rows[NAMES] = { { "log.file", c->log.file, comm->rank, comm->world },
-                      { "monitor.prometheus", c->monitor.prometheus, 0, 1 },
-                      { "monitor.emf", c->monitor.emf, 0, 1 } };
-    char host[256] = "", *names[NAMES] = { NULL }, *in_run = NULL;
+    char *log = NULL, *prometheus = NULL, *emf = NULL;
     Outputs o = { .run_dir = c->run.dir };
     Status status = check_config_place(c->run.dir, args->config);
-    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-    for (int i = 0; i < NAMES && status == OK; i++)
-        if (rows[i].pattern[0])
-            status = config_file_name(&names[i], rows[i].key, rows[i].pattern, rows[i].rank,
-                                      rows[i].world, host);
-    if (status == OK && names[0] && names[0][0] != '/' && !(in_run = fs_join(c->run.dir, names[0])))
-        status = ERR_MEMORY;
-    for (int i = 0; i < NAMES; i++)
-        outputs_add_written(&o, rows[i].key, i == 0 && in_run ? in_run : names[i]);
+    if (status == OK) status = runlog_file_name(&log, c, comm->rank, comm->world);
+    if (status == OK)
+        status = config_file_name(&prometheus, "monitor.prometheus", c->monitor.prometheus, 0, 1);
+    if (status == OK) status = config_file_name(&emf, "monitor.emf", c->monitor.emf, 0, 1);
+    outputs_add_written(&o, "log.file", log);
+    outputs_add_written(&o, "monitor.prometheus", prometheus);
+    outputs_add_written(&o, "monitor.emf", emf);
     if (strcmp(c->data.index, "auto") != 0 && strcmp(c->data.index, "off") != 0)
         outputs_add_written(&o, "data.index", c->data.index);
     outputs_add_read(&o, "the command line", args->config);
     outputs_add_config(&o, c);
     if (status == OK) status = outputs_check(&o);
-    for (int i = 0; i < NAMES; i++) mem_free(names[i]);
-    mem_free(in_run);
+    mem_free(log);
+    mem_free(prometheus);
+    mem_free(emf);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "base/str.h"
 #include "base/version.h"
 #include "trainer/cmd/cmd.h"
@@ -113,7 +114,7 @@ static Status meet(Comm *comm, Config *c, Status loaded)
 {
     Introduction own = { .host = "" }, first;
     snprintf(own.build, sizeof own.build, "convoy %s %s", version_text(), build_info_kind());
-    if (gethostname(own.host, sizeof own.host - 1) != 0) own.host[0] = '\0';
+    snprintf(own.host, sizeof own.host, "%s", process_host());
     comm_set_timeout(comm, c ? c->comm.timeout_s : AGREE_S);
     TRY(comm_agree(comm, check_build(comm, &own, &first)));
     TRY(comm_agree(comm, loaded));

@@ -211,10 +211,7 @@ static Status write_all(const Tables *t)
         const char *path = args_value(t->args, tables[i].option);
         StrBuf text = { 0 };
         if (!path) continue;
-        status = tables[i].print(t, &text);
-        if (status == OK)
-            status = text.failed ? ERR_MEMORY : fs_write_atomic(path, text.text, text.length);
-        str_free(&text);
+        status = fs_write_text(tables[i].print(t, &text), path, &text);
         if (status == OK && !is_stream(path)) log_info("wrote %s", path);
     }
     return status;

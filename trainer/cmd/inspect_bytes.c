@@ -168,10 +168,7 @@ static Status print_budget(const Session *s)
     add_update(&b);
     print_head(s, device, &text);
     print_table(&b, &text);
-    Status status =
-        text.failed ? fail(ERR_MEMORY, "out of memory printing the answer") : log_print(text.text);
-    str_free(&text);
-    return status;
+    return log_print_text(OK, &text);
 }
 
 static Status report_bytes(Comm *comm, Config *c, const Args *args)

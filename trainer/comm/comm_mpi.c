@@ -33,6 +33,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "base/thread.h"
 #include "trainer/comm/peer_watchdog.h"
 
@@ -453,18 +454,16 @@ static const CommVTable mpi_vtable = {
  * where rank 0 is what does not come, the others are left. */
 static _Noreturn void leave_unstarted(double waited_s)
 {
-    char host[64] = "this host";
     if (waited_s == 0) {
         log_info("convoy: stopped as asked while MPI was starting: nothing to save; run the "
                  "same command to continue");
         _exit(status_exit_code(ERR_STOPPED));
     }
     if (log_rank() != 0) clock_sleep_s(OTHERS_SPEAK_S);
-    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
     log_error("rank %d on %s: MPI has not started within %.0f s (watchdog.start_s): a rank has not "
               "come to MPI_Init; see whether convoy runs on all hosts, as the same program, and "
               "whether they reach each other",
-              log_rank(), host, waited_s);
+              log_rank(), process_host(), waited_s);
     _exit(EXIT_PEER_LOST);
 }
 

@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "base/thread.h"
 #include "trainer/comm/device_marks.h"
 #include "trainer/comm/device_transport.h"
@@ -80,11 +80,8 @@ static uint64_t hash_host(void)
 {
     uint8_t *boot = NULL;
     size_t bytes;
-    char name[256] = { 0 };
-    if (fs_read_file("/proc/sys/kernel/random/boot_id", &boot, &bytes) != OK) {
-        if (gethostname(name, sizeof name - 1) != 0) name[0] = '\0';
-        return hash_text(HASH_BASIS, name);
-    }
+    if (fs_read_file("/proc/sys/kernel/random/boot_id", &boot, &bytes) != OK)
+        return hash_text(HASH_BASIS, process_host());
     uint64_t hash = hash_text(HASH_BASIS, (const char *)boot);
     mem_free(boot);
     return hash;

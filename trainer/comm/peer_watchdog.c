@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/process/process.h"
 #include "base/thread.h"
 #include "trainer/comm/launcher.h"
 #include <poll.h>
@@ -83,20 +84,19 @@ void peer_watchdog_report(Comm *c, double waited_s, const char *operation, const
     static Words words; /* outlives this call: a thread that is stuck may go on */
     static atomic_bool begun;
     const char *phase = c->phase;
-    char host[64] = { 0 }, problem[64] = "failure";
+    char problem[64] = "failure";
     pthread_t thread;
     double end_s = clock_s() + LAST_WORDS_S;
     if (!atomic_exchange(&begun, true)) {
         set_alarm();
-        if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "unknown host");
         if (waited_s > 0)
             snprintf(problem, sizeof problem, "no progress for %.*f s", waited_s < 10 ? 1 : 0,
                      waited_s);
         words.comm = c;
         snprintf(words.reason, sizeof words.reason, "%s", reason);
         snprintf(words.line, sizeof words.line,
-                 "rank %d on %s: %s in step %lld (%s), operation %s: %s", c->rank, host, problem,
-                 (long long)c->step, phase ? phase : "start", operation, reason);
+                 "rank %d on %s: %s in step %lld (%s), operation %s: %s", c->rank, process_host(),
+                 problem, (long long)c->step, phase ? phase : "start", operation, reason);
         if (thread_start(&thread, "last line", log_the_line, &words) != OK) log_the_line(&words);
         if (thread_start(&thread, "last words", say_the_words, &words) != OK) say_the_words(&words);
     }

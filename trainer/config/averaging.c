@@ -21,10 +21,8 @@ AverageTraits averaging_traits(const Config *c, AverageKind kind)
     return traits[kind];
 }
 
-static double timm_ema(const Config *c, const TrainPlan *p, int64_t step, int64_t update)
+static double timm_ema(const Config *c, int64_t update)
 {
-    (void)p;
-    (void)step;
     const double every = (double)c->ema.every;
     double decay = c->ema.half_life > 0 ? exp2(-every / c->ema.half_life) : c->ema.decay;
     if (update % c->ema.every != 0) return NO_TURN;
@@ -33,9 +31,8 @@ static double timm_ema(const Config *c, const TrainPlan *p, int64_t step, int64_
     return 1 - decay;
 }
 
-static double torchvision_ema(const Config *c, const TrainPlan *p, int64_t step, int64_t update)
+static double torchvision_ema(const Config *c, const TrainPlan *p, int64_t step)
 {
-    (void)update;
     const int64_t epoch = train_plan_epoch(p, step),
                   first = train_plan_step_at(p, epoch * p->images),
                   batch = train_plan_images(p, step + 1) - train_plan_images(p, step);
@@ -48,14 +45,6 @@ static double torchvision_ema(const Config *c, const TrainPlan *p, int64_t step,
     /* its average begins anew at each turn in the warm-up, so that the next one copies */
     if ((double)epoch < warmup || (step == first && (double)epoch < warmup + 1)) return 1;
     return fmin(1, (1 - c->ema.decay) * adjust);
-}
-
-static double ema(const Config *c, const TrainPlan *p, int64_t step, int64_t update)
-{
-    static double (*const rules[EMA_RULE_COUNT])(
-        const Config *, const TrainPlan *, int64_t,
-        int64_t) = { [EMA_TIMM] = timm_ema, [EMA_TORCHVISION] = torchvision_ema };
-    return rules[c->ema.rule](c, p, step, update);
 }
 
 static double lookahead(const Config *c, const TrainPlan *p, int64_t step, int64_t update)
@@ -72,84 +61,61 @@ double averaging_weight(const Config *c, const TrainPlan *p, AverageKind kind, i
                         int64_t update)
 {
     if (!averaging_traits(c, kind).wanted) return NO_TURN;
-    return kind == AVERAGE_EMA ? ema(c, p, step, update) : lookahead(c, p, step, update);
+    if (kind == AVERAGE_LOOKAHEAD) return lookahead(c, p, step, update);
+    return c->ema.rule == EMA_TIMM ? timm_ema(c, update) : torchvision_ema(c, p, step);
 }
 
 /* ---- runs that are too short for their average ---- */
 
 typedef struct Rest {
-    double share, weight; /* weight: of the last turn */
+    double share;
     int64_t since, turns; /* the step behind which it was last a copy; turns that moved it since */
 } Rest;
 
-static Rest rest_of(const Config *c, const TrainPlan *p, AverageKind kind, int64_t from,
-                    int64_t end)
+static Rest rest_of(const Config *c, const TrainPlan *p, AverageKind kind, int64_t from)
 {
+    const int64_t end = p->total_steps;
     Rest r = { .share = 2 * from <= end, .since = from };
-    for (int64_t step = from; step < end && r.share > REST_FITTING; step++) {
+    for (int64_t step = from; step < end && r.share > REST_MOST; step++) {
         const double w = averaging_weight(c, p, kind, step, step + 1);
         if (w >= 1) r = (Rest){ .share = 2 * (step + 1) <= end, .since = step + 1 };
         if (w <= 0 || w >= 1) continue;
-        r = (Rest){ r.share * (1 - w), w, r.since, r.turns + 1 };
+        r.share *= 1 - w;
+        r.turns++;
     }
     return r;
 }
 
-/* An average that does not move cannot be better, evaluation by evaluation. */
-static int64_t earliest_end(const Config *c, const TrainPlan *p)
+/* Of timm's: the nearest number below 1 with one digit behind its nines that leaves REST_FITTING.
+ */
+static double fitting_decay(const Rest *r)
 {
-    const double images = (double)(c->train.patience + 1) * c->train.eval_every * (double)p->images;
-    if (c->train.patience == 0 || !c->ema.best ||
-        images >= (double)train_plan_images(p, p->total_steps))
-        return p->total_steps;
-    return train_plan_step_at(p, (int64_t)images);
-}
-
-/* The nearest number below 1 with one digit behind its nines that leaves REST_FITTING. */
-static void add_fitting(StrBuf *out, const Config *c, const Rest *r)
-{
-    const double every = (double)c->ema.every, turns = (double)(r->turns > 0 ? r->turns : 1),
-                 moved = 1 - pow(REST_FITTING, 1 / turns),
-                 away = c->ema.rule == EMA_TIMM || r->weight <= 0
-                            ? moved
-                            : (1 - c->ema.decay) * moved / r->weight,
-                 digit = pow(10, floor(log10(away))), half_life = every / -log2(1 - moved);
-    const bool timm = c->ema.rule == EMA_TIMM;
-    if (half_life >= 1 && c->ema.half_life > 0)
-        str_printf(out, "ema.half_life=%.0f", floor(half_life));
-    else if (c->ema.half_life == 0 && !c->ema.warmup && ceil(away / digit) * digit < 1)
-        str_printf(out, "ema.decay=%.10g", 1 - ceil(away / digit) * digit);
-    else str_add(out, c->ema.every > 1 ? "a smaller ema.every" : "ema.best=false");
-    if (timm && c->ema.half_life == 0 && !c->ema.warmup) str_add(out, " or ema.warmup=true");
+    const double away = 1 - pow(REST_FITTING, 1 / fmax(1, (double)r->turns)),
+                 digit = pow(10, floor(log10(away)));
+    return 1 - ceil(away / digit) * digit;
 }
 
 void averaging_warn_text(StrBuf *out, const Config *c, const TrainPlan *p, AverageKind kind,
                          int64_t from)
 {
-    const bool ema = kind == AVERAGE_EMA;
+    const bool ema = kind == AVERAGE_EMA, half = c->ema.half_life > 0;
     char old[64] = "the initial ones";
-    int64_t end = p->total_steps;
     if (!averaging_traits(c, kind).wanted || (!ema && c->optimizer.lookahead != LOOKAHEAD_AIRBENCH))
         return;
-    Rest r = rest_of(c, p, kind, from, end);
-    if (r.share <= REST_MOST && ema && from == 0)
-        r = rest_of(c, p, kind, from, end = earliest_end(c, p));
+    const Rest r = rest_of(c, p, kind, from);
     if (r.share <= REST_MOST) return;
     if (r.since > 1) snprintf(old, sizeof old, "those of step %lld", (long long)r.since);
-    str_printf(out, "%s: after %lld updates, %s, %.4g %% of the %s weights are still %s",
-               !ema                   ? "optimizer.lookahead_steps"
-               : c->ema.half_life > 0 ? "ema.half_life"
-                                      : "ema.decay",
-               (long long)(end - from),
-               end < p->total_steps ? "when train.patience may end the run"
-                                    : "at the end of the run",
-               100 * r.share, ema ? "averaged" : "slow", old);
-    if (!ema) {
-        str_add(out, ", with which it ends; take a smaller number");
-        return;
-    }
-    if (c->ema.best) str_add(out, ", and they choose the best");
-    str_add(out, "; ");
-    add_fitting(out, c, &r);
-    str_add(out, " would do");
+    str_printf(out,
+               "%s: after %lld updates, at the end of the run, %.4g %% of the %s weights are still "
+               "%s%s; ",
+               !ema   ? "optimizer.lookahead_steps"
+               : half ? "ema.half_life"
+                      : "ema.decay",
+               (long long)(p->total_steps - from), 100 * r.share, ema ? "averaged" : "slow", old,
+               !ema          ? ", with which it ends"
+               : c->ema.best ? ", and they choose the best"
+                             : "");
+    if (ema && !half && c->ema.rule == EMA_TIMM && !c->ema.warmup)
+        str_printf(out, "ema.decay=%.10g or ema.warmup=true would do", fitting_decay(&r));
+    else str_add(out, "take a smaller number");
 }

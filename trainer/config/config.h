@@ -219,10 +219,9 @@ Status config_write_markdown(StrBuf *out); /* docs/config.md */
 Status config_print_help(StrBuf *out);     /* convoy inspect config */
 const char *config_yaml_version(void);     /* of libyaml */
 
-/* The pattern that a config key holds with its per cent signs filled in; returns to caller
- * (mem_free). ERR_USAGE: %x is unknown, or the ranks would write to one file. */
-Status config_file_name(char **out, const char *key, const char *pattern, int rank, int world,
-                        const char *host);
+/* The pattern that a config key holds with its per cent signs filled in, NULL for "";
+ * returns to caller (mem_free). ERR_USAGE: %x is unknown, or the ranks would write to one file. */
+Status config_file_name(char **out, const char *key, const char *pattern, int rank, int world);
 /* log.trace_steps: "A-B" or "A", steps as records number them (from 1). ERR_USAGE otherwise. */
 Status config_parse_trace_steps(const char *text, int64_t *first, int64_t *last);
 #endif

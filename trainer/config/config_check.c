@@ -7,13 +7,19 @@
 #include "trainer/config/param_groups.h"
 #include "trainer/config/progressive.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define WHERE_BYTES 512
+#define SENTENCE_BYTES 512
 
-Status config_fail_key(const ConfigOrigin *origin, const char *key, const char *sentence)
+Status config_fail_key(const ConfigOrigin *origin, const char *key, const char *format, ...)
 {
+    char sentence[SENTENCE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
     int line = origin->line[config_find_key(key)];
     if (line > 0) return fail(ERR_USAGE, "%s:%d: %s %s", origin->path, line, key, sentence);
     return fail(ERR_USAGE, "%s%s %s", line == ORIGIN_SET ? FROM_SET : "", key, sentence);
@@ -30,17 +36,17 @@ typedef struct Refusal {
 static Status refuse(const ConfigOrigin *origin, const Refusal *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (rows[i].wrong) return config_fail_key(origin, rows[i].key, rows[i].sentence);
+        if (rows[i].wrong) return config_fail_key(origin, rows[i].key, "%s", rows[i].sentence);
     return OK;
 }
 
 static Status check_model(const Config *c, const ConfigOrigin *origin)
 {
-    char text[WHERE_BYTES], suggestion[MODEL_SUGGESTION_BYTES];
+    char suggestion[MODEL_SUGGESTION_BYTES];
     if (model_find(c->model.name)) return OK;
     model_suggest(c->model.name, suggestion, sizeof suggestion);
-    snprintf(text, sizeof text, "is \"%s\", which is no network%s", c->model.name, suggestion);
-    return config_fail_key(origin, "model.name", text);
+    return config_fail_key(origin, "model.name", "is \"%s\", which is no network%s", c->model.name,
+                           suggestion);
 }
 
 static Status check_norms(const Config *c, const ConfigOrigin *origin)
@@ -64,12 +70,11 @@ static Status check_cache(const Config *c, const ConfigOrigin *origin)
 static Status check_channels(const Config *c, const ConfigOrigin *origin, const char *key,
                              const ConfigList *list)
 {
-    char text[WHERE_BYTES];
     if (list->count == 1 || list->count == c->model.in_channels) return OK;
-    snprintf(text, sizeof text,
-             "has %d values and model.in_channels is %lld; give one value, or one for each channel",
-             list->count, (long long)c->model.in_channels);
-    return config_fail_key(origin, key, text);
+    return config_fail_key(
+        origin, key,
+        "has %d values and model.in_channels is %lld; give one value, or one for each channel",
+        list->count, (long long)c->model.in_channels);
 }
 
 static Status check_ascending(const Config *c, const ConfigOrigin *origin)
@@ -101,7 +106,6 @@ static Status check_whole(const ConfigOrigin *origin, const char *key, const Con
 
 static Status check_progressive(const Config *c, const ConfigOrigin *origin)
 {
-    char text[WHERE_BYTES];
     const ConfigList *sizes = &c->data.progressive_sizes, *until = &c->data.progressive_until;
     if (c->data.train_size != 0 && c->data.train_size < TRAIN_SIZE_MIN)
         return config_fail_key(origin, "data.train_size", "takes 0, or 8 to 4096");
@@ -110,25 +114,21 @@ static Status check_progressive(const Config *c, const ConfigOrigin *origin)
                                "is beside data.augment none, which makes evaluation's images of "
                                "data.image_size; leave one of the two");
     const ModelDef *def = model_find(c->model.name);
-    if (def && def->one_size && (c->data.train_size != 0 || sizes->count > 0)) {
-        snprintf(text, sizeof text,
-                 "needs a network that takes any image size; %s (model.name) does not", def->name);
+    if (def && def->one_size && (c->data.train_size != 0 || sizes->count > 0))
         return config_fail_key(
-            origin, sizes->count > 0 ? "data.progressive_sizes" : "data.train_size", text);
-    }
+            origin, sizes->count > 0 ? "data.progressive_sizes" : "data.train_size",
+            "needs a network that takes any image size; %s (model.name) does not", def->name);
     TRY(check_whole(origin, "data.progressive_sizes", sizes));
     TRY(check_whole(origin, "data.progressive_until", until));
-    if (sizes->count >= PROGRESSIVE_STAGES_MAX) {
-        snprintf(text, sizeof text, "has %d values; it takes at most %d", sizes->count,
-                 PROGRESSIVE_STAGES_MAX - 1);
-        return config_fail_key(origin, "data.progressive_sizes", text);
-    }
-    if (sizes->count != until->count) {
-        snprintf(text, sizeof text,
-                 "has %d values and data.progressive_sizes %d; give one for each size",
-                 until->count, sizes->count);
-        return config_fail_key(origin, "data.progressive_until", text);
-    }
+    if (sizes->count >= PROGRESSIVE_STAGES_MAX)
+        return config_fail_key(origin, "data.progressive_sizes",
+                               "has %d values; it takes at most %d", sizes->count,
+                               PROGRESSIVE_STAGES_MAX - 1);
+    if (sizes->count != until->count)
+        return config_fail_key(
+            origin, "data.progressive_until",
+            "has %d values and data.progressive_sizes %d; give one for each size", until->count,
+            sizes->count);
     return OK;
 }
 
@@ -184,28 +184,23 @@ static Status check_averages(const Config *c, const ConfigOrigin *origin)
 
 static Status check_augmentation(const Config *c, const ConfigOrigin *origin)
 {
-    char text[WHERE_BYTES];
     const ConfigList *jitter = &c->data.color_jitter;
-    if (jitter->count != 4) {
-        snprintf(text, sizeof text,
-                 "has %d values; it takes four: brightness, contrast, saturation and hue",
-                 jitter->count);
-        return config_fail_key(origin, "data.color_jitter", text);
-    }
-    if (jitter->values[3] > 0.5) {
-        snprintf(text, sizeof text, "changes the hue by %g; at most 0.5 is possible",
-                 jitter->values[3]);
-        return config_fail_key(origin, "data.color_jitter", text);
-    }
+    if (jitter->count != 4)
+        return config_fail_key(
+            origin, "data.color_jitter",
+            "has %d values; it takes four: brightness, contrast, saturation and hue",
+            jitter->count);
+    if (jitter->values[3] > 0.5)
+        return config_fail_key(origin, "data.color_jitter",
+                               "changes the hue by %g; at most 0.5 is possible", jitter->values[3]);
     const bool timm = c->data.auto_augment == POLICY_RANDAUGMENT_TIMM;
     if (timm && c->data.randaugment_magnitude > 10)
         return config_fail_key(origin, "data.randaugment_magnitude",
                                "is above 10, the most that randaugment_timm has");
-    if (!timm && c->data.randaugment_magnitude >= c->data.magnitude_bins) {
-        snprintf(text, sizeof text, "is %lld, not below data.magnitude_bins %lld",
-                 (long long)c->data.randaugment_magnitude, (long long)c->data.magnitude_bins);
-        return config_fail_key(origin, "data.randaugment_magnitude", text);
-    }
+    if (!timm && c->data.randaugment_magnitude >= c->data.magnitude_bins)
+        return config_fail_key(
+            origin, "data.randaugment_magnitude", "is %lld, not below data.magnitude_bins %lld",
+            (long long)c->data.randaugment_magnitude, (long long)c->data.magnitude_bins);
     return check_channels(c, origin, "data.auto_augment_fill", &c->data.auto_augment_fill);
 }
 
@@ -235,7 +230,6 @@ static Status check_idle(const Config *c, const ConfigOrigin *origin)
 
 static Status check_scale(const Config *c, const ConfigOrigin *origin)
 {
-    char text[WHERE_BYTES];
     const ConfigList *ranks = &c->scale.ranks;
     if (ranks->count == 0)
         return config_fail_key(origin, "scale.ranks", "names no number of ranks");
@@ -246,11 +240,11 @@ static Status check_scale(const Config *c, const ConfigOrigin *origin)
             return config_fail_key(origin, "scale.ranks", "must be ascending");
         bool shared = c->train.global_batch % (int64_t)ranks->values[i] == 0;
         if (c->scale.mode != SCALE_STRONG || (c->train.global_batch > 0 && shared)) continue;
-        snprintf(text, sizeof text,
-                 "is strong, which needs train.global_batch to be a multiple of %g ranks; it is "
-                 "%lld",
-                 ranks->values[i], (long long)c->train.global_batch);
-        return config_fail_key(origin, "scale.mode", text);
+        return config_fail_key(
+            origin, "scale.mode",
+            "is strong, which needs train.global_batch to be a multiple of %g ranks; it is "
+            "%lld",
+            ranks->values[i], (long long)c->train.global_batch);
     }
     return OK;
 }
@@ -258,13 +252,11 @@ static Status check_scale(const Config *c, const ConfigOrigin *origin)
 /* adam and adamw leave nesterov unread, as they always have. */
 static Status check_optimizer(const Config *c, const ConfigOrigin *origin)
 {
-    char text[WHERE_BYTES];
     const int name = c->optimizer.name;
     const bool timm = name == UPDATE_LARS || name == UPDATE_LAMB;
-    if (c->optimizer.betas.count != 2) {
-        snprintf(text, sizeof text, "has %d values; it takes two", c->optimizer.betas.count);
-        return config_fail_key(origin, "optimizer.betas", text);
-    }
+    if (c->optimizer.betas.count != 2)
+        return config_fail_key(origin, "optimizer.betas", "has %d values; it takes two",
+                               c->optimizer.betas.count);
     if (c->optimizer.nesterov && c->optimizer.momentum <= 0)
         return config_fail_key(origin, "optimizer.nesterov", "needs optimizer.momentum above 0");
     if (c->optimizer.nesterov && (name == UPDATE_LAMB || name == UPDATE_RMSPROP_TF))
@@ -284,7 +276,7 @@ static Status check_trace(const Config *c, const ConfigOrigin *origin)
     if (c->log.trace_steps[0] == '\0' ||
         config_parse_trace_steps(c->log.trace_steps, &first, &last) == OK)
         return OK;
-    return config_fail_key(origin, "log.trace_steps", status_message());
+    return config_fail_key(origin, "log.trace_steps", "%s", status_message());
 }
 
 static Status check_device(const Config *c, const ConfigOrigin *origin)
@@ -300,7 +292,7 @@ static Status check_device(const Config *c, const ConfigOrigin *origin)
     };
     TRY(refuse(origin, rows, sizeof rows / sizeof *rows));
     if (fuse_choice_parse(&fuse, c->device.fuse) == OK) return OK;
-    return config_fail_key(origin, "device.fuse", status_message());
+    return config_fail_key(origin, "device.fuse", "%s", status_message());
 }
 
 /* By what rule parameters decay, and at which rates they learn. */
@@ -308,7 +300,7 @@ static Status check_groups(const Config *c, const ConfigOrigin *origin)
 {
     ParamGroups groups;
     if (param_groups_parse(&groups, c->optimizer.groups) != OK)
-        return config_fail_key(origin, "optimizer.groups", status_message());
+        return config_fail_key(origin, "optimizer.groups", "%s", status_message());
     if (c->optimizer.decay_all && c->optimizer.decay_skip != DECAY_SKIP_TIMM &&
         c->optimizer.decay_skip != DECAY_SKIP_NONE)
         return config_fail_key(origin, "optimizer.decay_skip",
@@ -319,25 +311,22 @@ static Status check_groups(const Config *c, const ConfigOrigin *origin)
 /* How images come into the network. */
 static Status check_input(const Config *c, const ConfigOrigin *origin)
 {
-    char text[WHERE_BYTES];
     TRY(check_channels(c, origin, "data.mean", &c->data.mean));
     TRY(check_channels(c, origin, "data.std", &c->data.std));
-    if (c->model.in_channels != 1 && c->model.in_channels != 3) {
-        snprintf(text, sizeof text, "is %lld; images are read with 1 or 3 channels",
-                 (long long)c->model.in_channels);
-        return config_fail_key(origin, "model.in_channels", text);
-    }
+    if (c->model.in_channels != 1 && c->model.in_channels != 3)
+        return config_fail_key(origin, "model.in_channels",
+                               "is %lld; images are read with 1 or 3 channels",
+                               (long long)c->model.in_channels);
     if (c->data.val_split > 0 && c->data.val[0])
         return config_fail_key(origin, "data.val_split",
                                "stands beside data.val; give one, or \"\" for data.val");
     if (c->data.tta != TTA_NONE && c->data.tta_flip)
         return config_fail_key(origin, "data.tta",
                                "stands beside data.tta_flip; give one of the two");
-    if (c->data.eval_resize != 0 && c->data.eval_resize < c->data.image_size) {
-        snprintf(text, sizeof text, "is %lld, smaller than data.image_size %lld; 0 means the same",
-                 (long long)c->data.eval_resize, (long long)c->data.image_size);
-        return config_fail_key(origin, "data.eval_resize", text);
-    }
+    if (c->data.eval_resize != 0 && c->data.eval_resize < c->data.image_size)
+        return config_fail_key(origin, "data.eval_resize",
+                               "is %lld, smaller than data.image_size %lld; 0 means the same",
+                               (long long)c->data.eval_resize, (long long)c->data.image_size);
     return OK;
 }
 

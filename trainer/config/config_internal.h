@@ -83,7 +83,8 @@ void config_add_allowed(const ConfigKey *key, StrBuf *out);
 /* config_check.c: what keys must be together; ERR_USAGE led by where the value came from. */
 Status config_check(const Config *c, const ConfigOrigin *origin);
 /* Records an error about key, led by where its value came from. */
-Status config_fail_key(const ConfigOrigin *origin, const char *key, const char *sentence);
+Status config_fail_key(const ConfigOrigin *origin, const char *key, const char *format, ...)
+    PRINTF_LIKE(3, 4);
 
 /* config_yaml.c: reads a YAML text of name (for messages) into c. Unknown keys are errors unless
  * ignore_unknown. */

@@ -1,16 +1,17 @@
 /* config_text.c - values that are a small language of their own: patterns of file names, ranges of
  * steps. */
+#include "base/process/process.h"
 #include "base/str.h"
 #include "trainer/config/config.h"
 #include <stdio.h>
 #include <string.h>
 
-Status config_file_name(char **out, const char *key, const char *pattern, int rank, int world,
-                        const char *host)
+Status config_file_name(char **out, const char *key, const char *pattern, int rank, int world)
 {
     StrBuf name = { 0 };
     bool names_rank = false;
     *out = NULL;
+    if (!pattern[0]) return OK;
     for (const char *p = pattern; *p; p++) {
         if (*p != '%') {
             str_add_n(&name, p, 1);
@@ -25,7 +26,7 @@ Status config_file_name(char **out, const char *key, const char *pattern, int ra
             str_printf(&name, "%d", world);
             break;
         case 'h':
-            str_add(&name, host);
+            str_add(&name, process_host());
             break;
         case '%':
             str_add(&name, "%");

@@ -4,10 +4,10 @@
  * behind the second: the moment lies between. Every try bounds the difference; what all allow is
  * left. */
 #include "base/clock.h"
+#include "base/process/process.h"
 #include "trainer/doctor/doctor.h"
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { TRIES = 20 };
 #define SKEW_MUCH_S 0.5
@@ -38,7 +38,7 @@ void doctor_check_clocks(const DoctorOptions *o, DoctorReport *r)
     char first[64] = "";
     double least, most;
     if (!o->comm) return;
-    if (gethostname(first, sizeof first - 1) != 0) first[0] = '\0';
+    snprintf(first, sizeof first, "%s", process_host());
     comm_broadcast(o->comm, first, sizeof first, 0, "clocks");
     measure(o->comm, &least, &most);
     double skew = 0.5 * (least + most), slack = 0.5 * fabs(most - least);

@@ -81,7 +81,7 @@ static OnSaveResult run_command(OnSave *h, const Job *job, double limit_s)
         log_warning("checkpoint.on_save: no time left for step %lld (checkpoint.on_save_timeout_s)",
                     (long long)job->step);
     } else if (file.failed || run.failed || step.failed ||
-               child_run_in(&child, &h->commands, argv, limit_s) != OK) {
+               child_run_in(&child, &h->commands, argv, limit_s, NULL) != OK) {
         r.outcome = ON_SAVE_FAILED;
         log_warning("checkpoint.on_save: cannot be started for step %lld: %s", (long long)job->step,
                     status_message());

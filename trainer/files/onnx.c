@@ -125,10 +125,8 @@ Status onnx_export(const CheckpointModel *m, const char *path, bool pixels)
     const bool free_size = status == OK && takes_any_size(&e);
     if (status == OK) export_weights(&e);
     if (status == OK) assemble(&e, free_size, &file);
-    if (status == OK) status = file.failed ? fail(ERR_MEMORY, "%s: out of memory", path) : OK;
-    if (status == OK) status = fs_write_atomic(path, file.text, file.length);
+    status = fs_write_text(status, path, &file);
     str_free(&e.nodes);
     str_free(&e.initializers);
-    str_free(&file);
     return status;
 }

@@ -361,15 +361,14 @@ static Status report_prefix(const Findings *f, const ModelDef *def, const char *
     str_add_word(&words, path);
     str_add(&words, " weights.safetensors");
     if (prefix.text) str_add_word(&words, prefix.text);
-    const Status status =
-        prefix.failed || words.failed
-            ? ERR_MEMORY
-            : fail(ERR_DATA,
-                   "%s: not the weights of %s as it is: %s stands before its names; take that off: "
-                   "python3 -c \"import sys, safetensors.torch as s; a = sys.argv; "
-                   "s.save_file({k[len(a[3]):]: v for k, v in s.load_file(a[1]).items() "
-                   "if k.startswith(a[3])}, a[2])\" %s",
-                   path, def->name, prefix.text, words.text);
+    Status status = ERR_MEMORY;
+    if (!prefix.failed && !words.failed)
+        status = fail(ERR_DATA,
+                      "%s: not the weights of %s as it is: %s stands before its names; take that "
+                      "off: python3 -c \"import sys, safetensors.torch as s; a = sys.argv; "
+                      "s.save_file({k[len(a[3]):]: v for k, v in s.load_file(a[1]).items() "
+                      "if k.startswith(a[3])}, a[2])\" %s",
+                      path, def->name, prefix.text, words.text);
     str_free(&prefix);
     str_free(&words);
     return status;
@@ -391,12 +390,13 @@ static Status report(const Findings *f, const ModelDef *def, const char *path)
 
 static bool lacks_head(const WeightList *list, const SafeFile *file)
 {
-    int heads = 0, there = 0;
+    bool has_head = false;
     for (int i = 0; i < list->count; i++) {
-        heads += list->items[i].head;
-        there += list->items[i].head && safetensors_find(file, list->items[i].other);
+        if (!list->items[i].head) continue;
+        if (safetensors_find(file, list->items[i].other)) return false;
+        has_head = true;
     }
-    return heads > 0 && there == 0;
+    return has_head;
 }
 
 /* *classes: of the file's last layer, 0 where it may lack one and does; stays where the network has
@@ -549,8 +549,6 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
         const SafeTensor *t = safetensors_find(file, list.items[i].other);
         if (t) status = import(x, &list.items[i], def, t, rows);
     }
-    if (status == OK && there == 0)
-        log_info("%s: has no last layer: that of %s starts afresh", path, def->name);
     weights_free(&list);
     return status == OK ? executor_params_changed(x) : status;
 }

@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "base/process/stacks.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -77,12 +78,10 @@ static void write_file(const HangReport *r, const ThreadStack *stacks)
 {
     StrBuf text = { 0 }, path = { 0 };
     JsonWriter w = { .out = &text };
-    char host[256] = "";
-    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
     json_begin_object(&w, NULL);
     json_number(&w, "time", r->time_s);
     json_int(&w, "rank", r->rank);
-    json_string(&w, "host", host);
+    json_string(&w, "host", process_host());
     json_int(&w, "pid", getpid());
     json_int(&w, "step", r->step);
     json_string(&w, "phase", r->phase ? r->phase : "start");

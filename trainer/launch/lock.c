@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "trainer/guard/signals.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,6 @@
 struct LaunchLock {
     char *path;
     int fd;
-    char host[HOST_BYTES];
 };
 
 typedef struct Holder { /* what the file says */
@@ -31,12 +31,6 @@ typedef struct Holder { /* what the file says */
     int64_t pid;
     double time_s;
 } Holder;
-
-static void own_host(char *out, size_t bytes)
-{
-    if (gethostname(out, bytes) != 0) snprintf(out, bytes, "unknown");
-    out[bytes - 1] = '\0';
-}
 
 /* Reads "HOST PID TIME"; an empty or foreign file gives no host. */
 static Holder read_holder(int fd)
@@ -54,7 +48,7 @@ static Holder read_holder(int fd)
 static void write_holder(const LaunchLock *l, double time_s)
 {
     char text[512];
-    int n = snprintf(text, sizeof text, "%s %ld %.0f\n", l->host, (long)getpid(), time_s);
+    int n = snprintf(text, sizeof text, "%s %ld %.0f\n", process_host(), (long)getpid(), time_s);
     if (pwrite(l->fd, text, (size_t)n, 0) != n || ftruncate(l->fd, n) != 0)
         log_warning("%s: cannot be renewed: %s", l->path, strerror(errno));
 }
@@ -95,7 +89,7 @@ static Status wait_for(const LaunchLock *l, double silent_s, double wait_s)
         const Holder h = read_holder(l->fd);
         /* Of one host the lock itself tells; where there is none, this host's holder is watched
          * like another's. */
-        const bool told = lock != LOCK_UNKNOWN && strcmp(h.host, l->host) == 0;
+        const bool told = lock != LOCK_UNKNOWN && strcmp(h.host, process_host()) == 0;
         const bool given_back = !h.host[0] || h.time_s == 0,
                    renewed = !given_back && !same_holder(&h, &first);
         if (lock != LOCK_HELD && (given_back || (!renewed && (told || watched_s >= silent_s))))
@@ -118,7 +112,6 @@ Status lock_take(LaunchLock **out, const char *run_dir, double silent_s, double 
     *out = NULL;
     LaunchLock *l = mem_calloc(1, sizeof *l);
     if (!l) return ERR_MEMORY;
-    own_host(l->host, sizeof l->host);
     l->path = fs_join(run_dir, "launch.lock");
     l->fd = -1;
     Status status = l->path ? fs_open(&l->fd, l->path, O_RDWR | O_CREAT) : ERR_MEMORY;
@@ -138,7 +131,7 @@ Status lock_take(LaunchLock **out, const char *run_dir, double silent_s, double 
 static bool is_taken(const LaunchLock *l)
 {
     Holder h = read_holder(l->fd);
-    return h.host[0] && (h.pid != getpid() || strcmp(h.host, l->host) != 0);
+    return h.host[0] && (h.pid != getpid() || strcmp(h.host, process_host()) != 0);
 }
 
 bool lock_renew(LaunchLock *l)
@@ -157,11 +150,6 @@ void lock_release(LaunchLock *l)
     mem_free(l);
 }
 
-const char *lock_host(const LaunchLock *l)
-{
-    return l->host;
-}
-
 bool lock_is_held(const char *run_dir)
 {
     char *path = fs_join(run_dir, "launch.lock");
@@ -175,9 +163,7 @@ bool lock_is_held(const char *run_dir)
 
 bool lock_holder_lives(const char *run_dir, const char *host, double time_s)
 {
-    char own[HOST_BYTES];
-    own_host(own, sizeof own);
-    if (strcmp(own, host) != 0) return clock_unix_s() - time_s < YOUNG_S;
+    if (strcmp(process_host(), host) != 0) return clock_unix_s() - time_s < YOUNG_S;
     char *path = fs_join(run_dir, "launch.lock");
     int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
     mem_free(path);

@@ -21,9 +21,8 @@ Status lock_take(LaunchLock **out, const char *run_dir, double silent_s, double 
 /* Call every LOCK_RENEW_S. false: another host has taken it, because this process was suspended for
  * longer than LOCK_SILENT_S. */
 bool lock_renew(LaunchLock *l);
-void lock_release(LaunchLock *l);           /* NULL ok */
-const char *lock_host(const LaunchLock *l); /* this host's name */
-bool lock_is_held(const char *run_dir);     /* by a supervisor that lives */
+void lock_release(LaunchLock *l);       /* NULL ok */
+bool lock_is_held(const char *run_dir); /* by a supervisor that lives */
 /* Whether the supervisor lives that said so on host at time_s (Unix): on this host its lock tells,
  * elsewhere and where there are no locks whether it is young. */
 bool lock_holder_lives(const char *run_dir, const char *host, double time_s);

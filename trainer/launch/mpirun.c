@@ -62,15 +62,12 @@ static Status write_hosts(const char *path, const HostList *hosts)
     StrBuf text = { 0 };
     for (int i = 0; i < hosts->count; i++)
         str_printf(&text, "%s slots=%d\n", hosts->host[i].name, hosts->host[i].slots);
-    Status status = text.failed ? fail(ERR_MEMORY, "out of memory")
-                                : fs_write_atomic(path, text.text, text.length);
-    str_free(&text);
-    return status;
+    return fs_write_text(OK, path, &text);
 }
 
 /* args: the fixed words and the user's; is written to. */
-static Status start(pid_t *out, const LaunchOptions *o, const char *hostfile, char *args,
-                    const char *ranks, Relay *relay)
+static Status start(pid_t *out, Relay **relay, const LaunchOptions *o, const char *hostfile,
+                    char *args, const char *ranks)
 {
     Words words = { .count = 0 };
     const char *const first[] = { "mpirun", "--hostfile", hostfile, "-np", ranks };
@@ -83,10 +80,10 @@ static Status start(pid_t *out, const LaunchOptions *o, const char *hostfile, ch
     for (int i = 0; i < o->command_count; i++) words_add(&words, o->command[i]);
     if (words.full)
         return fail(ERR_USAGE, "convoy launch: more than %d words for mpirun", WORDS_MAX);
-    return child_start(out, words.word, relay_end(relay, 0), relay_end(relay, 1));
+    return relay_start(relay, out, words.word);
 }
 
-Status mpirun_start(pid_t *out, const LaunchOptions *options, const HostList *hosts, Relay *relay)
+Status mpirun_start(pid_t *out, Relay **relay, const LaunchOptions *options, const HostList *hosts)
 {
     char ranks[16];
     StrBuf args = { 0 };
@@ -95,8 +92,7 @@ Status mpirun_start(pid_t *out, const LaunchOptions *options, const HostList *ho
     char *hostfile = fs_join(options->run_dir, "launch.hosts");
     Status status =
         hostfile && !args.failed ? write_hosts(hostfile, hosts) : fail(ERR_MEMORY, "out of memory");
-    if (status == OK) status = start(out, options, hostfile, args.text, ranks, relay);
-    relay_close_ends(relay);
+    if (status == OK) status = start(out, relay, options, hostfile, args.text, ranks);
     mem_free(hostfile);
     str_free(&args);
     return status;

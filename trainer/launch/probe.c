@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process/child.h"
+#include "base/process/process.h"
 #include "base/str.h"
 #include "trainer/guard/signals.h"
 #include <errno.h>
@@ -27,7 +28,6 @@ struct Probe {
     const LaunchOptions *o;
     HostList listed, fresh;
     pid_t asked[HOSTS_MAX];
-    char own_host[HOST_NAME_BYTES];
     /* /dev/null: what ssh says of a dead host every few seconds is our sentence already */
     int nowhere;
     int no_program;   /* 126 or 127 where the script cannot be run */
@@ -45,7 +45,6 @@ Status probe_create(Probe **out, const LaunchOptions *options)
     p->nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (p->nowhere < 0)
         return fail(ERR_ENV, "/dev/null: cannot open for writing: %s", strerror(errno));
-    if (gethostname(p->own_host, sizeof p->own_host - 1) != 0) p->own_host[0] = '\0';
     if (options->ranks > 0)
         p->listed = (HostList){ .count = 1, .host = { { "localhost", options->ranks } } };
     return OK;
@@ -138,9 +137,9 @@ const HostList *probe_discover(Probe *p)
 
 /* ---- hosts ---- */
 
-static bool is_own(const Probe *p, const char *name)
+static bool is_own(const char *name)
 {
-    return strcmp(name, "localhost") == 0 || strcmp(name, p->own_host) == 0;
+    return strcmp(name, "localhost") == 0 || strcmp(name, process_host()) == 0;
 }
 
 static Status ask_one(Probe *p, int i, const char *name)
@@ -149,7 +148,7 @@ static Status ask_one(Probe *p, int i, const char *name)
     const char *agent = p->o->agent ? p->o->agent : default_agent;
     StrBuf command = { 0 };
     p->asked[i] = 0;
-    if (is_own(p, name)) return OK;
+    if (is_own(name)) return OK;
     str_printf(&command, "exec %s \"$@\"", agent);
     const char *argv[] = { "sh", "-c", command.text, "probe", name, "true", NULL };
     Status status = command.failed ? fail(ERR_MEMORY, "out of memory")

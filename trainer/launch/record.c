@@ -7,6 +7,7 @@
 #include "base/jsonl.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "trainer/launch/lock.h"
 #include "trainer/launch/progress.h"
 #include <stdio.h>
@@ -114,7 +115,7 @@ void record_state(Record *r, const LaunchState *s)
     JsonWriter w = { .out = &r->state };
     json_begin_object(&w, NULL);
     json_string(&w, "state", s->state);
-    json_string(&w, "host", lock_host(r->lock));
+    json_string(&w, "host", process_host());
     json_int(&w, "pid", getpid());
     json_number(&w, "time", now);
     json_number(&w, "since", s->since_s);
@@ -189,11 +190,8 @@ static Status print_text(const char *run_dir, const char *path, const char *text
     Status status = json_parse(arena, text, bytes, &v);
     if (status != OK) status = fail_note(status, "%s", path);
     if (status == OK) status = json_make_visible(arena, v);
-    if (status == OK) {
-        describe(&out, v, run_dir);
-        status = out.failed ? fail(ERR_MEMORY, "out of memory") : log_print(out.text);
-    }
-    str_free(&out);
+    if (status == OK) describe(&out, v, run_dir);
+    status = log_print_text(status, &out);
     arena_destroy(arena);
     return status;
 }

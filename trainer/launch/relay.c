@@ -2,6 +2,7 @@
 #include "trainer/launch/relay.h"
 
 #include "base/mem.h"
+#include "base/process/child.h"
 #include "base/thread.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +14,10 @@
 enum { STREAMS = 2, BLOCK_BYTES = 65536, PERIOD_MS = 100 };
 
 struct Relay {
-    int from[STREAMS], ends[STREAMS];
+    int from[STREAMS];
     bool gone[STREAMS]; /* nobody reads it any more */
     atomic_bool ended;
+    bool has_thread;
     pthread_t thread;
     char block[BLOCK_BYTES];
 };
@@ -50,56 +52,44 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void close_all(int fds[STREAMS])
+static void close_all(const int fds[STREAMS])
 {
-    for (int i = 0; i < STREAMS; i++) {
+    for (int i = 0; i < STREAMS; i++)
         if (fds[i] >= 0) close(fds[i]);
-        fds[i] = -1;
-    }
 }
 
-static Status open_pipes(Relay *r)
+/* *end: what the child writes to. */
+static Status open_pipe(int *from, int *end)
 {
-    for (int i = 0; i < STREAMS; i++) {
-        int fds[2];
-        if (pipe2(fds, O_CLOEXEC) != 0) return fail(ERR_ENV, "no pipe: %s", strerror(errno));
-        r->from[i] = fds[0];
-        r->ends[i] = fds[1];
-    }
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0) return fail(ERR_ENV, "no pipe: %s", strerror(errno));
+    *from = fds[0];
+    *end = fds[1];
     return OK;
 }
 
-Status relay_create(Relay **out)
+Status relay_start(Relay **out, pid_t *child, const char *const argv[])
 {
+    int ends[STREAMS] = { -1, -1 };
     Relay *r = *out = mem_calloc(1, sizeof *r);
     if (!r) return ERR_MEMORY;
-    for (int i = 0; i < STREAMS; i++) r->from[i] = r->ends[i] = -1;
-    Status status = open_pipes(r);
+    for (int i = 0; i < STREAMS; i++) r->from[i] = -1;
+    Status status = open_pipe(&r->from[0], &ends[0]);
+    if (status == OK) status = open_pipe(&r->from[1], &ends[1]);
     if (status == OK) status = thread_start(&r->thread, "relay", run, r);
-    if (status == OK) return OK;
-    close_all(r->ends);
-    close_all(r->from);
-    mem_free(r);
-    *out = NULL;
+    r->has_thread = status == OK;
+    if (status == OK) status = child_start(child, argv, ends[0], ends[1]);
+    close_all(ends);
     return status;
 }
 
-int relay_end(const Relay *r, int stream)
+void relay_finish(Relay **relay)
 {
-    return r->ends[stream];
-}
-
-void relay_close_ends(Relay *r)
-{
-    close_all(r->ends);
-}
-
-void relay_finish(Relay *r)
-{
+    Relay *r = *relay;
+    *relay = NULL;
     if (!r) return;
-    close_all(r->ends);
     atomic_store(&r->ended, true);
-    pthread_join(r->thread, NULL);
+    if (r->has_thread) pthread_join(r->thread, NULL);
     close_all(r->from);
     mem_free(r);
 }

@@ -6,13 +6,11 @@
 #ifndef CONVOY_TRAINER_LAUNCH_RELAY_H
 #define CONVOY_TRAINER_LAUNCH_RELAY_H
 #include "base/status.h"
+#include <sys/types.h>
 
 typedef struct Relay Relay;
-Status relay_create(Relay **out);
-/* What the child writes to in place of stdout (0) and stderr (1). */
-int relay_end(const Relay *r, int stream);
-/* Once the child has them: the ends are closed here. */
-void relay_close_ends(Relay *r);
-/* Once the child has ended: passes on what is left. NULL ok. */
-void relay_finish(Relay *r);
+/* child_start() of argv. *out is to be finished where this fails, too. */
+Status relay_start(Relay **out, pid_t *child, const char *const argv[]);
+/* Once the child has ended: passes on what is left. *r NULL ok; it is after. */
+void relay_finish(Relay **r);
 #endif

@@ -225,8 +225,7 @@ static Status start(Supervisor *s)
         hosts_end_cooldown(&s->book, s->used.host[i].name, clock_s());
     s->missing_since_s = s->larger_since_s = 0;
     progress_is_locked(s->o->run_dir, &s->told);
-    TRY(relay_create(&s->relay));
-    TRY(mpirun_start(&s->mpirun, s->o, &s->used, s->relay));
+    TRY(mpirun_start(&s->mpirun, &s->relay, s->o, &s->used));
     s->attempt++;
     s->started_s = clock_s();
     add_names(&names, &s->used);
@@ -490,12 +489,6 @@ static Status judge(Supervisor *s, Ending ending, int code, bool *again)
     return count_failure(s, code, step);
 }
 
-static void finish_relay(Supervisor *s)
-{
-    relay_finish(s->relay);
-    s->relay = NULL;
-}
-
 static Status supervise(Supervisor *s)
 {
     for (bool again = true; again;) {
@@ -505,7 +498,7 @@ static Status supervise(Supervisor *s)
         Ending ending = watch(s, &code);
         s->mpirun = 0;
         child_kill_all();
-        finish_relay(s);
+        relay_finish(&s->relay);
         hosts_forgive(&s->book, &s->used, clock_s() - s->started_s, s->o->grow_after_s);
         TRY(judge(s, ending, code, &again));
     }
@@ -534,7 +527,7 @@ static Status run(Supervisor *s)
     record_end(s->record);
     Status status = child_adopt_orphans();
     if (status == OK) status = supervise(s);
-    finish_relay(s);
+    relay_finish(&s->relay);
     record_end_of_all(s, status);
     return status;
 }

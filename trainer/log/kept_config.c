@@ -31,8 +31,7 @@ Status kept_config_write(const char *dir, const Config *config, bool is_new)
     char *path = fs_join(dir, "config.yaml");
     Status status = path ? config_dump_yaml(config, &text) : ERR_MEMORY;
     if (status == OK && !is_new) status = keep(dir, path, &text);
-    if (status == OK) status = fs_write_atomic(path, text.text, text.length);
-    str_free(&text);
+    status = fs_write_text(status, path, &text);
     mem_free(path);
     return status;
 }

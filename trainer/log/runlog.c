@@ -138,30 +138,26 @@ void runlog_close(RunLog *r)
 
 /* ---- a rank's own file ---- */
 
-static Status open_in(const char *dir, const char *name)
+static Status open_own(const char *path)
 {
-    char *path = name[0] == '/' ? mem_strdup(name) : fs_join(dir, name);
-    if (!path) return ERR_MEMORY;
-    char *slash = strrchr(path, '/');
     Status status = OK;
-    if (slash && slash != path) {
-        *slash = '\0';
-        status = fs_make_dirs(path);
-        *slash = '/';
-    }
+    char *folder = mem_strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+    if (slash) *slash = '\0';
+    if (slash && slash != folder) status = fs_make_dirs(folder);
+    mem_free(folder);
     if (status == OK) status = log_add_file(path);
-    mem_free(path);
     return status == OK ? OK : fail_note(status, "log.file");
 }
 
-/* *out NULL: this rank has none. mem_free. */
-static Status name_own_file(char **out, const RunLog *r, const Config *config, int world)
+Status runlog_file_name(char **out, const Config *config, int rank, int world)
 {
-    char host[256] = "";
+    char *name;
     *out = NULL;
-    if (!config || config->log.file[0] == '\0') return OK;
-    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-    return config_file_name(out, "log.file", config->log.file, r->rank, world, host);
+    TRY(config_file_name(&name, "log.file", config->log.file, rank, world));
+    if (!name) return OK;
+    *out = fs_join(name[0] == '/' ? "" : config->run.dir, name);
+    mem_free(name);
+    return *out ? OK : ERR_MEMORY;
 }
 
 /* ---- beginning ---- */
@@ -182,9 +178,9 @@ Status runlog_begin(RunLog *r, const Config *config, int world)
 {
     char *own = NULL;
     if (r->begun) return OK;
-    Status status = name_own_file(&own, r, config, world);
+    Status status = config ? runlog_file_name(&own, config, r->rank, world) : OK;
     if (status == OK && r->metrics.fd >= 0) status = begin_folder(r, config);
-    if (status == OK && own) status = open_in(config->run.dir, own);
+    if (status == OK && own) status = open_own(own);
     mem_free(own);
     if (status != OK) return status;
     log_release();

@@ -107,6 +107,8 @@ Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count); /* a record eac
 Status runlog_resume(RunLog *r, int64_t step, const char *path, const char *changed,
                      bool other_val);
 Status runlog_diverged(RunLog *r, const DivergedRecord *d);
+/* Where rank keeps a log of its own by log.file; NULL: nowhere. mem_free. */
+Status runlog_file_name(char **out, const Config *config, int rank, int world);
 /* code: exit code; reason: "completed" or the error sentence. Always the last line. Best effort:
  * never fails. r NULL ok. */
 void runlog_done(RunLog *r, int code, const char *reason);

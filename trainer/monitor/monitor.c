@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "base/thread.h"
 #include "base/version.h"
 #include "trainer/monitor/event_file.h"
@@ -23,7 +24,6 @@
 struct Monitor {
     double period_s;
     char *run, *model, *prometheus_path, *emf_path, *tensorboard_dir;
-    char host[256];
     EventFile *events; /* the training thread's */
     bool events_broken, prometheus_broken, emf_broken;
     Nvml *nvml;                        /* the Monitor's thread's, as are the looks */
@@ -76,10 +76,7 @@ static void write_prometheus(Monitor *m, const Gauges *g)
 {
     StrBuf text = { 0 };
     gauges_add_prometheus(g, &text);
-    Status status = text.failed ? fail(ERR_MEMORY, "%s: out of memory", m->prometheus_path)
-                                : fs_write_atomic(m->prometheus_path, text.text, text.length);
-    if (status != OK) complain(&m->prometheus_broken);
-    str_free(&text);
+    if (fs_write_text(OK, m->prometheus_path, &text) != OK) complain(&m->prometheus_broken);
 }
 
 static void write_emf(Monitor *m, const Gauges *g)
@@ -169,17 +166,6 @@ static Status open_gpus(Monitor *m, const Config *c)
     return OK;
 }
 
-/* Pattern with %h; NULL for none, "-" stays. */
-static Status open_path(char **out, const char *key, const char *pattern, const Monitor *m)
-{
-    char *name = NULL;
-    *out = NULL;
-    if (pattern[0] == '\0') return OK;
-    Status status = config_file_name(&name, key, pattern, 0, 1, m->host);
-    if (status == OK) *out = name;
-    return status;
-}
-
 /* "-" is rank 0's alone: launchers forward what ranks print in parts (mpirun 4 by 4096 bytes, srun
  * by 1024) and mix those of several ranks, in the middle of lines. */
 static Status open_emf(Monitor *m, const Config *c, const Comm *comm)
@@ -187,27 +173,26 @@ static Status open_emf(Monitor *m, const Config *c, const Comm *comm)
     if (strcmp(c->monitor.emf, "-") == 0 && comm->local_world < comm->world)
         log_warning("monitor.emf: - has the GPUs of this host alone; a file has those of every "
                     "host: /proc/1/fd/1 is the log of a container");
-    return open_path(&m->emf_path, "monitor.emf", c->monitor.emf, m);
+    return config_file_name(&m->emf_path, "monitor.emf", c->monitor.emf, 0, 1);
 }
 
 static Status fill(Monitor *m, const Config *c, const Comm *comm, bool gpus)
 {
     const bool main_rank = comm->rank == 0;
     char whole[PATH_MAX]; /* runs of one name in two folders are two series */
-    if (gethostname(m->host, sizeof m->host - 1) != 0) m->host[0] = '\0';
     m->run = mem_strdup(realpath(c->run.dir, whole) ? whole : c->run.dir);
     m->model = mem_strdup(c->model.name);
     if (!m->run || !m->model) return ERR_MEMORY;
     m->period_s = c->monitor.every_s;
     m->gauges.run = m->run;
     m->gauges.model = m->model;
-    m->gauges.host = m->host;
+    m->gauges.host = process_host();
     m->gauges.version = version_text();
     m->gauges.trains = main_rank;
     m->gauges.start_unix_s = clock_unix_s();
     m->gauges.world = comm->world;
     m->gauges.prices = c;
-    TRY(open_path(&m->prometheus_path, "monitor.prometheus", c->monitor.prometheus, m));
+    TRY(config_file_name(&m->prometheus_path, "monitor.prometheus", c->monitor.prometheus, 0, 1));
     TRY(open_emf(m, c, comm));
     if (main_rank && c->monitor.tensorboard) {
         m->tensorboard_dir = fs_join(c->run.dir, "tensorboard");
@@ -286,7 +271,7 @@ void monitor_watch_energy(Monitor *m, Energy *energy)
 Status monitor_begin(Monitor *m, bool resumed, int64_t step)
 {
     if (!m || !m->tensorboard_dir) return OK;
-    TRY(event_file_create(&m->events, m->tensorboard_dir, m->host, clock_unix_s()));
+    TRY(event_file_create(&m->events, m->tensorboard_dir, process_host(), clock_unix_s()));
     /* at the first start too: TensorBoard's Python server goes by the second and later ones */
     monitor_go_back(m, resumed ? step : -1);
     return OK;

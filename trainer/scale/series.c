@@ -284,11 +284,9 @@ static Status write_records(const Series *s, const Finished *f)
     for (int i = 0; i < f->count && status == OK; i++)
         status = add_point_record(&text, &f->points[i], &f->runs[i]);
     char *path = fs_join(s->dir, "scale.jsonl");
-    if (status == OK && (!path || text.failed)) status = fail(ERR_MEMORY, "out of memory");
-    if (status == OK) status = fs_make_dirs(s->dir);
-    if (status == OK) status = fs_write_atomic(path, text.text, text.length);
+    if (status == OK) status = path ? fs_make_dirs(s->dir) : ERR_MEMORY;
+    status = fs_write_text(status, path, &text);
     mem_free(path);
-    str_free(&text);
     return status;
 }
 

@@ -228,8 +228,5 @@ Status series_run_print(const Series *s, const SeriesRunOptions *o, PrintKind ki
         if (status == OK && !finished) status = add_line(&text, &p, s, o, kind, per_node);
         series_point_free(&p);
     }
-    if (status == OK && text.failed) status = fail(ERR_MEMORY, "out of memory");
-    if (status == OK) status = log_print(text.text ? text.text : "");
-    str_free(&text);
-    return status;
+    return log_print_text(status, &text);
 }

@@ -139,9 +139,8 @@ static Status open_first(SampleCache **out, const Config *c, CacheFile *file)
             "data.cache_dir: %s has no room for %s; files are read where they come from",
             c->data.cache_dir, file->path);
     else
-        log_info(
-            "data.cache: files are kept in %s once they were read, up to %.1f GiB; %lld are there",
-            file->path, (double)file->bytes / GIB, (long long)stats.samples);
+        log_info("data.cache: files are kept in %s once read, up to %.1f GiB; %lld are there",
+                 file->path, (double)file->bytes / GIB, (long long)stats.samples);
     return OK;
 }
 

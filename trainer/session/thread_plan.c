@@ -5,6 +5,7 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "base/thread.h"
 #include <sched.h>
 #include <string.h>
@@ -16,10 +17,9 @@
 static int64_t placement_key(void)
 {
     cpu_set_t mask;
-    char host[256] = "";
     CPU_ZERO(&mask);
     if (sched_getaffinity(0, sizeof mask, &mask) != 0) memset(&mask, 0xff, sizeof mask);
-    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    const char *host = process_host();
     uint32_t low = crc32c_update(0, &mask, sizeof mask);
     return (int64_t)(((uint64_t)crc32c_update(1, host, strlen(host)) << 32) | low);
 }

@@ -10,9 +10,6 @@ typedef struct EvalResult {
     double loss, top1, top5; /* mean over decoded images; fractions of all images */
 } EvalResult;
 
-/* So much lower is the top-1 of an average that is no good. */
-#define EVALUATE_FAR 0.05
-
 /* Collective: all ranks get the same result or the same error. Sums are exact (counts) or double
  * (loss), reduced once at the end. */
 Status evaluate(Session *s, EvalResult *out);

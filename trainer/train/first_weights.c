@@ -83,14 +83,15 @@ static void say(const HeadRows *rows, ClassesBy by, const Session *s, const char
                                         [CLASSES_BY_NAME] = "name",
                                         [CLASSES_BY_PLACE] = "place, as only one side has names" };
     const bool other_number = rows->there != s->classes;
-    bool same = !other_number && by != CLASSES_BY_PLACE;
-    for (int64_t c = 0; c < s->classes; c++) same = same && rows->from[c] == c;
+    bool same = !rows->known || (!other_number && by != CLASSES_BY_PLACE);
+    for (int64_t c = 0; rows->known && c < s->classes; c++) same = same && rows->from[c] == c;
     if (!rows->known && rows->taken > 0) session_tell_order(s->train, "data.train", path);
-    if (rows->there == 0) log_info("weights from %s", path);
-    else if (rows->taken == 0)
-        log_info("weights from %s; the last layer, of %s there, starts afresh", path,
-                 other_number ? "another number of classes" : "other classes");
-    else if (same || !rows->known) log_info("weights from %s", path);
+    if (rows->taken == 0)
+        log_info("weights from %s; the last layer, %s there, starts afresh", path,
+                 rows->there == 0 ? "which is not"
+                 : other_number   ? "of another number of classes"
+                                  : "of other classes");
+    else if (same) log_info("weights from %s", path);
     else
         log_info("weights from %s; of the last layer %d classes by %s, %lld start afresh", path,
                  rows->taken, ways[by], (long long)s->classes - rows->taken);

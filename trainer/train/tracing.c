@@ -5,10 +5,10 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "trainer/config/config.h"
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 struct Tracing {
     Trace *trace;
@@ -98,12 +98,11 @@ Status tracing_step_done(Tracing *t, int64_t step)
 
 Status tracing_finish(Tracing *t)
 {
-    char host[128] = "", process[192];
+    char process[192];
     if (!t || !t->started || t->written) return OK;
     trace_stop(t->trace);
     t->written = true;
-    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-    snprintf(process, sizeof process, "rank %d on %s", t->rank, host);
+    snprintf(process, sizeof process, "rank %d on %s", t->rank, process_host());
     TRY(trace_write(t->trace, t->path, t->rank, process));
     log_info("steps %lld to %lld are traced in %s", (long long)t->first + 1, (long long)t->last + 1,
              t->path);

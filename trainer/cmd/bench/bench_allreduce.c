@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process/process.h"
 #include "trainer/cmd/bench/bench.h"
 #include "trainer/cmd/bench/bench_sums.h"
 #include <stdio.h>
@@ -62,16 +63,15 @@ static Status time_sums(BenchSums *s, size_t count, int64_t repeats, double *sec
 static Status print_devices(const BenchSums *s)
 {
     char(*lines)[LINE_BYTES] = mem_calloc((size_t)s->comm->world, sizeof *lines);
-    char host[64] = "", place[64] = "host memory", name[128] = "CPU";
+    char place[64] = "host memory", name[128] = "CPU";
     TRY(comm_agree(s->comm, lines ? OK : ERR_MEMORY));
-    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
     if (s->device) device_comm_bus_id(s->choice.index, place, sizeof place);
     if (s->device) place[strcspn(place, ".")] = '\0';
     if (s->backend) s->backend->v->describe(s->backend, name, sizeof name);
     snprintf(lines[s->comm->rank], sizeof *lines,
              "#  Rank %2d Group  0 Pid %6ld on %10s device %2d [%s] %.*s", s->comm->rank,
-             (long)getpid(), host, s->device ? s->choice.index : s->comm->local_rank, place,
-             (int)strcspn(name, ","), name);
+             (long)getpid(), process_host(), s->device ? s->choice.index : s->comm->local_rank,
+             place, (int)strcspn(name, ","), name);
     CommJob job = { .kind = COMM_ALLGATHER,
                     .type = COMM_BYTES,
                     .data = lines,
