@@ -115,6 +115,28 @@ TEST(what_is_read_or_written_already_is_no_output)
     CHECK_CONTAINS(status_message(), "holds images");
 }
 
+/* By what lies there, not by its name: /dev/shm is a disk. */
+TEST(what_lies_below_dev_may_be_a_file)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/dev/shm/convoy-outputs-%d", (int)getpid());
+    if (access("/dev/shm", W_OK) != 0) {
+        test_skip("no /dev/shm to write to");
+        return;
+    }
+    REQUIRE_OK(fs_write_atomic(path, "x", 1));
+    Outputs o = { .written_count = 0 };
+    outputs_add_written(&o, "--out", path);
+    outputs_add_read(&o, "--checkpoint", path);
+    const Status status = outputs_check(&o);
+    unlink(path);
+    CHECK_STATUS(status, ERR_USAGE);
+    o.written_count = 0;
+    outputs_add_written(&o, "--out", "/dev/null");
+    outputs_add_written(&o, "--csv", "/dev/null");
+    CHECK_OK(outputs_check(&o));
+}
+
 /* Of a line of at most so many words. */
 enum { WORDS_MAX = 8, LINE_BYTES = 200 };
 static Status parse(const char *line)

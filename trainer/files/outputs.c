@@ -5,6 +5,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* of a run, in its folder */
 static const char *const own_files[] = {
@@ -15,9 +17,22 @@ static const char *const own_files[] = {
 };
 static const char *const images[] = { ".jpg", ".jpeg", ".png", ".tar", ".tfrecord" };
 
+/* Which is no file, or is standard output or error by another name. */
+static bool is_stream(const char *path)
+{
+    struct stat info, standard;
+    if (strcmp(path, "-") == 0) return true;
+    if (stat(path, &info) != 0) return false;
+    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++)
+        if (fstat(i, &standard) == 0 && standard.st_dev == info.st_dev &&
+            standard.st_ino == info.st_ino)
+            return true;
+    return !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
 void outputs_add_written(Outputs *o, const char *key, const char *path)
 {
-    if (!path || !path[0] || strcmp(path, "-") == 0 || str_starts_with(path, "/dev/")) return;
+    if (!path || !path[0] || is_stream(path)) return;
     ASSERT(o->written_count < OUTPUTS_MAX);
     o->written[o->written_count].key = key;
     o->written[o->written_count++].path = path;

@@ -13,7 +13,7 @@ typedef struct Outputs { /* zeroed: none */
     const char *run_dir; /* whose own files these are not; NULL: of any folder of a run */
 } Outputs;
 
-/* NULL, "", - and streams of /dev are no file, and nothing is added. */
+/* NULL, "", -, a device, a pipe and what standard output goes to are no file: nothing is added. */
 void outputs_add_written(Outputs *o, const char *key, const char *path);
 void outputs_add_read(Outputs *o, const char *key, const char *path);
 void outputs_add_config(Outputs *o, const Config *c); /* what its keys read */
