@@ -38,9 +38,10 @@ static void make_run(void)
     CHECK(link(in_scratch("run/log.txt"), in_scratch("hard")) == 0);
 }
 
-static Status check_one(const char *name, bool of_run)
+/* As a file of that run; NULL: of none. */
+static Status check_one(const char *name, const char *run)
 {
-    Outputs o = { .run_dir = of_run ? in_scratch("./run/../run") : NULL };
+    Outputs o = { .run_dir = run ? in_scratch(run) : NULL };
     outputs_add_written(&o, "log.file", in_scratch(name));
     return outputs_check(&o);
 }
@@ -79,16 +80,17 @@ TEST(a_run_keeps_its_own_files)
     static const char *const others[] = { "run/ranks/0.log",     "run/report.html", "run/best.onnx",
                                           "run/checkpoints.txt", "metrics.jsonl",   "new/log.txt" };
     make_run();
-    for (int of_run = 0; of_run < 2; of_run++) {
+    const char *const runs[] = { NULL, "./run/../run", "another" };
+    for (size_t run = 0; run < sizeof runs / sizeof *runs; run++) {
         for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-            CHECK_STATUS(check_one(own[i], of_run), ERR_USAGE);
+            CHECK_STATUS(check_one(own[i], runs[run]), ERR_USAGE);
             CHECK_CONTAINS(status_message(), "log.file: ");
             CHECK_CONTAINS(status_message(), "is the run's own");
         }
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-            CHECK_OK(check_one(others[i], of_run));
+            CHECK_OK(check_one(others[i], runs[run]));
     }
-    CHECK_STATUS(check_one("hard", true), ERR_USAGE);
+    CHECK_STATUS(check_one("hard", "run"), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "(log.txt)");
 }
 
@@ -111,8 +113,16 @@ TEST(what_is_read_or_written_already_is_no_output)
     outputs_add_written(&o, "--csv", in_scratch("link/../list.csv"));
     CHECK_STATUS(outputs_check(&o), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "is read here too (data.train)");
-    CHECK_STATUS(check_one("picture.JPG", true), ERR_USAGE);
+    CHECK_STATUS(check_one("picture.JPG", "run"), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "holds images");
+    REQUIRE_OK(fs_make_dirs(in_scratch("copied/checkpoints"))); /* without records */
+    o = (Outputs){ .run_dir = in_scratch("run") };
+    outputs_add_read(&o, "model.init", in_scratch("copied"));
+    outputs_add_written(&o, "log.file", in_scratch("copied/log"));
+    CHECK_OK(outputs_check(&o));
+    outputs_add_written(&o, "monitor.emf", in_scratch("copied/checkpoints/x"));
+    CHECK_STATUS(outputs_check(&o), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "is the run's own (checkpoints/*)");
 }
 
 /* By what lies there, not by its name: /dev/shm is a disk. */

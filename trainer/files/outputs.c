@@ -84,6 +84,23 @@ static const char *any_own_file(char *place)
     return found;
 }
 
+static const char *own_file_of(const char *place, const char *run_dir)
+{
+    char *folder = run_dir ? fs_place(run_dir) : NULL;
+    const char *own = folder ? own_file(place, folder) : NULL;
+    mem_free(folder);
+    return own;
+}
+
+/* Of a folder that stands for the checkpoints in it. */
+static const char *own_file_read(const char *place, const char *path)
+{
+    char *checkpoints = fs_join(path, "checkpoints");
+    const char *own = checkpoints && fs_is_dir(checkpoints) ? own_file_of(place, path) : NULL;
+    mem_free(checkpoints);
+    return own;
+}
+
 static bool same_place(const char *place, const char *path)
 {
     char *other = fs_place(path);
@@ -106,10 +123,9 @@ static Status check(const Outputs *o, int i, char *place)
     for (size_t k = 0; k < sizeof images / sizeof *images; k++)
         if (str_ends_with_nocase(place, images[k]) && fs_exists(place))
             return fail(ERR_USAGE, "%s: %s holds images: give another file", key, path);
-    char *folder = o->run_dir ? fs_place(o->run_dir) : NULL;
-    if (o->run_dir && !folder) return ERR_MEMORY;
-    own = folder ? own_file(place, folder) : any_own_file(place);
-    mem_free(folder);
+    own = own_file_of(place, o->run_dir);
+    for (int k = 0; k < o->read_count && !own; k++) own = own_file_read(place, o->read[k].path);
+    if (!own) own = any_own_file(place);
     return own ? fail(ERR_USAGE, "%s: %s is the run's own (%s): give another file", key, path, own)
                : OK;
 }

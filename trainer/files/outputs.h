@@ -10,7 +10,7 @@ typedef struct Outputs { /* zeroed: none */
         const char *key, *path; /* key: "log.file", "--out"; borrowed */
     } written[OUTPUTS_MAX], read[OUTPUTS_MAX];
     int written_count, read_count;
-    const char *run_dir; /* whose own files these are not; NULL: of any folder of a run */
+    const char *run_dir; /* which may be no run yet; NULL: none but those that are there */
 } Outputs;
 
 /* NULL, "", -, a device, a pipe and what standard output goes to are no file: nothing is added. */
