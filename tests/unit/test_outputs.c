@@ -125,6 +125,26 @@ TEST(what_is_read_or_written_already_is_no_output)
     CHECK_CONTAINS(status_message(), "is the run's own (checkpoints/*)");
 }
 
+/* Of a folder of files with images, which is no folder of classes. */
+TEST(files_of_images_stay_what_they_are)
+{
+    static const char *const of_set[] = { "test_batch.bin", "batches.meta.txt", "shard-00009.bin",
+                                          "t10k-labels-idx1-ubyte", "train-00000-of-00002" };
+    static const char *const others[] = { "train.index", "classes.csv", "runs/log.txt", "index" };
+    REQUIRE_OK(fs_make_dirs(in_scratch("set")));
+    REQUIRE(chdir(in_scratch("set")) == 0);
+    const DatasetOptions set = { .path = "../set", .format = DATA_CIFAR };
+    for (size_t i = 0; i < sizeof of_set / sizeof *of_set; i++) {
+        char beside[64];
+        snprintf(beside, sizeof beside, "../%s", of_set[i]);
+        CHECK_STATUS(outputs_check_apart("log.file", of_set[i], "data.train", &set), ERR_USAGE);
+        CHECK_CONTAINS(status_message(), "has the name of a file of images");
+        CHECK_OK(outputs_check_apart("log.file", beside, "data.train", &set));
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        CHECK_OK(outputs_check_apart("log.file", others[i], "data.train", &set));
+}
+
 /* By what lies there, not by its name: /dev/shm is a disk. */
 TEST(what_lies_below_dev_may_be_a_file)
 {

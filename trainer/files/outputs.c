@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "data/data.h"
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +17,9 @@ static const char *const own_files[] = {
     "tensorboard",   "tensorboard/*",      "trace-*.json",
 };
 static const char *const images[] = { ".jpg", ".jpeg", ".png", ".tar", ".tfrecord" };
+/* of a dataset, in its folder */
+static const char *const set_files[] = { "*.bin", "*.meta.txt", "*_label_names.txt", "*-ubyte",
+                                         "*.tar", "*.tfrecord", "*.tfrecords",       "*-of-*" };
 
 /* Which is no file, or is standard output or error by another name. */
 static bool is_stream(const char *path)
@@ -47,6 +51,7 @@ void outputs_add_read(Outputs *o, const char *key, const char *path)
 
 void outputs_add_config(Outputs *o, const Config *c)
 {
+    o->config = c;
     outputs_add_read(o, "data.train", c->data.train);
     outputs_add_read(o, "data.val", c->data.val);
     outputs_add_read(o, "data.class_map", c->data.class_map);
@@ -109,6 +114,50 @@ static bool same_place(const char *place, const char *path)
     return same;
 }
 
+/* Class folders are listed, so nothing else may be made among them. */
+Status outputs_check_apart(const char *key, const char *path, const char *set_key,
+                           const DatasetOptions *set)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    bool folders = false, in_place = false;
+    if (!set->path || !set->path[0] || !fs_lies_in(path, set->path)) return OK;
+    TRY(dataset_is_folders(&folders, set));
+    if (folders)
+        return fail(ERR_USAGE, "%s: %s lies in %s (%s), where each folder is a class; name another",
+                    key, path, set_key, set->path);
+    for (size_t i = 0; i < sizeof set_files / sizeof *set_files; i++)
+        in_place |= str_matches(set_files[i], name);
+    return in_place ? fail(ERR_USAGE,
+                           "%s: %s has the name of a file of images and lies in %s "
+                           "(%s); name another",
+                           key, path, set_key, set->path)
+                    : OK;
+}
+
+static Status check_apart(const Config *c, const char *key, const char *path)
+{
+    const struct {
+        const char *key;
+        DatasetOptions set;
+    } sets[] = {
+        { "data.train", { .path = c->data.train, .format = c->data.format, .role = DATA_TRAIN } },
+        { "data.val", { .path = c->data.val, .format = c->data.format, .role = DATA_VAL } }
+    };
+    for (int i = 0; i < 2 && c->data.format != DATA_SYNTHETIC && path[0]; i++)
+        TRY(outputs_check_apart(key, path, sets[i].key, &sets[i].set));
+    return OK;
+}
+
+Status outputs_check_folders(const Config *c)
+{
+    const char *index = c->data.index;
+    if (strcmp(index, "auto") != 0 && strcmp(index, "off") != 0)
+        TRY(check_apart(c, "data.index", index));
+    TRY(check_apart(c, "data.cache_dir", c->data.cache_dir));
+    TRY(check_apart(c, "scale.dir", c->scale.dir));
+    return check_apart(c, "run.dir", c->run.dir);
+}
+
 static Status check(const Outputs *o, int i, char *place)
 {
     const char *key = o->written[i].key, *path = o->written[i].path, *own;
@@ -123,6 +172,7 @@ static Status check(const Outputs *o, int i, char *place)
     for (size_t k = 0; k < sizeof images / sizeof *images; k++)
         if (str_ends_with_nocase(place, images[k]) && fs_exists(place))
             return fail(ERR_USAGE, "%s: %s holds images: give another file", key, path);
+    if (o->config) TRY(check_apart(o->config, key, path));
     own = own_file_of(place, o->run_dir);
     for (int k = 0; k < o->read_count && !own; k++) own = own_file_read(place, o->read[k].path);
     if (!own) own = any_own_file(place);
