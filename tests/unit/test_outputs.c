@@ -46,6 +46,13 @@ static Status check_one(const char *name, const char *run)
     return outputs_check(&o);
 }
 
+static Status check_read(const char *run, const char *name)
+{
+    Outputs o = { .run_dir = run ? in_scratch(run) : NULL };
+    outputs_add_read(&o, "data.class_map", in_scratch(name));
+    return outputs_check(&o);
+}
+
 TEST(places_are_told_whatever_leads_there)
 {
     static const char *const same[] = { "a/b/c", "./a//b/../b/c", "link/c", "to_c", "link/../b/c" };
@@ -123,6 +130,24 @@ TEST(what_is_read_or_written_already_is_no_output)
     outputs_add_written(&o, "monitor.emf", in_scratch("copied/checkpoints/x"));
     CHECK_STATUS(outputs_check(&o), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "is the run's own (checkpoints/*)");
+}
+
+/* But for checkpoints and configurations, from which a run goes on. */
+TEST(what_a_run_writes_is_no_input)
+{
+    static const char *const written[] = { "run/log.txt", "link/metrics.jsonl", "hard",
+                                           "run/stop" };
+    static const char *const others[] = { "run/config.yaml", "list.csv", "run", "new/log.txt",
+                                          "run/checkpoints/step-00000001.safetensors" };
+    make_run();
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        CHECK_OK(check_read("run", others[i]));
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+        CHECK_OK(check_read(NULL, written[i]));
+        CHECK_STATUS(check_read("run", written[i]), ERR_USAGE);
+        CHECK_CONTAINS(status_message(), "data.class_map: ");
+        CHECK_CONTAINS(status_message(), "which it writes");
+    }
 }
 
 /* Of a folder of files with images, which is no folder of classes. */

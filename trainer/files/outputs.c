@@ -118,15 +118,17 @@ static bool same_place(const char *place, const char *path)
 Status outputs_check_apart(const char *key, const char *path, const char *set_key,
                            const DatasetOptions *set)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     bool folders = false, in_place = false;
     if (!set->path || !set->path[0] || !fs_lies_in(path, set->path)) return OK;
     TRY(dataset_is_folders(&folders, set));
     if (folders)
         return fail(ERR_USAGE, "%s: %s lies in %s (%s), where each folder is a class; name another",
                     key, path, set_key, set->path);
+    char *place = fs_place(path);
+    if (!place) return ERR_MEMORY;
     for (size_t i = 0; i < sizeof set_files / sizeof *set_files; i++)
-        in_place |= str_matches(set_files[i], name);
+        in_place |= str_matches(set_files[i], strrchr(place, '/') + 1);
+    mem_free(place);
     return in_place ? fail(ERR_USAGE,
                            "%s: %s has the name of a file of images and lies in %s "
                            "(%s); name another",
@@ -180,9 +182,22 @@ static Status check(const Outputs *o, int i, char *place)
                : OK;
 }
 
+/* A run writes to what it keeps, but for its checkpoints and configurations. */
+static Status check_read(const Outputs *o, int i)
+{
+    char *place = fs_place(o->read[i].path);
+    const char *own = place ? own_file_of(place, o->run_dir) : NULL;
+    mem_free(place);
+    if (!place) return ERR_MEMORY;
+    if (!own || str_starts_with(own, "checkpoints") || str_starts_with(own, "config")) return OK;
+    return fail(ERR_USAGE, "%s: %s is the run's own (%s), which it writes: name another",
+                o->read[i].key, o->read[i].path, own);
+}
+
 Status outputs_check(const Outputs *o)
 {
     Status status = OK;
+    for (int i = 0; i < o->read_count; i++) TRY(check_read(o, i));
     for (int i = 0; i < o->written_count && status == OK; i++) {
         char *place = fs_place(o->written[i].path);
         status = place ? check(o, i, place) : ERR_MEMORY;
