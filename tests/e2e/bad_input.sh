@@ -44,6 +44,21 @@ for place in train val/new; do
     expect_error "a run in $place" 64 "run.dir: $data/$place lies in data." 1 train "${sets[@]}" \
         "run.dir=$data/$place"
 done
+# apart KEY COMMAND... - which would make a class of a folder of its own
+apart()
+{
+    expect_error "$*" 64 "$1: $data/train/new lies in " 1 "${@:2}"
+}
+settings run train.max_steps=1
+apart run.dir launch -n 1 -- train "${sets[@]}" "run.dir=$data/train/new"
+apart run.dir find-lr "${sets[@]}" "run.dir=$data/train/new"
+apart run.dir eval "${sets[@]}" "run.dir=$data/train/new" "data.val=$data/val"
+apart scale.dir scale "${sets[@]}" scale.ranks=1 "scale.dir=$data/train/new"
+apart log.file train "${sets[@]}" "log.file=$data/train/new"
+apart data.index train "${sets[@]}" "data.index=$data/train/new"
+apart data.cache_dir train "${sets[@]}" data.cache=disk "data.cache_dir=$data/train/new"
+apart --out index "$data/train" --out "$data/train/new"
+apart OUT pack "$data/train" "$data/train/new"
 find "$data" | sort | cmp - "$SCRATCH/before" || broken_run "a run folder among the images"
 mkdir -p "$SCRATCH/broken"
 cp -r "$data/val/circle" "$SCRATCH/broken/"$'cir\ncle'

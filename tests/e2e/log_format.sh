@@ -100,6 +100,8 @@ train_fails onto 64 "monitor.prometheus: $SCRATCH/onto/config.yaml is the run's 
     "monitor.prometheus=$SCRATCH/onto/config.yaml"
 train_fails onto 64 "monitor.emf: $SCRATCH/small.yaml is read here too" 1 \
     "monitor.emf=$SCRATCH/small.yaml"
+train_fails onto 64 "monitor.prometheus: $SCRATCH/json/metrics.jsonl is the run's own" 1 \
+    "monitor.prometheus=$SCRATCH/json/metrics.jsonl"
 [[ ! -e $SCRATCH/onto ]] || broken "onto: a run that was refused has left its folder"
 mkdir "$SCRATCH/there" && cp "$SCRATCH/small.yaml" "$SCRATCH/there/config.yaml"
 expect_error "a run over its own config" 64 "run.dir: the run would write its config.yaml over" 1 \

@@ -38,10 +38,18 @@ static void make_run(void)
     CHECK(link(in_scratch("run/log.txt"), in_scratch("hard")) == 0);
 }
 
-static Status check_one(const char *name, bool of_run)
+/* As a file of that run; NULL: of none. */
+static Status check_one(const char *name, const char *run)
 {
-    Outputs o = { .run_dir = of_run ? in_scratch("./run/../run") : NULL };
+    Outputs o = { .run_dir = run ? in_scratch(run) : NULL };
     outputs_add_written(&o, "log.file", in_scratch(name));
+    return outputs_check(&o);
+}
+
+static Status check_read(const char *run, const char *name)
+{
+    Outputs o = { .run_dir = run ? in_scratch(run) : NULL };
+    outputs_add_read(&o, "data.class_map", in_scratch(name));
     return outputs_check(&o);
 }
 
@@ -79,16 +87,17 @@ TEST(a_run_keeps_its_own_files)
     static const char *const others[] = { "run/ranks/0.log",     "run/report.html", "run/best.onnx",
                                           "run/checkpoints.txt", "metrics.jsonl",   "new/log.txt" };
     make_run();
-    for (int of_run = 0; of_run < 2; of_run++) {
+    const char *const runs[] = { NULL, "./run/../run", "another" };
+    for (size_t run = 0; run < sizeof runs / sizeof *runs; run++) {
         for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-            CHECK_STATUS(check_one(own[i], of_run), ERR_USAGE);
+            CHECK_STATUS(check_one(own[i], runs[run]), ERR_USAGE);
             CHECK_CONTAINS(status_message(), "log.file: ");
             CHECK_CONTAINS(status_message(), "is the run's own");
         }
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-            CHECK_OK(check_one(others[i], of_run));
+            CHECK_OK(check_one(others[i], runs[run]));
     }
-    CHECK_STATUS(check_one("hard", true), ERR_USAGE);
+    CHECK_STATUS(check_one("hard", "run"), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "(log.txt)");
 }
 
@@ -111,8 +120,76 @@ TEST(what_is_read_or_written_already_is_no_output)
     outputs_add_written(&o, "--csv", in_scratch("link/../list.csv"));
     CHECK_STATUS(outputs_check(&o), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "is read here too (data.train)");
-    CHECK_STATUS(check_one("picture.JPG", true), ERR_USAGE);
+    CHECK_STATUS(check_one("picture.JPG", "run"), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "holds images");
+    REQUIRE_OK(fs_make_dirs(in_scratch("copied/checkpoints"))); /* without records */
+    o = (Outputs){ .run_dir = in_scratch("run") };
+    outputs_add_read(&o, "model.init", in_scratch("copied"));
+    outputs_add_written(&o, "log.file", in_scratch("copied/log"));
+    CHECK_OK(outputs_check(&o));
+    outputs_add_written(&o, "monitor.emf", in_scratch("copied/checkpoints/x"));
+    CHECK_STATUS(outputs_check(&o), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "is the run's own (checkpoints/*)");
+}
+
+/* But for checkpoints and configurations, from which a run goes on. */
+TEST(what_a_run_writes_is_no_input)
+{
+    static const char *const written[] = { "run/log.txt", "link/metrics.jsonl", "hard",
+                                           "run/stop" };
+    static const char *const others[] = { "run/config.yaml", "list.csv", "run", "new/log.txt",
+                                          "run/checkpoints/step-00000001.safetensors" };
+    make_run();
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        CHECK_OK(check_read("run", others[i]));
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+        CHECK_OK(check_read(NULL, written[i]));
+        CHECK_STATUS(check_read("run", written[i]), ERR_USAGE);
+        CHECK_CONTAINS(status_message(), "data.class_map: ");
+        CHECK_CONTAINS(status_message(), "which it writes");
+    }
+}
+
+/* Of a folder of files with images, which is no folder of classes. */
+TEST(files_of_images_stay_what_they_are)
+{
+    static const char *const of_set[] = { "test_batch.bin", "batches.meta.txt", "shard-00009.bin",
+                                          "t10k-labels-idx1-ubyte", "train-00000-of-00002" };
+    static const char *const others[] = { "train.index", "classes.csv", "runs/log.txt", "index" };
+    REQUIRE_OK(fs_make_dirs(in_scratch("set")));
+    REQUIRE(chdir(in_scratch("set")) == 0);
+    const DatasetOptions set = { .path = "../set", .format = DATA_CIFAR };
+    for (size_t i = 0; i < sizeof of_set / sizeof *of_set; i++) {
+        char beside[64];
+        snprintf(beside, sizeof beside, "../%s", of_set[i]);
+        CHECK_STATUS(outputs_check_apart("log.file", of_set[i], "data.train", &set), ERR_USAGE);
+        CHECK_CONTAINS(status_message(), "has the name of a file of images");
+        CHECK_OK(outputs_check_apart("log.file", beside, "data.train", &set));
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        CHECK_OK(outputs_check_apart("log.file", others[i], "data.train", &set));
+}
+
+/* By what lies there, not by its name: /dev/shm is a disk. */
+TEST(what_lies_below_dev_may_be_a_file)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/dev/shm/convoy-outputs-%d", (int)getpid());
+    if (access("/dev/shm", W_OK) != 0) {
+        test_skip("no /dev/shm to write to");
+        return;
+    }
+    REQUIRE_OK(fs_write_atomic(path, "x", 1));
+    Outputs o = { .written_count = 0 };
+    outputs_add_written(&o, "--out", path);
+    outputs_add_read(&o, "--checkpoint", path);
+    const Status status = outputs_check(&o);
+    unlink(path);
+    CHECK_STATUS(status, ERR_USAGE);
+    o.written_count = 0;
+    outputs_add_written(&o, "--out", "/dev/null");
+    outputs_add_written(&o, "--csv", "/dev/null");
+    CHECK_OK(outputs_check(&o));
 }
 
 /* Of a line of at most so many words. */

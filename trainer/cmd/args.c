@@ -212,6 +212,7 @@ Status args_check_outputs(const Args *a, const Config *c)
     for (int i = 0; i < a->positional_count; i++)
         if (a->positional[i] != a->output)
             outputs_add_read(&o, "the command line", a->positional[i]);
+    if (c) TRY(outputs_check_folders(c));
     if (c) outputs_add_config(&o, c);
     return outputs_check(&o);
 }

@@ -7,6 +7,7 @@
 #include "data/data.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
+#include "trainer/files/outputs.h"
 #include <string.h>
 
 static const char help[] =
@@ -54,6 +55,7 @@ Status cmd_index(int argc, char **argv)
     TRY(args_count(&args, "--threads", 0, 1, PARALLEL_MAX, &threads));
     const char *out = args_value(&args, "--out");
     o.index = out ? out : "runs/index";
+    TRY(outputs_check_apart("--out", o.index, "DIR", &o));
     o.must_keep = true;
     o.scan_threads = (int)threads;
     char *file = NULL;

@@ -8,6 +8,7 @@
 #include "kernels/backend_cuda.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
+#include "trainer/files/outputs.h"
 #include "trainer/files/run_source.h"
 #include "trainer/guard/signals.h"
 #include "trainer/launch/progress.h"
@@ -164,6 +165,7 @@ static Status read_command(LaunchOptions *l, Config **config)
     TRY(args_parse(&train, l->command_count - 1, l->command + 1, usage));
     if (train.help) return fail(ERR_USAGE, "%s", "");
     TRY(run_source_config(config, train.config, train.sets, train.set_count));
+    TRY(outputs_check_folders(*config));
     if (strcmp((*config)->checkpoint.resume, "none") == 0)
         return fail(
             ERR_USAGE,

@@ -6,6 +6,7 @@
 #include "data/load/pack.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
+#include "trainer/files/outputs.h"
 
 #define SHARD_MB_DEFAULT 512
 #define SHARD_MB_MAX     65536
@@ -59,6 +60,7 @@ Status cmd_pack(int argc, char **argv)
     TRY(args_parse(&args, argc, argv, help));
     if (args.help) return OK;
     TRY(args_dataset(&args, &data));
+    TRY(outputs_check_apart("OUT", args.output, "DIR", &data));
     TRY(args_count(&args, "--shard-mb", SHARD_MB_DEFAULT, 1, SHARD_MB_MAX, &shard_mb));
     TRY(args_count(&args, "--threads", thread_allowed_cpus(), 1, PARALLEL_MAX, &threads));
     PackOptions o = { .out = args.positional[1],

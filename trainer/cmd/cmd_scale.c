@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
+#include "trainer/files/outputs.h"
 #include "trainer/guard/signals.h"
 #include "trainer/report/report.h"
 #include "trainer/scale/predict.h"
@@ -141,7 +142,8 @@ Status cmd_scale(int argc, char **argv)
     if (args.help) return OK;
     signals_install();
     TRY(series_open(&series, args.config, args.sets, args.set_count));
-    Status status = work(&series, &args);
+    Status status = outputs_check_folders(series.config);
+    if (status == OK) status = work(&series, &args);
     series_close(&series);
     return status;
 }

@@ -166,34 +166,10 @@ static void say_last_words(void *cookie, int exit_code, const char *reason)
     if (exit_code == EXIT_PEER_LOST) hang_report_write(w->comm, w->config->run.dir, reason);
 }
 
-/* Class folders are listed, so the run's own must not lie among them. */
-static Status check_run_dir(const Config *c)
-{
-    const struct {
-        const char *key, *path;
-        DataRole role;
-    } sets[] = { { "data.train", c->data.train, DATA_TRAIN },
-                 { "data.val", c->data.val, DATA_VAL } };
-    for (int i = 0; i < 2 && c->data.format != DATA_SYNTHETIC; i++) {
-        bool folders = false;
-        const DatasetOptions o = { .path = sets[i].path,
-                                   .format = c->data.format,
-                                   .role = sets[i].role };
-        if (!sets[i].path[0] || !fs_lies_in(c->run.dir, sets[i].path)) continue;
-        TRY(dataset_is_folders(&folders, &o));
-        if (folders)
-            return fail(ERR_USAGE,
-                        "run.dir: %s lies in %s (%s), where each folder is a class; name another",
-                        c->run.dir, sets[i].key, sets[i].path);
-    }
-    return OK;
-}
-
 /* Collective. A folder in which nothing has trained yet is begun at once: there is nothing to lose
  * there, and a log to tell of what follows. */
 static Status open_log(RunLog **log, Comm *comm, const Config *c)
 {
-    TRY(comm_agree(comm, comm->rank == 0 ? check_run_dir(c) : OK));
     TRY(comm_agree(comm, runlog_open(log, c->run.dir, comm->rank, c)));
     int64_t is_new = runlog_is_new(*log);
     comm_broadcast(comm, &is_new, sizeof is_new, 0, "whether the run is new");
