@@ -27,11 +27,12 @@ static int64_t number_of(const char *name)
     return str_to_i64(name, &number) ? number : NONE;
 }
 
-Status class_list_parse(ClassList *out, const char ***names, char *text, const char *owner)
+Status class_list_parse(ClassList *out, const char ***names, char *text, bool named,
+                        const char *owner)
 {
     int count = 1;
     for (const char *p = text; *p; p++) count += *p == '\n';
-    *out = (ClassList){ .count = count, .owner = owner };
+    *out = (ClassList){ .count = count, .named = named, .owner = owner };
     if (!(*names = mem_alloc((size_t)count * sizeof **names))) return ERR_MEMORY;
     for (int i = 0; i < count; i++) {
         char *end = text + strcspn(text, "\n");

@@ -89,6 +89,23 @@ cp -r "$data/val" "$SCRATCH/fewer_val" && rm -r "$SCRATCH/fewer_val/${names[1]}"
 expect "eval by a map of a part" 0 run 1 eval "$SCRATCH/mapped" "data.val=$SCRATCH/fewer_val"
 expect_text "eval by a map of a part" 1 "of 4 images"
 
+# ---- folders that are called 0, 1, ... have names like others ----
+for set in train val; do
+    for c in 0 1 2; do
+        mkdir -p "$SCRATCH/digits/$set" "$SCRATCH/letters/$set"
+        cp -r "$data/$set/${names[c]}" "$SCRATCH/digits/$set/$c"
+        cp -r "$data/$set/${names[c]}" "$SCRATCH/letters/$set/$(tr 012 cba <<< "$c")"
+    done
+done
+digits=(model.name=mlp train.batch_per_rank=4 data.train=)
+train digits 1 "${digits[@]}" "data.dir=$SCRATCH/digits"
+train_fails digits 65 "class a is not in $SCRATCH/digits/checkpoints/" 1 "${digits[@]}" \
+    "data.dir=$SCRATCH/letters" train.epochs=2
+expect_error "eval by other names" 65 "class a is not in $SCRATCH/digits/checkpoints/" 1 eval \
+    "$SCRATCH/digits" "data.val=$SCRATCH/letters/val"
+train letters 1 "${digits[@]}" "data.dir=$SCRATCH/letters" "model.init=$SCRATCH/digits"
+expect_text "rows of other names" 1 "the last layer, of other classes there, starts afresh"
+
 # ---- what is a point of the run's curve ----
 foreign="no point of the run's curve"
 expect "eval of another run's weights" 0 run 1 eval "$SCRATCH/five" --checkpoint "$SCRATCH/folder"

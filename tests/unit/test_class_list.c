@@ -24,9 +24,8 @@ static const ClassList *open_names(Names *n, const char *text, const char *owner
     for (char *p = n->text; *p; p++)
         if (*p == ',') *p = '\n';
     str_free(&lines);
-    CHECK_OK(class_list_parse(&n->list, &n->names, n->text, owner));
-    if (numbers) CHECK(!n->list.named);
-    else n->list.named = true; /* of folders, whose names they are */
+    CHECK_OK(class_list_parse(&n->list, &n->names, n->text, !numbers, owner));
+    CHECK(n->list.named == !numbers); /* what is no number alone is of folders */
     return &n->list;
 }
 
