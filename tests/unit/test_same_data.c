@@ -325,8 +325,9 @@ static void check_forms(const Files *f, Form a)
     ClassList l = dataset_class_list(train, "");
     check_shown(f, a, a, "itself", train, &l);
     for (int c = 0; c < l.count; c++) str_printf(&names, "%s%s", c ? "\n" : "", l.names[c]);
-    REQUIRE_OK(class_list_parse(&kept, &lines, names.text, l.named, "")); /* as a checkpoint has them */
-    l.may_lack = kept.may_lack = true;                           /* data.allow_empty_classes */
+    REQUIRE_OK(
+        class_list_parse(&kept, &lines, names.text, l.named, "")); /* as a checkpoint has them */
+    l.may_lack = kept.may_lack = true;                             /* data.allow_empty_classes */
     for (Form b = FOLDER; b < FORMS; b++) {
         Dataset *val = NULL;
         const DatasetOptions ob = options_of(f, b);

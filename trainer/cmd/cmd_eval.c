@@ -43,8 +43,9 @@ static const char help[] =
     "CONFIG; --set may be left out (convoy inspect config lists them)\n";
 
 typedef struct Held {
-    bool both; /* averaged weights beside the trained ones, and nobody has said which */
-    bool ema;  /* the averaged ones were loaded */
+    bool both;   /* averaged weights beside the trained ones, and nobody has said which */
+    bool ema;    /* the averaged ones were loaded */
+    bool learnt; /* the file says which classes they know */
 } Held;
 
 /* Rank 0 reads the file; the session broadcasts what it read. */
@@ -73,7 +74,7 @@ static Status load_weights(Session *s, const char *path, WeightsChoice which, Ch
         const ModelDef *def = model_find(s->config->model.name);
         status = weights_restore(s->executor, program_graph(s->eval), def, file, path, NULL);
         if (status == OK) foreign_model_tell_images(s->config, def, path);
-        if (status == OK) session_tell_order(s->val, "data.val", path);
+        if (status == OK && !held->learnt) session_tell_order(s->val, "data.val", path);
     }
     safetensors_close(file);
     return status;
@@ -173,7 +174,7 @@ static Status evaluate_file(Session *s, const Args *args, const EvalRun *run)
     CheckpointMeta meta = { 0 };
     EvalImage *images = NULL;
     WeightsChoice which;
-    Held held = { .both = false };
+    Held held = { .learnt = run->learnt.names };
     TRY(args_weights(args, &which));
     TRY(session_commit(s));
     TRY(load(s, args->checkpoint, which, &meta, &held));

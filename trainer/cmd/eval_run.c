@@ -48,6 +48,7 @@ Status eval_run_ask(EvalRun *out, const Config *c, const char *path)
     CheckpointModel m;
     *out = (EvalRun){ .foreign = true };
     TRY(learnt_open_file(&out->learnt, path));
+    out->classes = out->learnt.list.count;
     if (checkpoint_model_open(&m, path, 1) != OK) return OK;
     out->foreign = !own_weights(c, path) || !own_images(c, m.config);
     out->classes = m.classes;

@@ -4,7 +4,6 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "trainer/files/weights.h"
 #include <string.h>
 
 Status learnt_open(Learnt *out, const SafeFile *file, const char *path)
@@ -12,7 +11,7 @@ Status learnt_open(Learnt *out, const SafeFile *file, const char *path)
     const char *text = safetensors_metadata(file, "class_names");
     const char *named = safetensors_metadata(file, "named_classes");
     *out = (Learnt){ .text = NULL };
-    if (!text || !weights_are_checkpoint(file)) return OK;
+    if (!text || !safetensors_metadata(file, "convoy")) return OK; /* another's may mean others */
     out->text = mem_strdup(text);
     out->path = mem_strdup(path);
     if (!out->text || !out->path) return ERR_MEMORY;

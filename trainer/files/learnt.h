@@ -11,7 +11,7 @@ typedef struct Learnt {
     char *text, *path;
 } Learnt;
 
-/* Of a checkpoint. ERR_MEMORY. */
+/* Of a checkpoint, or of what convoy export wrote. ERR_MEMORY. */
 Status learnt_open(Learnt *out, const SafeFile *file, const char *path);
 /* A file that is no good knows none: it is refused where its weights are loaded. ERR_MEMORY. */
 Status learnt_open_file(Learnt *out, const char *path);
