@@ -161,6 +161,12 @@ static int count_name(const ClassList *l, const char *name)
     return count;
 }
 
+/* Of a set of numbers that nobody has given a 0. */
+static const char *hint_of(const ClassList *l)
+{
+    return !l->named && l->images && l->images[0] == 0 ? ": do labels start at 1?" : "";
+}
+
 static Status refuse_stranger(const ClassList *of, const ClassList *in, int c, ClassesBy by)
 {
     const char *name = of->names[c], *near = str_nearest(name, in->names, in->count);
@@ -170,8 +176,8 @@ static Status refuse_stranger(const ClassList *of, const ClassList *in, int c, C
     if (by == CLASSES_BY_NUMBER)
         return fail(ERR_DATA,
                     "%s: class %s is not in %s: both have numbers for classes, and equal numbers "
-                    "are taken for equal classes; renumber one of them",
-                    of->owner, name, in->owner);
+                    "are taken for equal classes%s%s",
+                    of->owner, name, in->owner, hint_of(of), in->remedy ? in->remedy : "");
     return fail(ERR_DATA, "%s: class %s is not in %s%s%s%s%s", of->owner, name, in->owner,
                 near ? "; is " : "", near ? near : "", near ? " meant?" : "",
                 in->remedy ? in->remedy : "");
@@ -201,9 +207,9 @@ static Status check_places(const ClassList *of, const ClassList *in)
     if (of->count != in->count)
         return fail(ERR_DATA,
                     "%s: %d %s there but %d %s in %s; which is which can only be known if both "
-                    "have the same names",
+                    "have the same names%s",
                     of->owner, of->count, of->named ? "classes" : "classes by number", in->count,
-                    in->named ? "classes" : "by number", in->owner);
+                    in->named ? "classes" : "by number", in->owner, hint_of(numbers));
     log_warning("%s has names of classes and %s numbers: 0 is taken for %s, and so on to %d for %s",
                 words->owner, numbers->owner, words->names[0], words->count - 1,
                 words->names[words->count - 1]);
@@ -221,7 +227,7 @@ Status class_list_match_set(int *to, const ClassList *of, const ClassList *in)
                     "has only numbers, and some names of the other are numbers too; give both the "
                     "same names",
                     of->owner, in->owner);
-    if (!of->named && !in->named) return OK;
+    if (!of->named && !in->named && !in->closed) return OK;
     for (int c = 0; c < of->count; c++)
         if (to[c] == NONE && (!of->images || of->images[c] > 0))
             return refuse_stranger(of, in, c, by);

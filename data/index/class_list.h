@@ -19,6 +19,7 @@ typedef struct ClassList {
     int count;
     bool named;         /* the names are more than the numbers of their places */
     bool may_lack;      /* others need not have all of these */
+    bool closed;        /* numbers beyond these are refused too */
     const char *owner;  /* whose they are, for messages */
     const char *remedy; /* what to do about a class that is none of these; NULL: nothing */
 } ClassList;

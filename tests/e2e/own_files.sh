@@ -40,8 +40,12 @@ for many in 2 3; do numbers val $many; done
 train fewer 1 "data.train=$data/train/3.csv" "data.val=$data/val/2.csv" train.batch_per_rank=4
 expect "eval of fewer classes" 0 run 1 eval "$SCRATCH/fewer"
 expect_text "eval of fewer classes" 1 "of 4 images"
-train_fails fewer 65 "data.train: class 3 is not in $SCRATCH/fewer/checkpoints/" 1 \
+train_fails fewer 65 "class 3 is not in $SCRATCH/fewer/checkpoints/" 1 \
     "data.train=$data/train/4.csv" "data.val=$data/val/2.csv" train.batch_per_rank=4 train.epochs=2
+sed -E 's/,0$/,3/' "$data/train/3.csv" > "$data/val/from1.csv"
+sed -i 's|^|../train/|' "$data/val/from1.csv"
+expect_error "eval of labels that start at 1" 65 "equal classes: do labels start at 1?" 1 eval \
+    "$SCRATCH/fewer" "data.val=$data/val/from1.csv"
 train more 1 "data.train=$data/train/2.csv" "data.val=$data/val/3.csv" train.batch_per_rank=4
 expect_text "more classes than learnt" 1 "labels up to 2 there but only 2 classes in data.train"
 sed 's/,0$/,12/' "$data/val/2.csv" > "$data/val/12.csv"

@@ -109,6 +109,29 @@ TEST(sets_whose_classes_cannot_be_known_are_refused)
     }
 }
 
+TEST(numbers_beyond_those_learnt_are_refused)
+{
+    static const int64_t from_0[] = { 1, 1, 1 }, from_1[] = { 0, 3, 1 };
+    Names of, in;
+    int to[8];
+    open_names(&of, "#3", "set");
+    open_names(&in, "#2", "other");
+    in.list.closed = true;
+    of.list.images = from_0;
+    CHECK_STATUS(class_list_match_set(to, &of.list, &in.list), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "set: class 2 is not in other: both have numbers");
+    CHECK(!strstr(status_message(), "start at 1"));
+    of.list.images = from_1;
+    CHECK_STATUS(class_list_match_set(to, &of.list, &in.list), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "equal classes: do labels start at 1?");
+    mem_free(in.names);
+    open_names(&in, "a,b", "other");
+    CHECK_STATUS(class_list_match_set(to, &of.list, &in.list), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "if both have the same names: do labels start at 1?");
+    mem_free(in.names);
+    mem_free(of.names);
+}
+
 TEST(classes_without_images_and_those_that_may_lack_are_no_fault)
 {
     static const int64_t images[] = { 0, 3, 1 };

@@ -15,8 +15,10 @@ Status learnt_open(Learnt *out, const SafeFile *file, const char *path)
     out->text = mem_strdup(text);
     out->path = mem_strdup(path);
     if (!out->text || !out->path) return ERR_MEMORY;
-    return class_list_parse(&out->list, &out->names, out->text, named && strcmp(named, "1") == 0,
-                            out->path);
+    TRY(class_list_parse(&out->list, &out->names, out->text, named && strcmp(named, "1") == 0,
+                         out->path));
+    out->list.closed = true;
+    return OK;
 }
 
 Status learnt_open_file(Learnt *out, const char *path)
