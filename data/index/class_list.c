@@ -19,12 +19,24 @@ typedef int Compare(const void *a, const void *b);
 
 /* ---- lists ---- */
 
+/* *rest: what stands behind the digits. */
+static int64_t leading_number(const char *text, const char **rest)
+{
+    const size_t digits = strspn(text, "0123456789");
+    int64_t number = 0;
+    *rest = text + digits;
+    if (digits == 0 || digits > DIGITS_MAX) return NONE;
+    for (const char *p = text; p < *rest; p++) number = 10 * number + (*p - '0');
+    return number;
+}
+
+/* 3, 03 and, as tables are saved, 3.0. */
 static int64_t number_of(const char *name)
 {
-    int64_t number = NONE;
-    const size_t digits = strspn(name, "0123456789");
-    if (digits == 0 || digits > DIGITS_MAX || name[digits]) return NONE;
-    return str_to_i64(name, &number) ? number : NONE;
+    const char *rest;
+    const int64_t number = leading_number(name, &rest);
+    if (rest[0] == '.' && rest[1]) rest += 1 + strspn(rest + 1, "0");
+    return rest[0] ? NONE : number;
 }
 
 Status class_list_parse(ClassList *out, const char ***names, char *text, bool named,
@@ -93,10 +105,31 @@ static bool are_numbers(Key *keys, int count)
     return numbers;
 }
 
+/* Whether names hold numbers behind the same letters, in another order than that of the names:
+ * class_10 before class_2. */
+static bool disordered(const ClassList *words)
+{
+    const char *first = words->names[0], *rest;
+    size_t same = strlen(first);
+    int64_t last = NONE;
+    bool back = false;
+    for (int i = 1; i < words->count; i++)
+        for (size_t k = 0; k < same; k++)
+            if (words->names[i][k] != first[k]) same = k;
+    while (same > 0 && first[same - 1] >= '0' && first[same - 1] <= '9') same--;
+    for (int i = 0; i < words->count; i++) {
+        const int64_t number = leading_number(words->names[i] + same, &rest);
+        if (number == NONE) return false;
+        back |= number < last;
+        last = number;
+    }
+    return back;
+}
+
 /* Whether a name is the number of another place, which numbers on the other side may mean. */
 static bool contradicts(const ClassList *words, int numbers)
 {
-    bool yes = false;
+    bool yes = disordered(words);
     for (int i = 0; i < words->count && !yes; i++) {
         const int64_t number = number_of(words->names[i]);
         yes = number != NONE && number != i && number < numbers;
@@ -224,8 +257,8 @@ Status class_list_match_set(int *to, const ClassList *of, const ClassList *in)
     if (by == CLASSES_UNKNOWN)
         return fail(ERR_DATA,
                     "%s: it cannot be known which of its classes are those of %s: one of the two "
-                    "has only numbers, and some names of the other are numbers too; give both the "
-                    "same names",
+                    "has only numbers, and names of the other hold numbers that may be others; "
+                    "give both the same names",
                     of->owner, in->owner);
     if (!of->named && !in->named && !in->closed) return OK;
     for (int c = 0; c < of->count; c++)

@@ -3,10 +3,11 @@
  * layer).
  *
  * 1. Where all classes of both are whole numbers, by number: labels without names, and names such
- *    as 7 and 007, in whatever order they stand.
+ *    as 7, 007 and 7.0, in whatever order they stand.
  * 2. Else, where both have names, by name.
  * 3. Else one has numbers alone and the other has words: number n is taken for the n-th word, if
- *    there are as many. Where a word is the number of another place, nothing is known. */
+ *    there are as many. Where a word is the number of another place, or numbers in the words stand
+ *    in another order than the words (class_10, class_2), nothing is known. */
 #ifndef CONVOY_DATA_INDEX_CLASS_LIST_H
 #define CONVOY_DATA_INDEX_CLASS_LIST_H
 #include "base/status.h"

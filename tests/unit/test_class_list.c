@@ -44,7 +44,13 @@ TEST(classes_meet_by_number_by_name_or_by_place)
         { "010,7,9", "7,9,10", "2 0 1", CLASSES_BY_NUMBER },
         { "1,10,11", "#3", "1 -1 -1", CLASSES_BY_NUMBER },
         { "#4", "#2", "0 1 -1 -1", CLASSES_BY_NUMBER },
-        { "7,07", "07,7", "1 0", CLASSES_BY_NAME }, /* two names of one number */
+        { "0.0,1.0,10.0,2.0", "#3", "0 1 -1 2", CLASSES_BY_NUMBER },
+        { "#2", "1.00,0.", "-1 -1", CLASSES_UNKNOWN }, /* a full stop makes no number */
+        { "c_0,c_10,c_2", "#3", "-1 -1 -1", CLASSES_UNKNOWN },
+        { "#2", "10 cats,2 dogs", "-1 -1", CLASSES_UNKNOWN },
+        { "v2_c10,v2_c11,v2_c12", "#3", "0 1 2", CLASSES_BY_PLACE },
+        { "DC-10,DC-3,F-16", "#3", "0 1 2", CLASSES_BY_PLACE }, /* no numbers of classes */
+        { "7,07", "07,7", "1 0", CLASSES_BY_NAME },             /* two names of one number */
         { "7,a", "07,a", "-1 1", CLASSES_BY_NAME },
         { "#3", "ant,bee,cat", "0 1 2", CLASSES_BY_PLACE },
         { "ant,bee,cat", "#3", "0 1 2", CLASSES_BY_PLACE },
