@@ -19,19 +19,32 @@ typedef int Compare(const void *a, const void *b);
 
 /* ---- lists ---- */
 
-static int64_t number_of(const char *name)
+/* *rest: what stands behind the digits. */
+static int64_t leading_number(const char *text, const char **rest)
 {
-    int64_t number = NONE;
-    const size_t digits = strspn(name, "0123456789");
-    if (digits == 0 || digits > DIGITS_MAX || name[digits]) return NONE;
-    return str_to_i64(name, &number) ? number : NONE;
+    const size_t digits = strspn(text, "0123456789");
+    int64_t number = 0;
+    *rest = text + digits;
+    if (digits == 0 || digits > DIGITS_MAX) return NONE;
+    for (const char *p = text; p < *rest; p++) number = 10 * number + (*p - '0');
+    return number;
 }
 
-Status class_list_parse(ClassList *out, const char ***names, char *text, const char *owner)
+/* 3, 03 and, as tables are saved, 3.0. */
+static int64_t number_of(const char *name)
+{
+    const char *rest;
+    const int64_t number = leading_number(name, &rest);
+    if (rest[0] == '.' && rest[1]) rest += 1 + strspn(rest + 1, "0");
+    return rest[0] ? NONE : number;
+}
+
+Status class_list_parse(ClassList *out, const char ***names, char *text, bool named,
+                        const char *owner)
 {
     int count = 1;
     for (const char *p = text; *p; p++) count += *p == '\n';
-    *out = (ClassList){ .count = count, .owner = owner };
+    *out = (ClassList){ .count = count, .named = named, .owner = owner };
     if (!(*names = mem_alloc((size_t)count * sizeof **names))) return ERR_MEMORY;
     for (int i = 0; i < count; i++) {
         char *end = text + strcspn(text, "\n");
@@ -92,10 +105,31 @@ static bool are_numbers(Key *keys, int count)
     return numbers;
 }
 
+/* Whether names hold numbers behind the same letters, in another order than that of the names:
+ * class_10 before class_2. */
+static bool disordered(const ClassList *words)
+{
+    const char *first = words->names[0], *rest;
+    size_t same = strlen(first);
+    int64_t last = NONE;
+    bool back = false;
+    for (int i = 1; i < words->count; i++)
+        for (size_t k = 0; k < same; k++)
+            if (words->names[i][k] != first[k]) same = k;
+    while (same > 0 && first[same - 1] >= '0' && first[same - 1] <= '9') same--;
+    for (int i = 0; i < words->count; i++) {
+        const int64_t number = leading_number(words->names[i] + same, &rest);
+        if (number == NONE) return false;
+        back |= number < last;
+        last = number;
+    }
+    return back;
+}
+
 /* Whether a name is the number of another place, which numbers on the other side may mean. */
 static bool contradicts(const ClassList *words, int numbers)
 {
-    bool yes = false;
+    bool yes = disordered(words);
     for (int i = 0; i < words->count && !yes; i++) {
         const int64_t number = number_of(words->names[i]);
         yes = number != NONE && number != i && number < numbers;
@@ -160,6 +194,12 @@ static int count_name(const ClassList *l, const char *name)
     return count;
 }
 
+/* Of a set of numbers that nobody has given a 0. */
+static const char *hint_of(const ClassList *l)
+{
+    return !l->named && l->images && l->images[0] == 0 ? ": do labels start at 1?" : "";
+}
+
 static Status refuse_stranger(const ClassList *of, const ClassList *in, int c, ClassesBy by)
 {
     const char *name = of->names[c], *near = str_nearest(name, in->names, in->count);
@@ -169,8 +209,8 @@ static Status refuse_stranger(const ClassList *of, const ClassList *in, int c, C
     if (by == CLASSES_BY_NUMBER)
         return fail(ERR_DATA,
                     "%s: class %s is not in %s: both have numbers for classes, and equal numbers "
-                    "are taken for equal classes; renumber one of them",
-                    of->owner, name, in->owner);
+                    "are taken for equal classes%s%s",
+                    of->owner, name, in->owner, hint_of(of), in->remedy ? in->remedy : "");
     return fail(ERR_DATA, "%s: class %s is not in %s%s%s%s%s", of->owner, name, in->owner,
                 near ? "; is " : "", near ? near : "", near ? " meant?" : "",
                 in->remedy ? in->remedy : "");
@@ -200,9 +240,9 @@ static Status check_places(const ClassList *of, const ClassList *in)
     if (of->count != in->count)
         return fail(ERR_DATA,
                     "%s: %d %s there but %d %s in %s; which is which can only be known if both "
-                    "have the same names",
+                    "have the same names%s",
                     of->owner, of->count, of->named ? "classes" : "classes by number", in->count,
-                    in->named ? "classes" : "by number", in->owner);
+                    in->named ? "classes" : "by number", in->owner, hint_of(numbers));
     log_warning("%s has names of classes and %s numbers: 0 is taken for %s, and so on to %d for %s",
                 words->owner, numbers->owner, words->names[0], words->count - 1,
                 words->names[words->count - 1]);
@@ -217,10 +257,10 @@ Status class_list_match_set(int *to, const ClassList *of, const ClassList *in)
     if (by == CLASSES_UNKNOWN)
         return fail(ERR_DATA,
                     "%s: it cannot be known which of its classes are those of %s: one of the two "
-                    "has only numbers, and some names of the other are numbers too; give both the "
-                    "same names",
+                    "has only numbers, and names of the other hold numbers that may be others; "
+                    "give both the same names",
                     of->owner, in->owner);
-    if (!of->named && !in->named) return OK;
+    if (!of->named && !in->named && !in->closed) return OK;
     for (int c = 0; c < of->count; c++)
         if (to[c] == NONE && (!of->images || of->images[c] > 0))
             return refuse_stranger(of, in, c, by);

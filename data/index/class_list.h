@@ -3,10 +3,11 @@
  * layer).
  *
  * 1. Where all classes of both are whole numbers, by number: labels without names, and names such
- *    as 7 and 007, in whatever order they stand.
+ *    as 7, 007 and 7.0, in whatever order they stand.
  * 2. Else, where both have names, by name.
  * 3. Else one has numbers alone and the other has words: number n is taken for the n-th word, if
- *    there are as many. Where a word is the number of another place, nothing is known. */
+ *    there are as many. Where a word is the number of another place, or numbers in the words stand
+ *    in another order than the words (class_10, class_2), nothing is known. */
 #ifndef CONVOY_DATA_INDEX_CLASS_LIST_H
 #define CONVOY_DATA_INDEX_CLASS_LIST_H
 #include "base/status.h"
@@ -19,13 +20,15 @@ typedef struct ClassList {
     int count;
     bool named;         /* the names are more than the numbers of their places */
     bool may_lack;      /* others need not have all of these */
+    bool closed;        /* numbers beyond these are refused too */
     const char *owner;  /* whose they are, for messages */
     const char *remedy; /* what to do about a class that is none of these; NULL: nothing */
 } ClassList;
 
-/* Cuts text, a name a line, in place into a list; names 0, 1, 2, ... are numbers alone. *names:
- * what holds them, mem_free. ERR_MEMORY. */
-Status class_list_parse(ClassList *out, const char ***names, char *text, const char *owner);
+/* Cuts text, a name a line, in place into a list. named: those of folders or texts, as which 0, 1,
+ * 2, ... count too. *names: what holds them, mem_free. ERR_MEMORY. */
+Status class_list_parse(ClassList *out, const char ***names, char *text, bool named,
+                        const char *owner);
 /* The first class of a list of numbers that stands at the place of another number; -1: none does,
  * or they are not numbers. */
 int class_list_misplaced(const ClassList *l);

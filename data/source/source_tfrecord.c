@@ -6,11 +6,11 @@
  * of source_packed.c.
  *
  * Labels. Where records name their classes (image/class/synset, or without any of these
- * image/class/text), the classes are those names in their order, as in a tree, whatever numbers
- * they come with: ImageNet's converters count from 1, as 0 is "background". A label has one name
- * and a name one label. Other labels are taken as they are, and a file beside the records may name
- * them. Where a file name is known, samples are ordered by class and file name, which is the order
- * of the tree; else by file and record. */
+ * image/class/text), the classes are those names in the order of their labels, without labels that
+ * no record has: ImageNet's converters count from 1, as 0 is "background". A label has one name and
+ * a name one label. Other labels are taken as they are, and a file beside the records may name them.
+ * Where a file name is known, samples are ordered by class and file name; else by file and
+ * record. */
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "data/source/packed_scan.h"
@@ -179,7 +179,7 @@ static int by_name(const void *pa, const void *pb)
 }
 
 /* Each label has one name, and each name one label. */
-static Status order_names(Classes *c)
+static Status check_names(Classes *c)
 {
     if (!(c->sorted = mem_alloc((size_t)c->labels * sizeof *c->sorted))) return ERR_MEMORY;
     for (int label = 0; label < c->labels; label++) {
@@ -210,7 +210,7 @@ static Status find_names(Classes *c, const PackedScan *scan)
             c->to[label] = label;
         }
     for (int way = 0; way < WAYS && !c->key; way++) TRY(merge_names(c, scan, way));
-    return c->key ? order_names(c) : OK;
+    return c->key ? check_names(c) : OK;
 }
 
 /* The first label that has no line in the file, or by_name one with another name; -1: none. */
@@ -243,12 +243,13 @@ static Status match_file(Classes *c, const PackedFilesNames *table)
     return OK;
 }
 
-/* The labels become the places of the names. */
-static void take_order(Classes *c)
+/* Labels that no record has are left out. */
+static void close_gaps(Classes *c)
 {
-    for (int i = 0; i < c->named; i++) {
-        c->names[i] = c->sorted[i].name;
-        c->to[c->sorted[i].label] = i;
+    for (int label = 0, place = 0; label < c->labels; label++) {
+        if (!c->names[label]) continue;
+        c->names[place] = c->names[label];
+        c->to[label] = place++;
     }
 }
 
@@ -269,7 +270,7 @@ static Status build(Index **out, Classes *c, PackedScan *scan, const ScanOptions
     TRY(packed_files_names(&table, folder, PACKED_FILES_CLASSES, c->key ? 1 : c->labels, o->path));
     const bool by_records = c->key && !table.given;
     Status status = OK;
-    if (by_records) take_order(c);
+    if (by_records) close_gaps(c);
     else if (c->key) status = match_file(c, &table);
     else if (!table.given) {
         mem_free(table.names);

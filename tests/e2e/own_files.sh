@@ -40,8 +40,12 @@ for many in 2 3; do numbers val $many; done
 train fewer 1 "data.train=$data/train/3.csv" "data.val=$data/val/2.csv" train.batch_per_rank=4
 expect "eval of fewer classes" 0 run 1 eval "$SCRATCH/fewer"
 expect_text "eval of fewer classes" 1 "of 4 images"
-train_fails fewer 65 "data.train: class 3 is not in $SCRATCH/fewer/checkpoints/" 1 \
+train_fails fewer 65 "class 3 is not in $SCRATCH/fewer/checkpoints/" 1 \
     "data.train=$data/train/4.csv" "data.val=$data/val/2.csv" train.batch_per_rank=4 train.epochs=2
+sed -E 's/,0$/,3/' "$data/train/3.csv" > "$data/val/from1.csv"
+sed -i 's|^|../train/|' "$data/val/from1.csv"
+expect_error "eval of labels that start at 1" 65 "equal classes: do labels start at 1?" 1 eval \
+    "$SCRATCH/fewer" "data.val=$data/val/from1.csv"
 train more 1 "data.train=$data/train/2.csv" "data.val=$data/val/3.csv" train.batch_per_rank=4
 expect_text "more classes than learnt" 1 "labels up to 2 there but only 2 classes in data.train"
 sed 's/,0$/,12/' "$data/val/2.csv" > "$data/val/12.csv"
@@ -88,6 +92,31 @@ expect_error "eval of an unknown class" 65 \
 cp -r "$data/val" "$SCRATCH/fewer_val" && rm -r "$SCRATCH/fewer_val/${names[1]}"
 expect "eval by a map of a part" 0 run 1 eval "$SCRATCH/mapped" "data.val=$SCRATCH/fewer_val"
 expect_text "eval by a map of a part" 1 "of 4 images"
+
+# ---- folders that are called 0, 1, ... have names like others ----
+for set in train val; do
+    for c in 0 1 2; do
+        mkdir -p "$SCRATCH/digits/$set" "$SCRATCH/letters/$set"
+        cp -r "$data/$set/${names[c]}" "$SCRATCH/digits/$set/$c"
+        cp -r "$data/$set/${names[c]}" "$SCRATCH/letters/$set/$(tr 012 cba <<< "$c")"
+    done
+done
+digits=(model.name=mlp train.batch_per_rank=4 data.train=)
+train digits 1 "${digits[@]}" "data.dir=$SCRATCH/digits"
+train_fails digits 65 "class a is not in $SCRATCH/digits/checkpoints/" 1 "${digits[@]}" \
+    "data.dir=$SCRATCH/letters" train.epochs=2
+expect_error "eval by other names" 65 "class a is not in $SCRATCH/digits/checkpoints/" 1 eval \
+    "$SCRATCH/digits" "data.val=$SCRATCH/letters/val"
+train letters 1 "${digits[@]}" "data.dir=$SCRATCH/letters" "model.init=$SCRATCH/digits"
+expect_text "rows of other names" 1 "the last layer, of other classes there, starts afresh"
+
+expect "export of folders 0, 1, 2" 0 run 1 export "$SCRATCH/digits" "$SCRATCH/digits.safetensors"
+expect_error "eval of an export by other names" 65 "class a is not in $SCRATCH/digits.safetensors" \
+    1 eval "$SCRATCH/digits" "data.val=$SCRATCH/letters/val" \
+    --checkpoint "$SCRATCH/digits.safetensors"
+expect "eval of an export" 0 run 1 eval "$SCRATCH/digits" --checkpoint "$SCRATCH/digits.safetensors"
+train of_export 1 "${digits[@]}" "data.dir=$SCRATCH/letters" "model.init=$SCRATCH/digits.safetensors"
+expect_text "rows of an export" 1 "the last layer, of other classes there, starts afresh"
 
 # ---- what is a point of the run's curve ----
 foreign="no point of the run's curve"

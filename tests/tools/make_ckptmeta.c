@@ -9,7 +9,8 @@
 
 static const char *const keys[] = { "step",           "images",       "epoch",    "seed",
                                     "config_hash",    "global_batch", "model",    "config",
-                                    "dataset_images", "best_top1",    "eval_due", "class_names" };
+                                    "dataset_images", "best_top1",    "eval_due", "class_names",
+                                    "convoy",         "named_classes" };
 enum { KEYS = sizeof keys / sizeof keys[0] };
 
 static Status rewrite(SafeFile *f, char **argv)

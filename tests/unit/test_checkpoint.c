@@ -43,6 +43,8 @@ static CheckpointMeta meta_of(int64_t step)
                              .best_top1 = 0.1,
                              .lr_factor = 0.25,
                              .rollbacks = 2,
+                             .class_names = "0\n1",
+                             .named_classes = 1,
                              .model = "resnet20",
                              .config = "model:\n  name: \"resnet20\"\n" };
 }
@@ -124,6 +126,8 @@ TEST(everything_comes_back)
     CHECK_INT(meta.epoch, 123);
     CHECK(meta.lr_factor == 0.25);
     CHECK_INT(meta.rollbacks, 2);
+    CHECK_STR(meta.class_names, "0\n1");
+    CHECK_INT(meta.named_classes, 1);
     CHECK(meta.seed == 0xFEDCBA9876543210U);
     CHECK(meta.config_hash == 0xDEADBEEFU);
     CHECK_INT(meta.global_batch, 32);

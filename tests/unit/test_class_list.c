@@ -24,9 +24,8 @@ static const ClassList *open_names(Names *n, const char *text, const char *owner
     for (char *p = n->text; *p; p++)
         if (*p == ',') *p = '\n';
     str_free(&lines);
-    CHECK_OK(class_list_parse(&n->list, &n->names, n->text, owner));
-    if (numbers) CHECK(!n->list.named);
-    else n->list.named = true; /* of folders, whose names they are */
+    CHECK_OK(class_list_parse(&n->list, &n->names, n->text, !numbers, owner));
+    CHECK(n->list.named == !numbers); /* what is no number alone is of folders */
     return &n->list;
 }
 
@@ -45,7 +44,13 @@ TEST(classes_meet_by_number_by_name_or_by_place)
         { "010,7,9", "7,9,10", "2 0 1", CLASSES_BY_NUMBER },
         { "1,10,11", "#3", "1 -1 -1", CLASSES_BY_NUMBER },
         { "#4", "#2", "0 1 -1 -1", CLASSES_BY_NUMBER },
-        { "7,07", "07,7", "1 0", CLASSES_BY_NAME }, /* two names of one number */
+        { "0.0,1.0,10.0,2.0", "#3", "0 1 -1 2", CLASSES_BY_NUMBER },
+        { "#2", "1.00,0.", "-1 -1", CLASSES_UNKNOWN }, /* a full stop makes no number */
+        { "c_0,c_10,c_2", "#3", "-1 -1 -1", CLASSES_UNKNOWN },
+        { "#2", "10 cats,2 dogs", "-1 -1", CLASSES_UNKNOWN },
+        { "v2_c10,v2_c11,v2_c12", "#3", "0 1 2", CLASSES_BY_PLACE },
+        { "DC-10,DC-3,F-16", "#3", "0 1 2", CLASSES_BY_PLACE }, /* no numbers of classes */
+        { "7,07", "07,7", "1 0", CLASSES_BY_NAME },             /* two names of one number */
         { "7,a", "07,a", "-1 1", CLASSES_BY_NAME },
         { "#3", "ant,bee,cat", "0 1 2", CLASSES_BY_PLACE },
         { "ant,bee,cat", "#3", "0 1 2", CLASSES_BY_PLACE },
@@ -108,6 +113,29 @@ TEST(sets_whose_classes_cannot_be_known_are_refused)
         mem_free(of.names);
         mem_free(in.names);
     }
+}
+
+TEST(numbers_beyond_those_learnt_are_refused)
+{
+    static const int64_t from_0[] = { 1, 1, 1 }, from_1[] = { 0, 3, 1 };
+    Names of, in;
+    int to[8];
+    open_names(&of, "#3", "set");
+    open_names(&in, "#2", "other");
+    in.list.closed = true;
+    of.list.images = from_0;
+    CHECK_STATUS(class_list_match_set(to, &of.list, &in.list), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "set: class 2 is not in other: both have numbers");
+    CHECK(!strstr(status_message(), "start at 1"));
+    of.list.images = from_1;
+    CHECK_STATUS(class_list_match_set(to, &of.list, &in.list), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "equal classes: do labels start at 1?");
+    mem_free(in.names);
+    open_names(&in, "a,b", "other");
+    CHECK_STATUS(class_list_match_set(to, &of.list, &in.list), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "if both have the same names: do labels start at 1?");
+    mem_free(in.names);
+    mem_free(of.names);
 }
 
 TEST(classes_without_images_and_those_that_may_lack_are_no_fault)

@@ -254,6 +254,27 @@ TEST(maps_that_cannot_be_name_file_and_line)
 
 /* ---- labels of another's classes ---- */
 
+/* Numbers that a list has in place of names of folders are those folders from then on. */
+TEST(numbers_keep_the_names_that_were_learnt)
+{
+    char text[] = "0\n1", path[NAME_BYTES];
+    const char **lines = NULL;
+    ClassList like;
+    Dataset *d = NULL;
+    CHECK_OK(open_list(&d, "l.csv", animals, NULL)); /* which writes the pictures */
+    dataset_close(d);
+    CHECK_OK(open_list(&d, "n.csv", "pictures/a.jpg,0\npictures/b.jpg,1\n", NULL));
+    CHECK(!dataset_named_classes(d));
+    dataset_close(d);
+    REQUIRE_OK(class_list_parse(&like, &lines, text, true, "the run"));
+    path_of(path, "n.csv");
+    REQUIRE_OK(dataset_open(&d, &(DatasetOptions){ .path = path, .like = &like }));
+    CHECK(dataset_named_classes(d));
+    check_samples(d, "00:a.jpg 11:b.jpg");
+    dataset_close(d);
+    mem_free(lines);
+}
+
 /* Of the list with animals, or of folders 1 and 2. */
 static Status open_named(Dataset **out, bool folders, const char *names)
 {
@@ -268,7 +289,7 @@ static Status open_named(Dataset **out, bool folders, const char *names)
     const char **lines = NULL;
     ClassList like;
     snprintf(text, sizeof text, "%s", names);
-    CHECK_OK(class_list_parse(&like, &lines, text, "the run"));
+    CHECK_OK(class_list_parse(&like, &lines, text, false, "the run"));
     like.may_lack = true;
     const Status status = dataset_open(out, &(DatasetOptions){ .path = path, .like = &like });
     mem_free(lines);
@@ -359,7 +380,7 @@ TEST(labels_that_cannot_be_changed_are_right_or_refused)
         ClassList like;
         Dataset *d = NULL;
         snprintf(text, sizeof text, "%s", rows[i].names);
-        REQUIRE_OK(class_list_parse(&like, &lines, text, "the run"));
+        REQUIRE_OK(class_list_parse(&like, &lines, text, false, "the run"));
         const DatasetOptions o = { .path = test_scratch(), .like = &like };
         CHECK_STATUS(dataset_open(&d, &o), rows[i].want ? ERR_DATA : OK);
         if (rows[i].want) CHECK_CONTAINS(status_message(), rows[i].want);

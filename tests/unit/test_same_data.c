@@ -325,8 +325,9 @@ static void check_forms(const Files *f, Form a)
     ClassList l = dataset_class_list(train, "");
     check_shown(f, a, a, "itself", train, &l);
     for (int c = 0; c < l.count; c++) str_printf(&names, "%s%s", c ? "\n" : "", l.names[c]);
-    REQUIRE_OK(class_list_parse(&kept, &lines, names.text, "")); /* as a checkpoint has them */
-    l.may_lack = kept.may_lack = true;                           /* data.allow_empty_classes */
+    REQUIRE_OK(
+        class_list_parse(&kept, &lines, names.text, l.named, "")); /* as a checkpoint has them */
+    l.may_lack = kept.may_lack = true;                             /* data.allow_empty_classes */
     for (Form b = FOLDER; b < FORMS; b++) {
         Dataset *val = NULL;
         const DatasetOptions ob = options_of(f, b);
@@ -367,6 +368,35 @@ TEST(numbers_are_the_same_classes_in_every_format)
 {
     CHECK_INT(VARIANTS, 7);
     for (int i = 3; i < 6; i++) check_variant(i);
+}
+
+/* Records give their labels another order than that of the names, and do not begin at 0: numbers of
+ * records without names, and rows of weights of others, are those labels. */
+TEST(named_records_keep_the_order_of_their_labels)
+{
+    static const char *const names[] = { "bee", "cat", "ant" };
+    for (int first = 0; first < 2; first++) {
+        char named[PATH], plain[PATH], root[PATH / 2];
+        StrBuf text[2] = { 0 };
+        Dataset *d = NULL, *other = NULL;
+        snprintf(root, sizeof root, "%s/from%d", test_scratch(), first);
+        for (int c = 2; c >= 0; c--) {
+            add_record(&text[0], c + first, "image/class/text", names[c], (const uint8_t *)"x", 1);
+            add_record(&text[1], c, NULL, NULL, (const uint8_t *)"x", 1);
+        }
+        put(named, root, "named/x.tfrecord", &text[0]);
+        put(plain, root, "plain/x.tfrecord", &text[1]);
+        REQUIRE_OK(dataset_open(&d, &(DatasetOptions){ .path = named }));
+        const ClassList like = dataset_class_list(d, "the other");
+        REQUIRE_OK(dataset_open(&other, &(DatasetOptions){ .path = plain, .like = &like }));
+        for (int c = 0; c < 3; c++) {
+            CHECK_STR(dataset_class_name(d, c), names[c]);
+            CHECK_INT(dataset_label(other, c), c);
+            CHECK_STR(dataset_class_name(other, c), names[c]);
+        }
+        dataset_close(other);
+        dataset_close(d);
+    }
 }
 
 /* Formats that keep names and folders have one order too, so that a run goes on with the same

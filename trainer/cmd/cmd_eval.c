@@ -43,8 +43,9 @@ static const char help[] =
     "CONFIG; --set may be left out (convoy inspect config lists them)\n";
 
 typedef struct Held {
-    bool both; /* averaged weights beside the trained ones, and nobody has said which */
-    bool ema;  /* the averaged ones were loaded */
+    bool both;   /* averaged weights beside the trained ones, and nobody has said which */
+    bool ema;    /* the averaged ones were loaded */
+    bool learnt; /* the file says which classes they know */
 } Held;
 
 /* Rank 0 reads the file; the session broadcasts what it read. */
@@ -73,7 +74,7 @@ static Status load_weights(Session *s, const char *path, WeightsChoice which, Ch
         const ModelDef *def = model_find(s->config->model.name);
         status = weights_restore(s->executor, program_graph(s->eval), def, file, path, NULL);
         if (status == OK) foreign_model_tell_images(s->config, def, path);
-        if (status == OK) session_tell_order(s->val, "data.val", path);
+        if (status == OK && !held->learnt) session_tell_order(s->val, "data.val", path);
     }
     safetensors_close(file);
     return status;
@@ -173,7 +174,7 @@ static Status evaluate_file(Session *s, const Args *args, const EvalRun *run)
     CheckpointMeta meta = { 0 };
     EvalImage *images = NULL;
     WeightsChoice which;
-    Held held = { .both = false };
+    Held held = { .learnt = run->learnt.names };
     TRY(args_weights(args, &which));
     TRY(session_commit(s));
     TRY(load(s, args->checkpoint, which, &meta, &held));
@@ -206,27 +207,24 @@ static Status work(Comm *comm, Config *c, const Args *args)
     Session session = { .config = c, .comm = comm };
     Args own = *args;
     EvalRun run = { .classes = 0 };
-    ClassList learnt = { .count = 0 };
-    const char **names = NULL;
     char *path = NULL;
     device_forget(c);
     TRY(comm_agree(comm, comm->rank == 0 ? eval_tables_check(args) : OK));
     TRY(comm_agree(comm, comm->rank == 0 ? choose_checkpoint(&path, c, args) : OK));
     own.checkpoint = path ? path : ""; /* rank 0 reads it */
     Status status = comm->rank == 0 ? eval_run_ask(&run, c, path) : OK;
-    if (status == OK && run.names) status = class_list_parse(&learnt, &names, run.names, path);
-    learnt.may_lack = true;
-    learnt.remedy = " (data.class_map can rename it or leave it out)";
+    ClassList *learnt = &run.learnt.list;
+    learnt->may_lack = true;
+    learnt->remedy = " (data.class_map can rename it or leave it out)";
     status = comm_agree(comm, status);
     comm_broadcast(comm, &run.classes, sizeof run.classes, 0, "classes");
     if (c->model.classes == 0) c->model.classes = run.classes;
     if (status == OK)
-        status = session_open(&session, c, comm, SESSION_EVAL, names ? &learnt : NULL);
+        status = session_open(&session, c, comm, SESSION_EVAL, run.learnt.names ? learnt : NULL);
     if (status == OK && c->data.val_split > 0)
         log_info("images held out of %s (data.val_split: %g)", c->data.train, c->data.val_split);
     if (status == OK) status = evaluate_file(&session, &own, &run);
     session_close(&session);
-    mem_free(names);
     eval_run_free(&run);
     mem_free(path);
     return status;

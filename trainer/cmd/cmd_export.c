@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/files/checkpoint_model.h"
@@ -92,9 +93,13 @@ static Status export_safetensors(const CheckpointModel *m, const char *path, Mod
 {
     WeightList list;
     Output o = { .steps = m->meta.step };
+    const SafePair about[] = { { "convoy", version_text() },
+                               { "class_names", m->meta.class_names },
+                               { "named_classes", m->meta.named_classes ? "1" : "0" } };
     TRY(weights_list(&list, m->graph, m->def, names));
     Status status = fill(&o, &list, m->file);
-    if (status == OK) status = safetensors_write(path, o.tensors, o.count, NULL, 0);
+    if (status == OK)
+        status = safetensors_write(path, o.tensors, o.count, about, m->meta.class_names ? 3 : 1);
     mem_free(o.tensors);
     mem_free(o.counter_names);
     weights_free(&list);

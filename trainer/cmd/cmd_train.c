@@ -8,8 +8,8 @@
 #include "trainer/cmd/cmd.h"
 #include "trainer/cmd/command_run.h"
 #include "trainer/comm/peer_watchdog.h"
+#include "trainer/files/learnt.h"
 #include "trainer/files/outputs.h"
-#include "trainer/files/run_source.h"
 #include "trainer/guard/hang_report.h"
 #include "trainer/guard/presence.h"
 #include "trainer/guard/rank_watchdog.h"
@@ -99,24 +99,20 @@ static void log_memory(const Session *s, int64_t rss_at_start)
 /* By the classes of the checkpoint that the run goes on from, where it does: their labels stay. */
 static Status open_session(Session *s, Comm *comm, const Config *c)
 {
-    char *text = NULL, *path = NULL;
-    const char **names = NULL;
-    ClassList learnt = { .count = 0 };
+    Learnt learnt = { .text = NULL };
     StrBuf remedy = { 0 };
-    Status status = comm->rank == 0 ? run_source_class_names(&text, &path, c) : OK;
-    if (status == OK && text) status = class_list_parse(&learnt, &names, text, path);
+    Status status = comm->rank == 0 ? learnt_open_run(&learnt, c) : OK;
     str_printf(&remedy,
                " (data.class_map can rename it; other classes are for another run: a new run.dir "
                "with model.init=%s)",
-               path ? path : "");
-    learnt.may_lack = c->data.allow_empty_classes;
-    learnt.remedy = remedy.text;
+               learnt.path ? learnt.path : "");
+    learnt.list.may_lack = c->data.allow_empty_classes;
+    learnt.list.remedy = remedy.text;
     status = comm_agree(comm, status == OK && remedy.failed ? ERR_MEMORY : status);
-    if (status == OK) status = session_open(s, c, comm, SESSION_TRAIN, names ? &learnt : NULL);
+    if (status == OK)
+        status = session_open(s, c, comm, SESSION_TRAIN, learnt.names ? &learnt.list : NULL);
     str_free(&remedy);
-    mem_free(names);
-    mem_free(text);
-    mem_free(path);
+    learnt_close(&learnt);
     return status;
 }
 

@@ -2,7 +2,6 @@
 #include "trainer/cmd/eval_run.h"
 
 #include "base/fs.h"
-#include "base/mem.h"
 #include "base/str.h"
 #include "trainer/files/checkpoint_model.h"
 #include <string.h>
@@ -48,16 +47,16 @@ Status eval_run_ask(EvalRun *out, const Config *c, const char *path)
 {
     CheckpointModel m;
     *out = (EvalRun){ .foreign = true };
+    TRY(learnt_open_file(&out->learnt, path));
+    out->classes = out->learnt.list.count;
     if (checkpoint_model_open(&m, path, 1) != OK) return OK;
     out->foreign = !own_weights(c, path) || !own_images(c, m.config);
     out->classes = m.classes;
-    if (m.meta.class_names) out->names = mem_strdup(m.meta.class_names);
-    const Status status = m.meta.class_names && !out->names ? ERR_MEMORY : OK;
     checkpoint_model_close(&m);
-    return status;
+    return OK;
 }
 
 void eval_run_free(EvalRun *run)
 {
-    mem_free(run->names);
+    learnt_close(&run->learnt);
 }

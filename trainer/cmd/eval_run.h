@@ -2,10 +2,11 @@
 #ifndef CONVOY_TRAINER_CMD_EVAL_RUN_H
 #define CONVOY_TRAINER_CMD_EVAL_RUN_H
 #include "trainer/config/config.h"
+#include "trainer/files/learnt.h"
 
 typedef struct EvalRun {
     int64_t classes; /* 0: not known, as of weights of others */
-    char *names;     /* of them, one a line; NULL: not known. Owned */
+    Learnt learnt;
     bool foreign;    /* the result is none of the run's curve: other weights than those in its
                       * folder, or other images than it evaluates itself, or seen otherwise */
 } EvalRun;

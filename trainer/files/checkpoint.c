@@ -39,7 +39,7 @@ enum {
     STAGING_ALIGN = 64,
     NUMBER_BYTES = 32,
     MESSAGE_BYTES = 1024,
-    SCALARS = 17,
+    SCALARS = 18,
     TEXTS = 4,
     PAIRS = SCALARS + TEXTS + 1
 };
@@ -73,6 +73,7 @@ static const MetaRow meta_rows[SCALARS] = {
     { "rollbacks", META_I64, offsetof(CheckpointMeta, rollbacks), "0" },
     { "diverged", META_I64, offsetof(CheckpointMeta, diverged), "0" },
     { "rolled_to", META_I64, offsetof(CheckpointMeta, rolled_to), "0" },
+    { "named_classes", META_I64, offsetof(CheckpointMeta, named_classes), "0" },
 };
 
 static const struct {

@@ -82,38 +82,3 @@ Status run_source_checkpoint(char **out, const char *word)
     return fail(ERR_DATA, "%s: no run with a checkpoint: it has no checkpoints/best or latest",
                 word);
 }
-
-static Status take_names(char **names, char **path, const char *file)
-{
-    SafeFile *f = NULL;
-    const Status status = safetensors_open_header(&f, file);
-    if (status != OK) return status == ERR_MEMORY ? status : OK;
-    const char *text = safetensors_metadata(f, "class_names");
-    if (text) *names = mem_strdup(text);
-    if (text) *path = mem_strdup(file);
-    safetensors_close(f);
-    return !text || (*names && *path) ? OK : ERR_MEMORY;
-}
-
-Status run_source_class_names(char **names, char **path, const Config *c)
-{
-    const char *resume = c->checkpoint.resume;
-    char *dir = fs_join(c->run.dir, "checkpoints"), **files = NULL;
-    int64_t count = 0, steps = 0;
-    *names = *path = NULL;
-    if (!dir) return ERR_MEMORY;
-    Status status = OK;
-    if (strcmp(resume, "none") != 0 && fs_is_dir(dir)) status = fs_list(dir, &files, &count);
-    while (count-- > 0 && status == OK && !*names) { /* the newest comes last */
-        char *file = str_starts_with(files[count], "step-") ? fs_join(dir, files[count]) : NULL;
-        if (!file) continue;
-        steps++;
-        status = take_names(names, path, file);
-        mem_free(file);
-    }
-    if (status == OK && steps == 0 && strcmp(resume, "none") != 0 && strcmp(resume, "auto") != 0)
-        status = take_names(names, path, resume);
-    mem_free(files);
-    mem_free(dir);
-    return status == ERR_DATA ? OK : status; /* what cannot be listed is told later */
-}

@@ -14,9 +14,4 @@ bool run_source_is_checkpoint(const char *word); /* a safetensors file, by its c
 /* A folder's checkpoint; any other word as it is. Returns to caller (mem_free). ERR_DATA where a
  * folder has none. */
 Status run_source_checkpoint(char **out, const char *word);
-/* The names of classes that the run of c goes on with, one a line: of the newest checkpoint in its
- * folder, or of the one that it is to start from; NULL: of none, or they are not known. *path: of
- * that checkpoint. Both return to caller (mem_free). A checkpoint that is no good is passed over:
- * it is refused where it is loaded. ERR_MEMORY. */
-Status run_source_class_names(char **names, char **path, const Config *c);
 #endif

@@ -157,8 +157,9 @@ static Status check_classes(const Session *s, int64_t learnt)
     if (!s->val) return OK;
     if (s->train && dataset_classes(s->val) > dataset_classes(s->train) && wanted == 0)
         log_warning("data.val: labels up to %d there but only %d classes in data.train: the others "
-                    "are never learnt",
-                    dataset_classes(s->val) - 1, dataset_classes(s->train));
+                    "are never learnt%s",
+                    dataset_classes(s->val) - 1, dataset_classes(s->train),
+                    dataset_class_images(s->val, 0) == 0 ? ": do labels start at 1?" : "");
     if (s->train || !dataset_named_classes(s->val)) return OK;
     if (wanted == 0 || wanted == dataset_classes(s->val) || learnt == dataset_classes(s->val))
         return OK;

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "models/whiten.h"
+#include "trainer/files/learnt.h"
 #include "trainer/files/run_source.h"
 #include "trainer/files/weights.h"
 #include "trainer/session/augment_options.h"
@@ -59,21 +60,15 @@ static Status whiten(const Session *s, int index)
 }
 
 /* The row there of each class here, as far as both are known. */
-static Status match_rows(HeadRows *rows, ClassesBy *by, const Session *s, const char *class_names)
+static Status match_rows(HeadRows *rows, ClassesBy *by, const Session *s, const ClassList *theirs)
 {
     const ClassList own = dataset_class_list(s->train, "data.train");
-    ClassList theirs;
-    const char **names = NULL;
-    char *text = mem_strdup(class_names);
-    Status status = text ? class_list_parse(&theirs, &names, text, "") : ERR_MEMORY;
-    if (status == OK) status = class_list_match(rows->from, by, &own, &theirs);
-    bool same = status == OK && own.count == theirs.count;
+    const Status status = class_list_match(rows->from, by, &own, theirs);
+    bool same = status == OK && own.count == theirs->count;
     const bool unlike = !same && *by == CLASSES_BY_PLACE;
     for (int c = 0; same && c < own.count; c++) same = rows->from[c] == c;
     /* rows of classes that no set has (model.classes) stay those of the same network */
     for (int64_t c = unlike ? 0 : own.count; c < s->classes && !same; c++) rows->from[c] = -1;
-    mem_free(names);
-    mem_free(text);
     return status;
 }
 
@@ -99,18 +94,20 @@ static void say(const HeadRows *rows, ClassesBy by, const Session *s, const char
 
 static Status restore_from(const Session *s, const SafeFile *file, const char *path)
 {
-    const char *class_names =
-        weights_are_checkpoint(file) ? safetensors_metadata(file, "class_names") : NULL;
+    Learnt learnt;
     const size_t classes = (size_t)s->classes;
-    HeadRows rows = { .from = mem_alloc(classes * sizeof *rows.from), .known = class_names };
+    HeadRows rows = { .from = mem_alloc(classes * sizeof *rows.from) };
     ClassesBy by = CLASSES_UNKNOWN;
-    Status status = rows.from ? OK : ERR_MEMORY;
+    Status status = learnt_open(&learnt, file, path);
+    if (!rows.from) status = ERR_MEMORY;
+    rows.known = learnt.names;
     for (size_t c = 0; rows.from && c < classes; c++) rows.from[c] = (int)c;
-    if (status == OK && class_names) status = match_rows(&rows, &by, s, class_names);
+    if (status == OK && rows.known) status = match_rows(&rows, &by, s, &learnt.list);
     if (status == OK)
         status = weights_restore(s->executor, program_graph(s->first),
                                  model_find(s->config->model.name), file, path, &rows);
     if (status == OK) say(&rows, by, s, path);
+    learnt_close(&learnt);
     mem_free(rows.from);
     return status;
 }

@@ -82,6 +82,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .diverged = l->rollback.diverged,
                             .rolled_to = l->rollback.to,
                             .class_names = l->checkpoint.class_names.text,
+                            .named_classes = dataset_named_classes(s->train),
                             .model = s->config->model.name,
                             .config = l->checkpoint.config_text.text };
     cost_write(&l->spent.sums, &spent);
@@ -174,19 +175,6 @@ static Status compare_settings(const Loop *l, const CheckpointMeta *meta, const 
     return status;
 }
 
-/* Numbers beyond those that were learnt, which no list of names refuses. */
-static Status check_numbers(const Session *s, const CheckpointMeta *meta, const char *path)
-{
-    int there = 1;
-    for (const char *p = meta->class_names; p && *p; p++) there += *p == '\n';
-    if (!meta->class_names || s->config->model.classes > 0 || dataset_classes(s->train) <= there)
-        return OK;
-    return fail(ERR_DATA,
-                "data.train: class %s is not in %s, which has %d classes; other classes are for "
-                "another run: a new run.dir with model.init=%s",
-                dataset_class_name(s->train, there), path, there, path);
-}
-
 static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const char *path,
                               StrBuf *changed, StrBuf *math)
 {
@@ -206,7 +194,6 @@ static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const c
             "%s was trained on %lld images, data.train now has %lld: the order of samples changes",
             path, (long long)meta->dataset_images, (long long)s->plan.images);
     }
-    TRY(check_numbers(s, meta, path));
     return compare_settings(l, meta, path, changed, math);
 }
 
