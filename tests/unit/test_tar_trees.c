@@ -216,6 +216,12 @@ TEST(links_that_lead_nowhere_are_named)
         { { "s/a", "", "2/data/a" },
           { "s/b/0.jpg", "x", NULL },
           "s/a is a link to /data/a, which" },
+        { { "s/002.bee", "", "2../out/002.bee" },
+          { "s/001.ant/0.jpg", "x", NULL },
+          "s/002.bee is a link to ../out/002.bee, which is not in the archive" },
+        { { "s/002.bee", "", "2../../out/002.bee" },
+          { "s/001.ant/0.jpg", "x", NULL },
+          "s/002.bee is a link to ../../out/002.bee, which leads out" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const Put puts[] = { cases[i].link, cases[i].other, { "c/1.jpg", "x", NULL }, { NULL } };
