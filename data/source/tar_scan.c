@@ -99,6 +99,7 @@ static Status add_item(Reading *r, const TarMember *m)
     TarScan *out = r->out;
     bool inside = true;
     TRY(clean_path(r, "", 0, m->path, &inside));
+    out->has_top |= !r->path.text[0] && m->kind == TAR_FOLDER;
     if (!r->path.text[0]) return OK; /* "./" */
     TarItem *items = mem_grow(out->items, out->count, &out->capacity, sizeof *items);
     if (!items) return ERR_MEMORY;

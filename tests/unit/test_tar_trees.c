@@ -284,6 +284,73 @@ TEST(empty_classes_of_a_tar_are_those_of_the_tree)
     dataset_close(d);
 }
 
+/* Which folder holds the classes; without folders among the members, the one that all share. */
+TEST(classes_of_a_tar_are_those_of_the_tree)
+{
+    static const struct {
+        Put puts[7];
+        const char *classes, *says; /* names, each with a space behind it */
+        int images;
+    } cases[] = {
+        { { { "s/a/0.jpg", "x", NULL },
+            { "s/b/0.jpg", "x", NULL },
+            { "s/montage.jpg", "x", NULL } },
+          "a b ",
+          "/t: images left out, as they lie in no class folder: 1, first s/montage.jpg",
+          2 },
+        { { { "0.jpg", "x", NULL },
+            { "1.jpg", "x", NULL },
+            { "a/0.jpg", "x", NULL },
+            { "b/0.jpg", "x", NULL } },
+          "a b ",
+          "they lie in no class folder: 2, first 0.jpg",
+          2 },
+        { { { .path = "s/" },
+            { .path = "s/a/" },
+            { "s/a/x/0.jpg", "x", NULL },
+            { "s/a/y/0.jpg", "x", NULL } },
+          "a ",
+          NULL,
+          2 },
+        { { { .path = "./" }, { "./a/x/0.jpg", "x", NULL }, { "./a/y/0.jpg", "x", NULL } },
+          "a ",
+          NULL,
+          2 },
+        { { { .path = "./" },
+            { "./s/0.jpg", "x", NULL },
+            { "./s/a/0.jpg", "x", NULL },
+            { "./s/b/0.jpg", "x", NULL } },
+          "s ",
+          NULL,
+          3 },
+        { { { .path = "s/t/" }, { "s/t/a/0.jpg", "x", NULL }, { "s/t/b/0.jpg", "x", NULL } },
+          "a b ",
+          NULL,
+          2 },
+        { { { .path = "s/" }, { .path = "s/a/" }, { "s/a/0.jpg", "x", NULL } }, "a ", NULL, 1 },
+        { { { .path = "a/" }, { "a/0.jpg", "x", NULL } }, "a ", NULL, 1 },
+        { { { "s/a/x/0.jpg", "x", NULL }, { "s/a/y/0.jpg", "x", NULL } }, "x y ", NULL, 2 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Dataset *d = NULL;
+        DatasetOptions o = { .path = write_tar(1, "t", "t.tar", cases[i].puts) };
+        StrBuf names = { 0 };
+        const char *says = dataset_open_says(&d, &o);
+        REQUIRE(d != NULL);
+        if (cases[i].says) CHECK_CONTAINS(says, cases[i].says);
+        else CHECK(strstr(says, "left out") == NULL);
+        for (int c = 0; c < dataset_classes(d); c++)
+            str_printf(&names, "%s ", dataset_class_name(d, c));
+        CHECK_STR(names.text, cases[i].classes);
+        CHECK_INT(dataset_images(d), cases[i].images);
+        str_free(&names);
+        dataset_close(d);
+    }
+    static const Put bare[] = { { .path = "./" }, { "./0.jpg", "x", NULL }, { NULL } };
+    CHECK_CONTAINS(dataset_open_error(write_tar(2, "u", "u.tar", bare), DATA_AUTO),
+                   "/u: 0.jpg: no .cls beside it, and no folder to take its class from");
+}
+
 TEST(files_left_out_of_a_tree_are_counted)
 {
     static const char *const files[] = { "a/0.jpg",  "a/1.jfif", "a/2.JPE", "a/3.gif",
