@@ -73,6 +73,9 @@ static Status take_sample(PackedScan *scan, int64_t file, const TarItem *first, 
     int best_ending = 0;
     for (const TarItem *item = first; item < end; item++) {
         if (item->key_bytes == 0) continue;
+        if (item->part == TAR_LABEL && label && label->label != item->label)
+            return fail(ERR_DATA, "%s: a second label of one sample, %u and %u", item->path,
+                        (unsigned)label->label, (unsigned)item->label);
         if (item->part == TAR_LABEL) label = item;
         if (item->part != TAR_IMAGE) continue;
         const int ending = scan_picture_ending(item->path);

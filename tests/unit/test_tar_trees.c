@@ -72,7 +72,7 @@ TEST(names_with_dots_are_images_of_a_tree)
     DatasetOptions o = { .path = write_tar(1, "t", "t.tar", puts) };
     const char *says = dataset_open_says(&d, &o);
     REQUIRE(d != NULL);
-    CHECK_CONTAINS(says, "/t: files left out: 1 .txt, 2 .gif, 1 without ending; first "
+    CHECK_CONTAINS(says, "/t: files left out: 2 .gif, 1 without ending, 1 .txt; first "
                          "train/a/IMG_2021.txt; images end in .jpg, ");
     CHECK_INT(dataset_classes(d), 2);
     REQUIRE(dataset_images(d) == 6);
@@ -109,6 +109,28 @@ TEST(what_has_labels_is_read_by_key)
                                   { NULL } };
     CHECK_CONTAINS(dataset_open_error(write_tar(2, "u", "u.tar", dotted), DATA_AUTO),
                    "/u: no images in its tar files that share the path up to the first dot");
+}
+
+TEST(two_labels_of_a_sample_are_refused_if_they_differ)
+{
+    static const struct {
+        const char *name, *label;
+    } cases[] = { { "0.cls", "1" }, { "0.CLS", "1" }, { "0.cls", "0" } };
+    for (int i = 0; i < 3; i++) {
+        const Put puts[] = { { "0.cls", "0", NULL },
+                             { "0.jpg", "x", NULL },
+                             { cases[i].name, cases[i].label, NULL },
+                             { NULL } };
+        const char *path = write_tar(1, "t", "t.tar", puts);
+        if (i < 2)
+            CHECK_CONTAINS(dataset_open_error(path, DATA_AUTO),
+                           ": a second label of one sample, 0 and 1");
+        else {
+            Dataset *d = open_tars(path);
+            REQUIRE(d != NULL && dataset_images(d) == 1);
+            dataset_close(d);
+        }
+    }
 }
 
 /* Some files of a set with labels, others without: nobody knows what was meant. */
@@ -364,9 +386,9 @@ TEST(files_left_out_of_a_tree_are_counted)
     const char *says = dataset_open_says(&d, &o);
     REQUIRE(d != NULL);
     CHECK_INT(dataset_images(d), 4);
-    CHECK_CONTAINS(says, "/tree: files left out: ");
-    static const char *const wants[] = { "2 .gif",           "1 .avif", "1 .heic", "1 .webp",
-                                         "1 without ending", "others",  "first a/" };
+    CHECK_CONTAINS(says, "/tree: files left out: 2 .gif, 1 ");
+    static const char *const wants[] = { "2 .gif",           "1 .avif", "1 .heic",        "1 .webp",
+                                         "1 without ending", "others",  "first a/3.gif; " };
     for (size_t i = 0; i < sizeof wants / sizeof *wants; i++) CHECK_CONTAINS(says, wants[i]);
     CHECK_CONTAINS(says, "they lie in no class folder: 1, first x.jpg");
     dataset_close(d);
