@@ -11,6 +11,7 @@ enum { UNSET = -1 };
 
 typedef struct Map {
     const Index *whole;
+    const char *path; /* of the set, for messages: packed ones do not know it */
     Rows rows;
     const char **own;   /* [whole->classes] names in the set */
     int *to;            /* [whole->classes] new label, or UNSET */
@@ -46,9 +47,9 @@ static Status refuse_missing(const Map *m, const char *name)
 {
     const char *near = str_nearest(name, m->own, m->whole->classes);
     const bool two = m->rows.separator == '\t' && strchr(name, ' ');
-    return fail(ERR_DATA, "%s:%d: %s has no class %s%s%s%s%s", m->rows.file, m->rows.line,
-                index_root(m->whole), name, near ? "; is " : "", near ? near : "",
-                near ? " meant?" : "", two ? " (between two names is a tab)" : "");
+    return fail(ERR_DATA, "%s:%d: %s has no class %s%s%s%s%s", m->rows.file, m->rows.line, m->path,
+                name, near ? "; is " : "", near ? near : "", near ? " meant?" : "",
+                two ? " (between two names is a tab)" : "");
 }
 
 static Status take_row(Map *m, char *const *fields, int count)
@@ -120,9 +121,9 @@ static Status select_samples(Map *m, Index **out)
                                  .class_names = m->names,
                                  .classes = m->classes,
                                  .numbers = m->in && !m->in->named };
-    return m->start[m->classes] ? index_select(out, m->whole, &choice)
-                                : fail(ERR_DATA, "%s: no image of %s is in these classes",
-                                       m->rows.file, index_root(m->whole));
+    return m->start[m->classes]
+               ? index_select(out, m->whole, &choice)
+               : fail(ERR_DATA, "%s: no image of %s is in these classes", m->rows.file, m->path);
 }
 
 static void end_map(Map *m)
@@ -152,13 +153,14 @@ static Status begin_map(Map *m)
                           .images = m->images,
                           .count = m->whole->classes,
                           .named = m->whole->header->flags & INDEX_NAMED,
-                          .owner = index_root(m->whole) };
+                          .owner = m->path };
     return OK;
 }
 
-Status index_classes_map(Index **out, const Index *whole, const char *file, bool missing_ok)
+Status index_classes_map(Index **out, const Index *whole, const char *path, const char *file,
+                         bool missing_ok)
 {
-    Map m = { .whole = whole, .source = file, .missing_ok = missing_ok };
+    Map m = { .whole = whole, .path = path, .source = file, .missing_ok = missing_ok };
     *out = NULL;
     Status status = begin_map(&m);
     if (status == OK) status = read_rows(&m);
@@ -178,9 +180,9 @@ static bool is_right(const Map *m)
     return same;
 }
 
-Status index_classes_of(Index **out, const Index *whole, const ClassList *in)
+Status index_classes_of(Index **out, const Index *whole, const char *path, const ClassList *in)
 {
-    Map m = { .whole = whole, .in = in };
+    Map m = { .whole = whole, .path = path, .in = in };
     *out = NULL;
     Status status = begin_map(&m);
     if (status == OK) status = take_list(&m);

@@ -8,11 +8,12 @@
  * called from now on; without that it keeps its name. Labels follow the lines, as of timm's
  * --class-map; classes of one new name become one, and those without a line are left out. Samples
  * of a class stay in their order. missing_ok: a line whose class the set does not have is a class
- * without samples there. ERR_DATA names file and line. */
-Status index_classes_map(Index **out, const Index *whole, const char *file, bool missing_ok);
+ * without samples there. path: of the set, for messages. ERR_DATA names file and line. */
+Status index_classes_map(Index **out, const Index *whole, const char *path, const char *file,
+                         bool missing_ok);
 
 /* The set with the classes of another list, by class_list_match_set(); those that the set lacks are
  * classes without samples. *out NULL where there is nothing to change: its labels are right as they
  * are, and its names, where the list has numbers alone. ERR_DATA as of class_list_match_set(). */
-Status index_classes_of(Index **out, const Index *whole, const ClassList *in);
+Status index_classes_of(Index **out, const Index *whole, const char *path, const ClassList *in);
 #endif

@@ -4,6 +4,7 @@
 #include "data/index/scan.h"
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void count_ending(LeftOut *l, const char *ending, int64_t count)
@@ -18,9 +19,23 @@ static void count_ending(LeftOut *l, const char *ending, int64_t count)
     l->of[i].count += count;
 }
 
+static int by_count(const void *pa, const void *pb)
+{
+    const LeftOutEnding *a = pa, *b = pb;
+    if (a->count != b->count) return a->count > b->count ? -1 : 1;
+    return strcmp(a->text, b->text);
+}
+
 static Status check_memory(const StrBuf *text)
 {
     return text->failed ? fail(ERR_MEMORY, "out of memory while listing files") : OK;
+}
+
+static void keep_first(LeftOut *l, const char *path)
+{
+    if (l->first.length && strcmp(l->first.text, path) <= 0) return;
+    str_clear(&l->first);
+    str_add(&l->first, path);
 }
 
 Status left_out_add(LeftOut *l, const char *folder, const char *name)
@@ -30,14 +45,18 @@ Status left_out_add(LeftOut *l, const char *folder, const char *name)
     if (dot && strlen(dot) < sizeof ending)
         for (size_t i = 0; dot[i]; i++) ending[i] = (char)tolower((unsigned char)dot[i]);
     count_ending(l, ending, 1);
-    if (l->count++ == 0)
-        str_printf(&l->first, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
-    return check_memory(&l->first);
+    l->count++;
+    StrBuf path = { 0 };
+    str_printf(&path, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
+    const Status status = check_memory(&path);
+    if (status == OK) keep_first(l, path.text);
+    str_free(&path);
+    return status == OK ? check_memory(&l->first) : status;
 }
 
 Status left_out_merge(LeftOut *l, const LeftOut *other)
 {
-    if (l->count == 0 && other->count > 0) str_add(&l->first, other->first.text);
+    if (other->count > 0) keep_first(l, other->first.text);
     l->count += other->count;
     for (int i = 0; i < other->endings; i++) count_ending(l, other->of[i].text, other->of[i].count);
     return check_memory(&l->first);
@@ -46,11 +65,14 @@ Status left_out_merge(LeftOut *l, const LeftOut *other)
 Status left_out_tell(const LeftOut *l, const char *where)
 {
     StrBuf list = { 0 };
+    LeftOutEnding of[LEFT_OUT_ENDINGS];
     int64_t others = l->count;
+    memcpy(of, l->of, sizeof of);
+    qsort(of, (size_t)l->endings, sizeof *of, by_count);
     for (int i = 0; i < l->endings; i++) {
-        others -= l->of[i].count;
-        str_printf(&list, "%s%lld %s", i ? ", " : "", (long long)l->of[i].count,
-                   l->of[i].text[0] ? l->of[i].text : "without ending");
+        others -= of[i].count;
+        str_printf(&list, "%s%lld %s", i ? ", " : "", (long long)of[i].count,
+                   of[i].text[0] ? of[i].text : "without ending");
     }
     if (others > 0) str_printf(&list, ", %lld others", (long long)others);
     const Status status = check_memory(&list);

@@ -6,20 +6,22 @@
 
 #define LEFT_OUT_ENDINGS 8 /* that are told apart */
 
+typedef struct LeftOutEnding {
+    char text[12]; /* ".gif", in small letters; "" without one */
+    int64_t count;
+} LeftOutEnding;
+
 typedef struct LeftOut { /* zero-initialise */
     int64_t count;
-    StrBuf first; /* path of the first */
+    StrBuf first; /* the first path by name, whatever order a folder is read in */
     int endings;
-    struct {
-        char text[12]; /* ".gif", in small letters; "" without one */
-        int64_t count;
-    } of[LEFT_OUT_ENDINGS];
+    LeftOutEnding of[LEFT_OUT_ENDINGS];
 } LeftOut;
 
 /* folder NULL: just name. */
 Status left_out_add(LeftOut *l, const char *folder, const char *name);
 Status left_out_merge(LeftOut *l, const LeftOut *other);
-/* Nothing where there are none. where: folder or container. */
+/* The most frequent endings first. Nothing where there are none. where: folder or container. */
 Status left_out_tell(const LeftOut *l, const char *where);
 void left_out_free(LeftOut *l);
 #endif

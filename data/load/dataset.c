@@ -90,6 +90,30 @@ Status dataset_holds_sets(const char *dir, bool *yes)
     return OK;
 }
 
+Status dataset_find_set(char **out, const char *dir, DataRole role)
+{
+    char **names = NULL;
+    int64_t count = 0;
+    int best = 0;
+    *out = NULL;
+    if (!fs_is_dir(dir)) return OK;
+    TRY(fs_list(dir, &names, &count));
+    Status status = OK;
+    for (int64_t i = 0; i < count && status == OK; i++) {
+        const int set = packed_files_set(names[i], strlen(names[i]));
+        if (role == DATA_TRAIN ? set != 1 || best : set < 2 || (best && set >= best)) continue;
+        char *path = fs_join(dir, names[i]);
+        if (path && fs_is_dir(path)) {
+            mem_free(*out);
+            *out = path;
+            best = set;
+        } else mem_free(path);
+        status = path ? OK : ERR_MEMORY;
+    }
+    mem_free(names);
+    return status;
+}
+
 /* ---- index ---- */
 
 typedef struct Place { /* what a scan needs to know, with the memory for it */
@@ -268,16 +292,17 @@ static Status map_classes(Index **index, const SourceKind *kind, const DatasetOp
     Index *mapped = NULL;
     if (!*index)
         return fail(ERR_USAGE, "data.class_map cannot be applied to format %s", kind->name);
-    const Status status = index_classes_map(&mapped, *index, o->class_map,
+    const Status status = index_classes_map(&mapped, *index, o->path, o->class_map,
                                             o->allow_empty || (o->like && o->like->may_lack));
     return replace(index, mapped,
                    status == ERR_DATA ? fail_note(status, "data.class_map") : status);
 }
 
-static Status take_list(Index **index, const ClassList *like)
+static Status take_list(Index **index, const DatasetOptions *o)
 {
     Index *own = NULL;
-    const Status status = index_classes_of(&own, *index, like);
+    Status status = check_sets(*index, o->path, false);
+    if (status == OK) status = index_classes_of(&own, *index, o->path, o->like);
     return status == OK && !own ? OK : replace(index, own, status);
 }
 
@@ -300,7 +325,7 @@ Status dataset_open(Dataset **out, const DatasetOptions *o)
     TRY(make_index(&index, &kind, o));
     if (kind == &source_synthetic) return open_with(out, kind, o, NULL);
     if (o->class_map && o->class_map[0]) TRY(map_classes(&index, kind, o));
-    if (o->like && index) TRY(take_list(&index, o->like));
+    if (o->like && index) TRY(take_list(&index, o));
     if (o->val_split > 0) TRY(take_side(&index, kind, o));
     TRY(open_with(out, kind, o, index));
     const bool held_out = o->val_split > 0 && o->role == DATA_VAL; /* not of each class */

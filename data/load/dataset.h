@@ -13,6 +13,9 @@ typedef struct Dataset Dataset;
 Status dataset_open(Dataset **out, const DatasetOptions *o);
 /* Whether dir holds tar, TFRecord, IDX or CIFAR files, whose names may tell two sets apart. */
 Status dataset_holds_sets(const char *dir, bool *yes);
+/* The folder in dir (mem_free) whose name says that set, in a word like valid or Train; one for
+ * tests stands in for a validation set. *out NULL: there is none. */
+Status dataset_find_set(char **out, const char *dir, DataRole role);
 /* For the other ranks of a run. The index of d as bytes, borrowed; NULL and 0 for formats that have
  * none. */
 const void *dataset_index(const Dataset *d, size_t *bytes);

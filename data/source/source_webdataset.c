@@ -5,7 +5,8 @@
  * file is: .jpg, .jpeg, .jpe, .jfif or .png, the first of these that is there, is the image, .cls
  * the label, a number in ASCII. Tar files without any .cls are taken as an ImageFolder tree that
  * was packed whole: the folders above all members in common are left away, the first one below is
- * the class, and each image is a sample, whatever its name.
+ * the class, and each image is a sample, whatever its name. As in the tree, images beside the class
+ * folders are left out.
  *
  * The first start reads all files once, several at a time (tar_scan.h), and keeps where each image
  * lies, with its checksum; reading is that of source_packed.c. Samples are ordered by label, then
@@ -72,6 +73,9 @@ static Status take_sample(PackedScan *scan, int64_t file, const TarItem *first, 
     int best_ending = 0;
     for (const TarItem *item = first; item < end; item++) {
         if (item->key_bytes == 0) continue;
+        if (item->part == TAR_LABEL && label && label->label != item->label)
+            return fail(ERR_DATA, "%s: a second label of one sample, %u and %u", item->path,
+                        (unsigned)label->label, (unsigned)item->label);
         if (item->part == TAR_LABEL) label = item;
         if (item->part != TAR_IMAGE) continue;
         const int ending = scan_picture_ending(item->path);
@@ -121,6 +125,8 @@ static Status take_all_samples(PackedScan *scan, const char *path)
 }
 
 /* ---- a tree: classes by folder ---- */
+
+#define STRAY UINT32_MAX /* label of an image that no class folder holds */
 
 typedef struct Place {
     const char *path;
@@ -203,44 +209,95 @@ static Status list_places(Tree *t, const PackedScan *scan)
     return OK;
 }
 
-/* The folder part that all paths share, with its slash. */
-static size_t common_folder(const Tree *t)
+/* Cuts that many bytes of shared folders down to the top of what was packed, where a member says
+ * which folder that is: one folder below it is a class, whatever it has below. */
+static size_t packed_top(const PackedScan *scan, const char *path, size_t common)
+{
+    for (int64_t f = 0; f < scan->files.count; f++) {
+        const TarScan *tar = scan->found[f];
+        if (tar->has_top) common = 0;
+        for (size_t i = 0; i < tar->count; i++) {
+            const TarItem *item = &tar->items[i];
+            const size_t bytes = strlen(item->path);
+            if (item->kind == TAR_FOLDER && bytes + 1 < common && path[bytes] == '/' &&
+                strncmp(path, item->path, bytes) == 0)
+                common = bytes + 1;
+        }
+    }
+    return common;
+}
+
+/* The folder that classes lie in, with its slash: what all paths share. */
+static size_t common_folder(const Tree *t, const PackedScan *scan)
 {
     const char *first = t->places[0].path, *last = t->places[t->count - 1].path;
     size_t common = 0;
     for (size_t i = 0; first[i] && first[i] == last[i]; i++)
         if (first[i] == '/') common = i + 1;
-    /* An image right in it: then its last part is a class. */
-    bool flat = false;
-    for (size_t i = 0; common > 0 && i < t->count; i++)
-        flat |= t->places[i].image && !strchr(t->places[i].path + common, '/');
-    while (flat && --common > 0 && first[common - 1] != '/') {
+    /* All images right in it: then its last part is a class. */
+    bool flat = true;
+    for (size_t i = 0; i < t->count; i++)
+        flat &= !t->places[i].image || !strchr(t->places[i].path + common, '/');
+    while (flat && common > 0 && --common > 0 && first[common - 1] != '/') {
     }
-    return common;
+    return packed_top(scan, first, common);
 }
 
-/* The first part of a path below the common folder is the class. */
-static Status label_images(Tree *t, const char *folder)
+static Status add_class(Tree *t, const char *name, size_t bytes)
 {
-    const size_t prefix = common_folder(t);
-    const char *name = NULL;
+    if (t->classes == PACKED_SCAN_MAX_CLASSES)
+        return fail(ERR_DATA, "more than %d classes", PACKED_SCAN_MAX_CLASSES);
+    t->names[t->classes] = arena_printf(t->arena, "%.*s", (int)bytes, name);
+    return t->names[t->classes++] ? OK : ERR_MEMORY;
+}
+
+/* The first part of a path below the common folder is the class; an image without has none. */
+static Status label_images(Tree *t, const PackedScan *scan, Note *strays)
+{
+    const size_t prefix = common_folder(t, scan);
     for (size_t i = 0; i < t->count; i++) {
         const char *path = t->places[i].path + prefix;
+        const char *name = t->classes ? t->names[t->classes - 1] : "";
         IndexEntry *image = t->places[i].image;
         const size_t bytes = strcspn(path, "/");
-        if (bytes == 0 || !path[bytes])
-            return fail(ERR_DATA, "%s: %s: no .cls beside it, and no folder to take its class from",
-                        folder, path);
-        if (!name || strncmp(name, path, bytes) != 0 || name[bytes]) {
-            if (t->classes == PACKED_SCAN_MAX_CLASSES)
-                return fail(ERR_DATA, "%s: more than %d classes", folder, PACKED_SCAN_MAX_CLASSES);
-            if (!(name = arena_printf(t->arena, "%.*s", (int)bytes, path))) return ERR_MEMORY;
-            t->names[t->classes++] = name;
+        if (!path[bytes]) {
+            if (image) image->label = STRAY;
+            if (image) note(strays, t->places[i].path);
+            continue;
         }
+        if (!name[0] || strncmp(name, path, bytes) != 0 || name[bytes])
+            TRY(add_class(t, path, bytes));
         if (!image) continue;
         image->label = (uint32_t)(t->classes - 1);
         image->path_at += prefix;
     }
+    return OK;
+}
+
+static void drop_strays(PackedScan *scan)
+{
+    for (int64_t f = 0; f < scan->files.count; f++) {
+        IndexPiece *piece = &scan->pieces[f];
+        size_t kept = 0;
+        for (size_t i = 0; i < piece->count; i++)
+            if (piece->entries[i].label != STRAY) piece->entries[kept++] = piece->entries[i];
+        piece->count = kept;
+    }
+}
+
+static Status take_classes(Tree *t, PackedScan *scan, const char *path)
+{
+    Note strays = { 0 };
+    TRY(list_places(t, scan));
+    const Status status = label_images(t, scan, &strays);
+    if (status != OK) return fail_note(status, "%s", path);
+    if (t->classes == 0)
+        return fail(ERR_DATA, "%s: %s: no .cls beside it, and no folder to take its class from",
+                    path, strays.first);
+    drop_strays(scan);
+    if (strays.count > 0)
+        log_warning("%s: images left out, as they lie in no class folder: %lld, first %s", path,
+                    (long long)strays.count, strays.first);
     return OK;
 }
 
@@ -260,8 +317,7 @@ static Status assemble_by_label(Index **out, const PackedScan *scan, const ScanO
 static Status assemble_by_folder(Index **out, PackedScan *scan, const ScanOptions *o)
 {
     Tree t = { 0 };
-    Status status = list_places(&t, scan);
-    if (status == OK) status = label_images(&t, scan->files.folder);
+    Status status = take_classes(&t, scan, o->path);
     const IndexParts parts = { .class_names = t.names,
                                .classes = (int)t.classes,
                                .pieces = scan->pieces,

@@ -99,6 +99,7 @@ static Status add_item(Reading *r, const TarMember *m)
     TarScan *out = r->out;
     bool inside = true;
     TRY(clean_path(r, "", 0, m->path, &inside));
+    out->has_top |= !r->path.text[0] && m->kind == TAR_FOLDER;
     if (!r->path.text[0]) return OK; /* "./" */
     TarItem *items = mem_grow(out->items, out->count, &out->capacity, sizeof *items);
     if (!items) return ERR_MEMORY;
@@ -191,6 +192,23 @@ static Status follow(Reading *r, const TarItem *link, const TarItem **to, const 
     return OK;
 }
 
+/* By its ending; what else has a dot in its name may be a class, as 002.bee is. */
+static bool is_other_file(const char *path)
+{
+    static const char *const endings[] = {
+        ".txt",  ".md",   ".rst", ".csv", ".tsv",  ".json", ".jsonl", ".xml",  ".yaml", ".yml",
+        ".toml", ".html", ".log", ".pdf", ".doc",  ".docx", ".xls",   ".xlsx", ".py",   ".ipynb",
+        ".sh",   ".m",    ".mat", ".npy", ".npz",  ".pkl",  ".pt",    ".pth",  ".h5",   ".hdf5",
+        ".bin",  ".dat",  ".db",  ".gz",  ".bz2",  ".xz",   ".zst",   ".zip",  ".tar",  ".tgz",
+        ".gif",  ".webp", ".bmp", ".tif", ".tiff", ".avif", ".heic",  ".svg",  ".ppm",  ".pgm",
+        ".cls",  ".jp2",  ".mp4", ".avi", ".wav",  ".md5",  ".sha256"
+    };
+    bool yes = false;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings && !yes; i++)
+        yes = str_ends_with_nocase(path, endings[i]);
+    return yes;
+}
+
 static Status take_link(Reading *r, TarItem *link)
 {
     const TarItem *to = NULL;
@@ -204,8 +222,8 @@ static Status take_link(Reading *r, TarItem *link)
                                         link->path, link->link, wrong);
         if (!says) return ERR_MEMORY;
         if (link->part != TAR_REST) return fail(ERR_DATA, "%s", says);
-        /* without an ending it may stand for a class */
-        if ((folder || link->key_bytes == 0) && !r->out->lost_link) r->out->lost_link = says;
+        /* it may stand for a class */
+        if ((folder || !is_other_file(link->path)) && !r->out->lost_link) r->out->lost_link = says;
         return OK;
     }
     link->offset = to->offset;

@@ -24,6 +24,7 @@ typedef struct TarScan { /* zero-initialise */
     TarItem *items;      /* [count] as they lie in the file */
     size_t count, capacity;
     bool has_labels;       /* some .cls is there, whosever */
+    bool has_top;          /* the top of the archive is a member, "./" */
     const char *lost_link; /* to a folder, or out of the archive: a sentence; NULL: none */
     Arena *arena;          /* of the text */
 } TarScan;

@@ -180,7 +180,8 @@ settings run "data.val=$SCRATCH/data/val"
 answers "10 images" eval "${sets[@]}" --checkpoint "$SCRATCH/run/checkpoints/latest"
 
 answers "images_per_s_per_thread" bench decode "$SCRATCH/small.yaml" --steps 2
-answers "images 3" bench decode "$SCRATCH/small.yaml" --steps 2 --images 3
+answers "images 3" bench decode "$SCRATCH/small.yaml" --steps 2 --images 3 \
+    train.batch_per_rank=1000
 answers "batch_ms" bench step "$SCRATCH/small.yaml" --steps 2 --eval
 answers "images_per_s" bench loader "$SCRATCH/small.yaml" --steps 2
 for line in cold_read_ms_p99 cached_images_per_s cached_megabytes_per_s cached_starved_percent \

@@ -195,6 +195,61 @@ TEST(data_dir_takes_files_that_name_their_sets)
     }
 }
 
+TEST(sets_under_other_names_are_told)
+{
+    static const struct {
+        const char *train, *val, *missing;
+    } cases[] = { { "train", "test", "val" },
+                  { "train", "valid", "val" },
+                  { "Train", "Val", "train" },
+                  { "training", "val", "train" } };
+    char set[1000], want[2200], name[32];
+    for (int i = 0; i < 4; i++) {
+        Config *c = NULL;
+        snprintf(name, sizeof name, "d%d", i);
+        const char *dir = scratch_path(1, name);
+        snprintf(name, sizeof name, "%s/a/0.jpg", cases[i].train);
+        tree_write(dir, name, "x", 1);
+        tree_write(dir, "test/a/0.jpg", "x", 1); /* not where there is a validation set */
+        snprintf(name, sizeof name, "%s/a/0.jpg", cases[i].val);
+        tree_write(dir, name, "x", 1);
+        snprintf(set, sizeof set, "data.dir=%s", dir);
+        const char *const sets[] = { set };
+        snprintf(want, sizeof want,
+                 "data.dir %s/%s is not there; name each set by itself in its place: --set "
+                 "'data.train=%s/%s' --set 'data.val=%s/%s'",
+                 dir, cases[i].missing, dir, cases[i].train, dir, cases[i].val);
+        CHECK_STATUS(config_load(&c, NULL, sets, 1), ERR_USAGE);
+        CHECK_CONTAINS(status_message(), want);
+    }
+}
+
+/* The line says which set is wrong, and does not take sets for classes. */
+TEST(a_set_whose_classes_are_others_is_named)
+{
+    static const char *const names[] = { "0", "1" };
+    const ClassList like = { .names = names, .count = 2, .named = true, .owner = "data.train" };
+    const char *tree = scratch_path(0, "tree"), *shards = scratch_path(1, "shards");
+    Dataset *d = NULL;
+    tree_write_shape(tree, "0/0.jpg", 0, 0, 8);
+    tree_write_shape(tree, "11/0.jpg", 1, 0, 8);
+    REQUIRE((d = dataset_open_as(tree, DATA_AUTO)) != NULL);
+    PackReport report;
+    dataset_pack(d, shards, &report);
+    dataset_close(d);
+    for (int i = 0; i < 2; i++) {
+        DatasetOptions o = { .path = scratch_paths[i], .role = DATA_VAL, .like = &like };
+        CHECK_STATUS(dataset_open(&d, &o), ERR_DATA);
+        CHECK_CONTAINS(status_message(), i == 0 ? "/tree: class 11 is not in data.train"
+                                                : "/shards: class 11 is not in data.train");
+    }
+    tree_write(scratch_path(2, "sets"), "train/a/0.jpg", "x", 1);
+    tree_write(scratch_paths[2], "test/a/0.jpg", "x", 1);
+    DatasetOptions o = { .path = scratch_paths[2], .role = DATA_VAL, .like = &like };
+    CHECK_STATUS(dataset_open(&d, &o), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "/sets: its folders are sets, not classes; name each");
+}
+
 /* ---- names in records, and beside them ---- */
 
 typedef struct Record {

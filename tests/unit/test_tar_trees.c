@@ -72,7 +72,7 @@ TEST(names_with_dots_are_images_of_a_tree)
     DatasetOptions o = { .path = write_tar(1, "t", "t.tar", puts) };
     const char *says = dataset_open_says(&d, &o);
     REQUIRE(d != NULL);
-    CHECK_CONTAINS(says, "/t: files left out: 1 .txt, 2 .gif, 1 without ending; first "
+    CHECK_CONTAINS(says, "/t: files left out: 2 .gif, 1 without ending, 1 .txt; first "
                          "train/a/IMG_2021.txt; images end in .jpg, ");
     CHECK_INT(dataset_classes(d), 2);
     REQUIRE(dataset_images(d) == 6);
@@ -109,6 +109,28 @@ TEST(what_has_labels_is_read_by_key)
                                   { NULL } };
     CHECK_CONTAINS(dataset_open_error(write_tar(2, "u", "u.tar", dotted), DATA_AUTO),
                    "/u: no images in its tar files that share the path up to the first dot");
+}
+
+TEST(two_labels_of_a_sample_are_refused_if_they_differ)
+{
+    static const struct {
+        const char *name, *label;
+    } cases[] = { { "0.cls", "1" }, { "0.CLS", "1" }, { "0.cls", "0" } };
+    for (int i = 0; i < 3; i++) {
+        const Put puts[] = { { "0.cls", "0", NULL },
+                             { "0.jpg", "x", NULL },
+                             { cases[i].name, cases[i].label, NULL },
+                             { NULL } };
+        const char *path = write_tar(1, "t", "t.tar", puts);
+        if (i < 2)
+            CHECK_CONTAINS(dataset_open_error(path, DATA_AUTO),
+                           ": a second label of one sample, 0 and 1");
+        else {
+            Dataset *d = open_tars(path);
+            REQUIRE(d != NULL && dataset_images(d) == 1);
+            dataset_close(d);
+        }
+    }
 }
 
 /* Some files of a set with labels, others without: nobody knows what was meant. */
@@ -216,6 +238,12 @@ TEST(links_that_lead_nowhere_are_named)
         { { "s/a", "", "2/data/a" },
           { "s/b/0.jpg", "x", NULL },
           "s/a is a link to /data/a, which" },
+        { { "s/002.bee", "", "2../out/002.bee" },
+          { "s/001.ant/0.jpg", "x", NULL },
+          "s/002.bee is a link to ../out/002.bee, which is not in the archive" },
+        { { "s/002.bee", "", "2../../out/002.bee" },
+          { "s/001.ant/0.jpg", "x", NULL },
+          "s/002.bee is a link to ../../out/002.bee, which leads out" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const Put puts[] = { cases[i].link, cases[i].other, { "c/1.jpg", "x", NULL }, { NULL } };
@@ -278,6 +306,73 @@ TEST(empty_classes_of_a_tar_are_those_of_the_tree)
     dataset_close(d);
 }
 
+/* Which folder holds the classes; without folders among the members, the one that all share. */
+TEST(classes_of_a_tar_are_those_of_the_tree)
+{
+    static const struct {
+        Put puts[7];
+        const char *classes, *says; /* names, each with a space behind it */
+        int images;
+    } cases[] = {
+        { { { "s/a/0.jpg", "x", NULL },
+            { "s/b/0.jpg", "x", NULL },
+            { "s/montage.jpg", "x", NULL } },
+          "a b ",
+          "/t: images left out, as they lie in no class folder: 1, first s/montage.jpg",
+          2 },
+        { { { "0.jpg", "x", NULL },
+            { "1.jpg", "x", NULL },
+            { "a/0.jpg", "x", NULL },
+            { "b/0.jpg", "x", NULL } },
+          "a b ",
+          "they lie in no class folder: 2, first 0.jpg",
+          2 },
+        { { { .path = "s/" },
+            { .path = "s/a/" },
+            { "s/a/x/0.jpg", "x", NULL },
+            { "s/a/y/0.jpg", "x", NULL } },
+          "a ",
+          NULL,
+          2 },
+        { { { .path = "./" }, { "./a/x/0.jpg", "x", NULL }, { "./a/y/0.jpg", "x", NULL } },
+          "a ",
+          NULL,
+          2 },
+        { { { .path = "./" },
+            { "./s/0.jpg", "x", NULL },
+            { "./s/a/0.jpg", "x", NULL },
+            { "./s/b/0.jpg", "x", NULL } },
+          "s ",
+          NULL,
+          3 },
+        { { { .path = "s/t/" }, { "s/t/a/0.jpg", "x", NULL }, { "s/t/b/0.jpg", "x", NULL } },
+          "a b ",
+          NULL,
+          2 },
+        { { { .path = "s/" }, { .path = "s/a/" }, { "s/a/0.jpg", "x", NULL } }, "a ", NULL, 1 },
+        { { { .path = "a/" }, { "a/0.jpg", "x", NULL } }, "a ", NULL, 1 },
+        { { { "s/a/x/0.jpg", "x", NULL }, { "s/a/y/0.jpg", "x", NULL } }, "x y ", NULL, 2 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Dataset *d = NULL;
+        DatasetOptions o = { .path = write_tar(1, "t", "t.tar", cases[i].puts) };
+        StrBuf names = { 0 };
+        const char *says = dataset_open_says(&d, &o);
+        REQUIRE(d != NULL);
+        if (cases[i].says) CHECK_CONTAINS(says, cases[i].says);
+        else CHECK(strstr(says, "left out") == NULL);
+        for (int c = 0; c < dataset_classes(d); c++)
+            str_printf(&names, "%s ", dataset_class_name(d, c));
+        CHECK_STR(names.text, cases[i].classes);
+        CHECK_INT(dataset_images(d), cases[i].images);
+        str_free(&names);
+        dataset_close(d);
+    }
+    static const Put bare[] = { { .path = "./" }, { "./0.jpg", "x", NULL }, { NULL } };
+    CHECK_CONTAINS(dataset_open_error(write_tar(2, "u", "u.tar", bare), DATA_AUTO),
+                   "/u: 0.jpg: no .cls beside it, and no folder to take its class from");
+}
+
 TEST(files_left_out_of_a_tree_are_counted)
 {
     static const char *const files[] = { "a/0.jpg",  "a/1.jfif", "a/2.JPE", "a/3.gif",
@@ -291,9 +386,9 @@ TEST(files_left_out_of_a_tree_are_counted)
     const char *says = dataset_open_says(&d, &o);
     REQUIRE(d != NULL);
     CHECK_INT(dataset_images(d), 4);
-    CHECK_CONTAINS(says, "/tree: files left out: ");
-    static const char *const wants[] = { "2 .gif",           "1 .avif", "1 .heic", "1 .webp",
-                                         "1 without ending", "others",  "first a/" };
+    CHECK_CONTAINS(says, "/tree: files left out: 2 .gif, 1 ");
+    static const char *const wants[] = { "2 .gif",           "1 .avif", "1 .heic",        "1 .webp",
+                                         "1 without ending", "others",  "first a/3.gif; " };
     for (size_t i = 0; i < sizeof wants / sizeof *wants; i++) CHECK_CONTAINS(says, wants[i]);
     CHECK_CONTAINS(says, "they lie in no class folder: 1, first x.jpg");
     dataset_close(d);

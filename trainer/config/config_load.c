@@ -94,6 +94,25 @@ static Status is_both(const Config *c, bool *both)
     return status;
 }
 
+/* Sets that lie in data.dir under other names than train and val are named, not guessed. */
+static Status check_names(const Config *c, const ConfigOrigin *origin, const char *set)
+{
+    char *folder = fs_join(c->data.dir, set), *train = NULL, *val = NULL;
+    Status status = folder ? OK : ERR_MEMORY;
+    const bool there = folder && fs_exists(folder);
+    if (status == OK && !there) status = dataset_find_set(&train, c->data.dir, DATA_TRAIN);
+    if (status == OK && !there) status = dataset_find_set(&val, c->data.dir, DATA_VAL);
+    if (status == OK && train && val)
+        status = config_fail_key(origin, "data.dir",
+                                 "%s is not there; name each set by itself in its place: "
+                                 "--set 'data.train=%s' --set 'data.val=%s'",
+                                 folder, train, val);
+    mem_free(folder);
+    mem_free(train);
+    mem_free(val);
+    return status;
+}
+
 /* data.dir turns into the two folders that it stands for, which --set may name otherwise; and an
  * evaluation of other data by --set data.val takes the place of the images held out. */
 static Status resolve_sets(Config *c, const ConfigOrigin *origin)
@@ -110,6 +129,7 @@ static Status resolve_sets(Config *c, const ConfigOrigin *origin)
         if (values[i][0] && (given == ORIGIN_SET) == (dir == ORIGIN_SET))
             return config_fail_key(origin, "data.dir",
                                    "stands for data.train and data.val; give it or them");
+        if (!both) TRY(check_names(c, origin, i == 0 ? "train" : "val"));
         StrBuf folder = { 0 };
         if (!both) str_printf(&folder, "%s/%s", c->data.dir, i == 0 ? "train" : "val");
         else if (i == 0 || !split) str_add(&folder, c->data.dir);

@@ -229,6 +229,10 @@ Status bench_decode(Comm *comm, const Config *c, const BenchOptions *o)
     if (o->replay) return comm_agree(comm, comm->rank == 0 ? replay(c, o) : OK);
     Config local = bench_config(c);
     Session s;
+    /* No batches here: any folder has enough images. */
+    local.train.batch_mode = BATCH_PER_RANK;
+    local.train.batch_per_rank = 1;
+    local.train.accumulate = (ConfigList){ .values = { 1 }, .count = 1 };
     Status status = session_open_data(&s, &local, comm);
     if (status == OK) status = comm_agree(comm, run_views(&s, o));
     session_close(&s);
