@@ -142,6 +142,8 @@ Status cmd_scale(int argc, char **argv)
     signals_install();
     TRY(series_open(&series, args.config, args.sets, args.set_count));
     Status status = work(&series, &args);
+    if (status == OK && (args_value(&args, "--predict") || args_value(&args, "--collect")))
+        status = log_check_output(); /* they are asked for an answer */
     series_close(&series);
     return status;
 }
