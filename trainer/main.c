@@ -87,7 +87,7 @@ static Status fill_standard_descriptors(void)
 /* What runs, or asks a run, ends as that ends; all other commands have an answer to print. */
 static Status check_output(const char *command)
 {
-    static const char *const runs[] = { "train", "launch", "stop", "drain" };
+    static const char *const runs[] = { "train", "launch", "scale", "stop", "drain" };
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++)
         if (strcmp(command, runs[i]) == 0) return OK;
     return log_check_output();

@@ -133,6 +133,25 @@ static void kill_children(void)
     closedir(dir);
 }
 
+/* What a process has started and what that has, also in groups of their own as timeout makes one,
+ * but not in a session of its own. */
+static void kill_below(pid_t parent)
+{
+    DIR *dir = opendir("/proc");
+    if (!dir) return;
+    const struct dirent *entry;
+    while ((entry = readdir(dir))) {
+        int64_t pid;
+        if (!str_to_i64(entry->d_name, &pid) || pid < 2 || parent_of(entry->d_name) != parent ||
+            getsid((pid_t)pid) != getsid(0))
+            continue;
+        kill((pid_t)pid, SIGSTOP); /* it starts nothing more */
+        kill_below((pid_t)pid);
+        kill((pid_t)pid, SIGKILL);
+    }
+    closedir(dir);
+}
+
 void child_kill_all(void)
 {
     for (;;) {
@@ -187,6 +206,7 @@ static void listen_to(ChildResult *r, pid_t pid, pid_t group, const int fds[2], 
     }
     r->timed_out = !ended;
     if (ended) return;
+    kill_below(pid);
     kill(-group, SIGKILL);
     child_kill(pid);
 }

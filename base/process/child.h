@@ -42,7 +42,8 @@ Status child_run_until(ChildResult *out, const char *const argv[], double timeou
                        bool (*stop)(void));
 /* As child_run_until() among what earlier ones of the group have left behind: that lives on until
  * child_group_end(), or the end of this process in whatever way, or until one of them is killed
- * because its time is over. What makes itself a session of its own leaves the group. */
+ * because its time is over. What makes itself a session or a group of its own leaves this one; of
+ * groups, those below a command whose time is over are killed with it. */
 typedef struct ChildGroup { /* zeroed: nothing has run */
     pid_t leader;
     int life; /* ends when this process does */

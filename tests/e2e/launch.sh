@@ -149,6 +149,15 @@ timeout 120 "${launching[@]}" 2>&1 | head -n 1 > "$out"
 [[ $(field unread step step) == 30 ]] || broken "unread: ended at step $(field unread step step)"
 expect "eval of a launched run" 0 run 1 eval "$SCRATCH/unread"
 expect "launch after an eval" 0 timeout 60 "${launching[@]}"
+# A last record that is torn, or of a run that was stopped when nothing more was to do.
+printf '{"event":"d' >> "$SCRATCH/unread/metrics.jsonl"
+expect "launch after a torn record" 0 timeout 60 "${launching[@]}"
+printf '\n{"event":"done","time":1,"code":75,"reason":"stopped"}\n' >> \
+    "$SCRATCH/unread/metrics.jsonl"
+for again in once twice; do
+    expect "launch of a run with nothing to do, $again" 0 timeout 60 "${launching[@]}"
+done
+expect_field "nothing to do" unread "done" code 0
 
 # Nothing has run at all: what an earlier start said at its end counts for nothing.
 echo '{"event":"done","time":1,"code":65,"reason":"data"}' >> "$SCRATCH/budget/metrics.jsonl"

@@ -36,6 +36,12 @@ expect "the series" 0 run 1 scale "${args[@]}"
 [[ $(events series/n1-r1 done) == 2 ]] || broken "the run that was stopped did not begin anew"
 expect "the series again" 0 run 1 scale "${args[@]}"
 expect_text "the series again" 3 "finished before"
+# Runs are worth their time where nobody reads what is said of them; answers are not.
+for option in "" --collect; do
+    "$CONVOY" scale "${args[@]}" ${option:+"$option"} > /dev/full 2> "$out"
+    code=$?
+    ((code == (${#option} ? 74 : 0))) || broken_run "scale $option into a full file: $code"
+done
 expect "one repeat more" 0 run 1 scale "${args[@]}" --set scale.repeats=2 --set scale.ranks=1
 expect_text "one repeat more" 1 "finished before"
 [[ $(points) == "n1-r1 n1-r2 " ]] || broken "points of one number of ranks: $(points)"

@@ -64,6 +64,8 @@ expect_text "no GPUs" some "--map-by ppr:1:node"
 date=STUB_PREEMPTED=2026-11-28T01:02:03 cancelled=STUB_STATE=COMPLETING limit=STUB_REASON=TimeLimit
 saved=STUB_SAYS=step_9:_saved_x.safetensors none=STUB_SAYS=stopped_as_asked_before
 json='STUB_SAYS={"event":"checkpoint"}'
+labelled=STUB_SAYS=0:_step_9:_saved_x_0:_stopped_as_asked
+tagged='STUB_SAYS=[1,0]<stdout>:step_9:_saved_x_stopped_as_asked'
 while read -r code requeues set; do
     read -r -a set <<< "$set"
     expect "end with $code ${set[*]}" "$code" job STUB_CODE="$code" "${set[@]}"
@@ -91,6 +93,8 @@ done << END
 75 1 STUB_SIGNAL=USR1
 75 1 STUB_SIGNAL=USR1 $saved
 75 1 STUB_SIGNAL=USR1 $json
+75 1 STUB_SIGNAL=USR1 $labelled
+75 1 STUB_SIGNAL=USR1 $tagged
 75 0 STUB_SIGNAL=USR1 $none
 138 0 STUB_SIGNAL=USR1
 76 1 STUB_SIGNAL=USR1

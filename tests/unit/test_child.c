@@ -58,6 +58,16 @@ TEST(what_takes_too_long_is_killed_with_all_it_started)
     child_result_free(&r);
 }
 
+/* timeout makes a group of its own. */
+TEST(what_takes_too_long_is_killed_in_whatever_group)
+{
+    REQUIRE_OK(child_adopt_orphans());
+    ChildResult r = run("timeout 55 sh -c 'sleep 50; true'; true", 0.5);
+    CHECK(r.timed_out);
+    CHECK(all_gone());
+    child_result_free(&r);
+}
+
 TEST(a_killed_process_takes_along_all_that_its_child_has_started)
 {
     char script[1200], *begun = fs_join(test_scratch(), "begun");

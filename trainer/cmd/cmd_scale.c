@@ -144,6 +144,8 @@ Status cmd_scale(int argc, char **argv)
     TRY(series_open(&series, args.config, args.sets, args.set_count));
     Status status = outputs_check_folders(series.config);
     if (status == OK) status = work(&series, &args);
+    if (status == OK && (args_value(&args, "--predict") || args_value(&args, "--collect")))
+        status = log_check_output(); /* they are asked for an answer */
     series_close(&series);
     return status;
 }

@@ -13,6 +13,7 @@
 #include "trainer/guard/hang_report.h"
 #include "trainer/guard/presence.h"
 #include "trainer/guard/rank_watchdog.h"
+#include "trainer/launch/progress.h"
 #include "trainer/report/report_run.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
@@ -311,6 +312,9 @@ static Status train_with_log(Comm *comm, Config *c, const Args *args)
     if (status == OK) status = train(comm, c, log);
     presence_end(presence);
     rank_watchdog_stop(watch);
+    /* nothing was to do, and no record says yet that the run is done */
+    if (status == OK && comm->rank == 0 && progress_exit_code(c->run.dir) != 0)
+        status = runlog_begin(log, c, comm->world);
     if (status == OK) log_info("done: run folder %s", c->run.dir);
     if (status == OK && comm->rank == 0) say_result(c);
     comm_set_last_words(comm, NULL, NULL);

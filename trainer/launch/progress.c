@@ -99,18 +99,16 @@ int64_t progress_last_step(const char *run_dir)
 
 #define NOT_ENDED 1000 /* more than any exit code */
 
-/* Of the last line that training has written: the exit code, or NOT_ENDED. Evaluations are told of
- * before a run has ended, or by convoy eval. Is written to. */
+/* Of the last whole record that training has written: the exit code, or NOT_ENDED. Evaluations are
+ * told of before a run has ended, or by convoy eval. Is written to. */
 static int64_t end_of(char *text)
 {
-    static const char eval[] = "{\"event\":\"eval\"", done[] = "{\"event\":\"done\"",
-                      key[] = "\"code\":";
+    static const char event[] = "{\"event\":\"", eval[] = "{\"event\":\"eval\"",
+                      done[] = "{\"event\":\"done\"", key[] = "\"code\":";
     long long code = -1;
-    for (char *line = text, *end; *line; line = end + 1) {
-        if (!(end = strchr(line, '\n'))) /* torn */
-            return str_starts_with(line, eval) ? code : NOT_ENDED;
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
-        if (str_starts_with(line, eval)) continue;
+        if (!str_starts_with(line, event) || end[-1] != '}' || str_starts_with(line, eval)) continue;
         const char *field = str_starts_with(line, done) ? strstr(line, key) : NULL;
         if (!field || sscanf(field + sizeof key - 1, "%lld", &code) != 1) code = NOT_ENDED;
     }
