@@ -86,8 +86,8 @@ static bool accept_fast_sum(const char *info)
 
 enum { BF16_BLOCK = 16 };
 
-/* Of fewer channels than a block oneDNN's gradient of weights with AVX-512 in bf16 writes behind its
- * scratchpad or sums wrongly, where one tap has a stride (2.6.3 and 3.2). Over images of five
+/* Of fewer channels than a block oneDNN's gradient of weights with AVX-512 in bf16 writes behind
+ * its scratchpad or sums wrongly, where one tap has a stride (2.6.3 and 3.2). Over images of five
  * positions its y and dx of one tap are wrong from the second image on, if there are more than 64
  * filters (2.6.3 without AVX-512's own bf16). */
 static bool accept_no_bf16_1x1(const char *info)
