@@ -108,7 +108,8 @@ static int64_t end_of(char *text)
     long long code = -1;
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
-        if (!str_starts_with(line, event) || end[-1] != '}' || str_starts_with(line, eval)) continue;
+        if (!str_starts_with(line, event) || end[-1] != '}' || str_starts_with(line, eval))
+            continue;
         const char *field = str_starts_with(line, done) ? strstr(line, key) : NULL;
         if (!field || sscanf(field + sizeof key - 1, "%lld", &code) != 1) code = NOT_ENDED;
     }
