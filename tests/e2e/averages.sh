@@ -142,6 +142,10 @@ expect_text "too short for its average" 1 "% of the averaged weights are still t
 expect_text "what would do" 1 "ema.decay=0.94 or ema.warmup=true would do"
 expect_text "last words have both" 1 "(step 15), of trained weights"
 expect_text "patience by averages" 1 "% of averaged weights: the run ends after"
+# Resumed with another decay it is as old as it was: the checkpoint says so.
+train slow 1 model.name=mlp schedule.name=constant train.epochs=8 ema.decay=0.99995 \
+    ema.best=false "$val"
+expect_text "resumed" 1 "% of the averaged weights are still the initial ones"
 
 for which in ema raw; do
     expect "export --$which" 0 run 1 export "$(latest shown)" "$SCRATCH/$which.safetensors" \

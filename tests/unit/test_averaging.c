@@ -213,7 +213,7 @@ static void check_warning(const char *const *sets, int count, int64_t steps, int
     StrBuf text = { 0 };
     REQUIRE_OK(config_load(&c, NULL, sets, count));
     for (int k = 0; k < AVERAGE_KIND_COUNT; k++)
-        averaging_warn_text(&text, c, &plan, (AverageKind)k, from);
+        averaging_warn_text(&text, c, &plan, (AverageKind)k, (AverageRest){ 1, from }, from);
     CHECK_STR(text.length ? text.text : "", want);
     str_free(&text);
     config_destroy(c);
@@ -226,7 +226,8 @@ TEST(a_run_too_short_for_its_average_hears_of_it)
                *half[] = { "ema.half_life=100", "ema.every=2" },
                *vision[] = { "ema.decay=0.9999", "ema.rule=torchvision", "train.epochs=6",
                              "schedule.warmup_epochs=1" },
-               *airbench[] = { "optimizer.lookahead=airbench", "optimizer.lookahead_steps=5" };
+               *airbench[] = { "optimizer.lookahead=airbench", "optimizer.lookahead_steps=5" },
+               *timm[] = { "optimizer.lookahead=timm", "optimizer.lookahead_steps=50" };
     check_warning(
         slow, 1, 36, 0,
         "ema.decay: after 36 updates, at the end of the run, 99.65 % of the averaged weights are "
@@ -239,8 +240,8 @@ TEST(a_run_too_short_for_its_average_hears_of_it)
     check_warning(
         rare, 2, 59, 0,
         "ema.decay: after 59 updates, at the end of the run, 25 % of the averaged weights are "
-        "still the initial ones, and they choose the best; ema.decay=0.1 or "
-        "ema.warmup=true would do");
+        "still the initial ones, and they choose the best; ema.decay=0.1 "
+        "would do");
     check_warning(
         half, 2, 60, 0,
         "ema.half_life: after 60 updates, at the end of the run, 65.98 % of the averaged weights "
@@ -253,6 +254,9 @@ TEST(a_run_too_short_for_its_average_hears_of_it)
         airbench, 2, 6, 0,
         "optimizer.lookahead_steps: after 6 updates, at the end of the run, 44.78 % of the slow "
         "weights are still the initial ones, with which it ends; take a smaller number");
+    check_warning(timm, 2, 36, 0,
+                  "optimizer.lookahead_steps: lookahead acts from update 100 on, and the run has "
+                  "36");
 }
 
 TEST(a_run_long_enough_for_its_average_hears_nothing)
@@ -266,7 +270,34 @@ TEST(a_run_long_enough_for_its_average_hears_nothing)
     check_warning(slow, 1, 36, 30, ""); /* it began shortly before the end */
     check_warning(slow, 1, 1, 0, "");   /* it is a copy */
     check_warning(airbench, 2, 36, 0, "");
-    check_warning(timm, 2, 36, 0, "");
+    check_warning(timm, 2, 100, 0, "");
+}
+
+/* The share that earlier settings left goes on from there. */
+TEST(a_resumed_run_keeps_what_is_known_of_its_average)
+{
+    const char *slow[] = { "ema.decay=0.9999" }, *slower[] = { "ema.decay=0.99995" };
+    const TrainPlan first = { .images = 48, .global_batch = 8, .total_steps = 24 },
+                    longer = { .images = 48, .global_batch = 8, .total_steps = 36 };
+    Config *before = NULL, *now = NULL;
+    StrBuf text = { 0 };
+    REQUIRE_OK(config_load(&before, NULL, slow, 1));
+    REQUIRE_OK(config_load(&now, NULL, slower, 1));
+    AverageRest r = { 1, 0 };
+    r = averaging_rest(before, &first, AVERAGE_EMA, r, 0, 10);
+    r = averaging_rest(before, &first, AVERAGE_EMA, r, 10, 24); /* in two parts */
+    CHECK_INT(r.since, 1);
+    CHECK_NEAR(r.share, pow(0.9999, 23), 1e-12);
+    averaging_warn_text(&text, now, &longer, AVERAGE_EMA, r, 24);
+    CHECK_STR(text.text,
+              "ema.decay: after 36 updates, at the end of the run, 99.71 % of the averaged weights "
+              "are still the initial ones, and they choose the best; ema.decay=0.6 would do");
+    str_clear(&text);
+    averaging_warn_text(&text, now, &longer, AVERAGE_EMA, (AverageRest){ 0.05, 1 }, 24);
+    CHECK_INT(text.length, 0);
+    str_free(&text);
+    config_destroy(before);
+    config_destroy(now);
 }
 
 /* ---- the copies of a network ---- */

@@ -67,43 +67,57 @@ double averaging_weight(const Config *c, const TrainPlan *p, AverageKind kind, i
 
 /* ---- runs that are too short for their average ---- */
 
-typedef struct Rest {
-    double share;
-    int64_t since, turns; /* the step behind which it was last a copy; turns that moved it since */
-} Rest;
-
-static Rest rest_of(const Config *c, const TrainPlan *p, AverageKind kind, int64_t from)
+AverageRest averaging_rest(const Config *c, const TrainPlan *p, AverageKind kind, AverageRest r,
+                           int64_t from, int64_t to)
 {
-    const int64_t end = p->total_steps;
-    Rest r = { .share = 2 * from <= end, .since = from };
-    for (int64_t step = from; step < end && r.share > REST_MOST; step++) {
+    for (int64_t step = from; step < to; step++) {
         const double w = averaging_weight(c, p, kind, step, step + 1);
-        if (w >= 1) r = (Rest){ .share = 2 * (step + 1) <= end, .since = step + 1 };
-        if (w <= 0 || w >= 1) continue;
-        r.share *= 1 - w;
-        r.turns++;
+        if (w >= 1) r = (AverageRest){ .share = 1, .since = step + 1 };
+        else if (w > 0) r.share *= 1 - w;
     }
     return r;
 }
 
-/* Of timm's: the nearest number below 1 with one digit behind its nines that leaves REST_FITTING.
- */
-static double fitting_decay(const Rest *r)
+/* Of timm's, for so many turns: the nearest number below 1 with one digit behind its nines that
+ * leaves REST_FITTING of a share. */
+static double fitting_decay(double share, int64_t turns)
 {
-    const double away = 1 - pow(REST_FITTING, 1 / fmax(1, (double)r->turns)),
+    const double away = 1 - pow(REST_FITTING / share, 1 / fmax(1, (double)turns)),
                  digit = pow(10, floor(log10(away)));
     return 1 - ceil(away / digit) * digit;
 }
 
+static void add_fitting(StrBuf *out, const Config *c, const TrainPlan *p, AverageRest then,
+                        AverageRest end, int64_t from)
+{
+    const bool copied = end.since > from;
+    const int64_t every = c->ema.every, begin = copied ? end.since : from;
+    Config warm = *c;
+    warm.ema.warmup = true;
+    str_printf(out, "ema.decay=%.10g ",
+               fitting_decay(copied ? 1 : then.share, p->total_steps / every - begin / every));
+    if (averaging_rest(&warm, p, AVERAGE_EMA, then, from, p->total_steps).share <= REST_MOST)
+        str_add(out, "or ema.warmup=true ");
+    str_add(out, "would do");
+}
+
 void averaging_warn_text(StrBuf *out, const Config *c, const TrainPlan *p, AverageKind kind,
-                         int64_t from)
+                         AverageRest then, int64_t from)
 {
     const bool ema = kind == AVERAGE_EMA, half = c->ema.half_life > 0;
+    const int64_t total = p->total_steps, first = 2 * c->optimizer.lookahead_steps;
     char old[64] = "the initial ones";
-    if (!averaging_traits(c, kind).wanted || (!ema && c->optimizer.lookahead != LOOKAHEAD_AIRBENCH))
+    if (!averaging_traits(c, kind).wanted || from >= total) return;
+    if (!ema && c->optimizer.lookahead == LOOKAHEAD_TIMM) {
+        if (first > total)
+            str_printf(out,
+                       "optimizer.lookahead_steps: lookahead acts from update %lld on, and the run "
+                       "has %lld",
+                       (long long)first, (long long)total);
         return;
-    const Rest r = rest_of(c, p, kind, from);
-    if (r.share <= REST_MOST) return;
+    }
+    const AverageRest r = averaging_rest(c, p, kind, then, from, total);
+    if (r.share <= REST_MOST || 2 * r.since > total) return;
     if (r.since > 1) snprintf(old, sizeof old, "those of step %lld", (long long)r.since);
     str_printf(out,
                "%s: after %lld updates, at the end of the run, %.4g %% of the %s weights are still "
@@ -111,11 +125,12 @@ void averaging_warn_text(StrBuf *out, const Config *c, const TrainPlan *p, Avera
                !ema   ? "optimizer.lookahead_steps"
                : half ? "ema.half_life"
                       : "ema.decay",
-               (long long)(p->total_steps - from), 100 * r.share, ema ? "averaged" : "slow", old,
+               (long long)(then.since > 1 ? total - then.since : total), 100 * r.share,
+               ema ? "averaged" : "slow", old,
                !ema          ? ", with which it ends"
                : c->ema.best ? ", and they choose the best"
                              : "");
     if (ema && !half && c->ema.rule == EMA_TIMM && !c->ema.warmup)
-        str_printf(out, "ema.decay=%.10g or ema.warmup=true would do", fitting_decay(&r));
+        add_fitting(out, c, p, then, r, from);
     else str_add(out, "take a smaller number");
 }

@@ -26,8 +26,16 @@ AverageTraits averaging_traits(const Config *c, AverageKind kind);
 double averaging_weight(const Config *c, const TrainPlan *p, AverageKind kind, int64_t step,
                         int64_t update);
 
-/* Adds a warning where the run is too short for an average that began at step from: what it began
- * with, or was last a copy of, would still be a tenth of it and more at the end. Else nothing. */
+/* The share of an average that is what it began with, or was last a copy of, at step since. */
+typedef struct AverageRest {
+    double share;
+    int64_t since;
+} AverageRest;
+/* r behind steps from to to - 1. */
+AverageRest averaging_rest(const Config *c, const TrainPlan *p, AverageKind kind, AverageRest r,
+                           int64_t from, int64_t to);
+/* Adds a warning where the run, at step from, is too short for an average: then, its rest there,
+ * would be a tenth of it and more at the end. Else nothing. */
 void averaging_warn_text(StrBuf *out, const Config *c, const TrainPlan *p, AverageKind kind,
-                         int64_t from);
+                         AverageRest then, int64_t from);
 #endif

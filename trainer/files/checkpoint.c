@@ -39,7 +39,7 @@ enum {
     STAGING_ALIGN = 64,
     NUMBER_BYTES = 32,
     MESSAGE_BYTES = 1024,
-    SCALARS = 18,
+    SCALARS = 22,
     TEXTS = 4,
     PAIRS = SCALARS + TEXTS + 1
 };
@@ -74,6 +74,10 @@ static const MetaRow meta_rows[SCALARS] = {
     { "diverged", META_I64, offsetof(CheckpointMeta, diverged), "0" },
     { "rolled_to", META_I64, offsetof(CheckpointMeta, rolled_to), "0" },
     { "named_classes", META_I64, offsetof(CheckpointMeta, named_classes), "0" },
+    { "lookahead_rest", META_DOUBLE, offsetof(CheckpointMeta, average_rest[0]), "-1" },
+    { "lookahead_images", META_I64, offsetof(CheckpointMeta, average_images[0]), "0" },
+    { "ema_rest", META_DOUBLE, offsetof(CheckpointMeta, average_rest[1]), "-1" },
+    { "ema_images", META_I64, offsetof(CheckpointMeta, average_images[1]), "0" },
 };
 
 static const struct {

@@ -34,6 +34,10 @@ typedef struct CheckpointMeta {
      * last time the step at which it diverged, and that of the checkpoint that it went back to */
     double lr_factor;
     int64_t rollbacks, diverged, rolled_to;
+    /* of lookahead's and EMA's copies (averaging.h): the share that is what it was at the position
+     * average_images; -1: there is no such copy */
+    double average_rest[2];
+    int64_t average_images[2];
     const char *model;  /* model.name */
     const char *config; /* resolved YAML */
     /* one a line, in the order of labels; NULL in files of earlier versions */

@@ -529,7 +529,8 @@ static void warn_of_averages(const Loop *l)
     StrBuf text = { 0 };
     for (int k = 0; k < AVERAGE_KIND_COUNT && loop_is_main(l); k++) {
         str_clear(&text);
-        averaging_warn_text(&text, l->s->config, &l->s->plan, (AverageKind)k, l->start.average);
+        averaging_warn_text(&text, l->s->config, &l->s->plan, (AverageKind)k, l->averages.rest[k],
+                            l->start.step);
         if (text.length > 0 && !text.failed) log_warning("%s", text.text);
     }
     str_free(&text);

@@ -54,6 +54,19 @@ static int64_t norm_images(const Session *s)
     return s->config->model.bn_group > 0 ? session_bn_ranks(s) * s->plan.batch : 0;
 }
 
+static void put_rests(Loop *l, int64_t steps, CheckpointMeta *meta)
+{
+    const Config *c = l->s->config;
+    const TrainPlan *p = &l->s->plan;
+    for (int k = 0; k < AVERAGE_KIND_COUNT; k++) {
+        AverageRest *r = &l->averages.rest[k];
+        *r = averaging_rest(c, p, (AverageKind)k, *r, l->averages.step, steps);
+        meta->average_rest[k] = averaging_traits(c, (AverageKind)k).wanted ? r->share : -1;
+        meta->average_images[k] = train_plan_images(p, r->since);
+    }
+    l->averages.step = steps;
+}
+
 static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
 {
     const Session *s = l->s;
@@ -85,6 +98,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .named_classes = dataset_named_classes(s->train),
                             .model = s->config->model.name,
                             .config = l->checkpoint.config_text.text };
+    put_rests(l, steps, &meta);
     cost_write(&l->spent.sums, &spent);
     meta.spent = spent.text;
     Status status =
@@ -211,6 +225,19 @@ static Status check_and_restore(Loop *l, const SafeFile *file, const CheckpointM
     return status;
 }
 
+/* An average that is not in the file starts here. */
+static void take_rests(Loop *l, const CheckpointMeta *meta)
+{
+    l->averages.step = l->start.step;
+    for (int k = 0; k < AVERAGE_KIND_COUNT; k++) {
+        AverageRest *r = &l->averages.rest[k];
+        *r = (AverageRest){ 1, l->start.step };
+        if (meta->average_rest[k] >= 0)
+            *r = (AverageRest){ meta->average_rest[k],
+                                train_plan_step_at(&l->s->plan, meta->average_images[k]) };
+    }
+}
+
 static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMeta *meta,
                               const char *path, bool own, StrBuf *changed)
 {
@@ -218,7 +245,7 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     l->start.resumed = true;
     l->start.step = resume_step(l, meta);
     l->start.step_offset = meta->step - l->start.step;
-    l->start.average = changed->text && strstr(changed->text, "ema.") ? l->start.step : 0;
+    take_rests(l, meta);
     const bool other_val = own && meta->best_top1 >= 0 && l->s->val && meta->val_print &&
                            meta->val_print != l->s->val_print;
     if (other_val)
@@ -285,7 +312,10 @@ static Status broadcast_optimizer(Loop *l)
 static Status start_averages(Loop *l)
 {
     bool all[AVERAGE_KIND_COUNT];
-    for (int k = 0; k < AVERAGE_KIND_COUNT; k++) all[k] = true;
+    for (int k = 0; k < AVERAGE_KIND_COUNT; k++) {
+        all[k] = true;
+        l->averages.rest[k] = (AverageRest){ 1, 0 };
+    }
     return comm_agree(l->s->comm, averages_start(stepper_averages(l->stepper), all));
 }
 

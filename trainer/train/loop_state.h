@@ -38,9 +38,12 @@ typedef struct Loop {
         bool own; /* ... from a checkpoint of this run folder */
         /* above 0: goes back to one of a step before that, whatever checkpoint.resume says */
         int64_t below;
-        int64_t average; /* the step from which on averages are as configured now */
-        bool eval_due;   /* the run before was stopped ahead of an evaluation */
+        bool eval_due; /* the run before was stopped ahead of an evaluation */
     } start;
+    struct { /* rank 0: of averages, at a step */
+        AverageRest rest[AVERAGE_KIND_COUNT];
+        int64_t step;
+    } averages;
     LoopRollback rollback;
     struct { /* why the last stretch ended with ERR_DIVERGED */
         int64_t steps;
