@@ -170,8 +170,8 @@ Status index_classes_map(Index **out, const Index *whole, const char *file, bool
 /* Whether labels are right as they are, and so are names where they count. */
 static bool is_right(const Map *m)
 {
-    bool same = m->in->named ? m->set.named && m->set.count == m->in->count
-                             : m->set.count >= m->in->count;
+    bool same =
+        m->in->named ? m->set.named && m->set.count == m->in->count : m->set.count >= m->in->count;
     for (int c = 0; same && c < m->set.count; c++)
         same = m->in->named ? m->to[c] == c && strcmp(m->own[c], m->in->names[c]) == 0
                             : m->to[c] == c || (m->to[c] == UNSET && !m->set.named);

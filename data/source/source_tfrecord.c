@@ -8,8 +8,8 @@
  * Labels. Where records name their classes (image/class/synset, or without any of these
  * image/class/text), the classes are those names in the order of their labels, without labels that
  * no record has: ImageNet's converters count from 1, as 0 is "background". A label has one name and
- * a name one label. Other labels are taken as they are, and a file beside the records may name them.
- * Where a file name is known, samples are ordered by class and file name; else by file and
+ * a name one label. Other labels are taken as they are, and a file beside the records may name
+ * them. Where a file name is known, samples are ordered by class and file name; else by file and
  * record. */
 #include "base/crc32c.h"
 #include "base/mem.h"

@@ -115,7 +115,8 @@ expect_error "eval of an export by other names" 65 "class a is not in $SCRATCH/d
     1 eval "$SCRATCH/digits" "data.val=$SCRATCH/letters/val" \
     --checkpoint "$SCRATCH/digits.safetensors"
 expect "eval of an export" 0 run 1 eval "$SCRATCH/digits" --checkpoint "$SCRATCH/digits.safetensors"
-train of_export 1 "${digits[@]}" "data.dir=$SCRATCH/letters" "model.init=$SCRATCH/digits.safetensors"
+train of_export 1 "${digits[@]}" "data.dir=$SCRATCH/letters" \
+    "model.init=$SCRATCH/digits.safetensors"
 expect_text "rows of an export" 1 "the last layer, of other classes there, starts afresh"
 
 # ---- what is a point of the run's curve ----

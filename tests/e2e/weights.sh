@@ -177,7 +177,7 @@ mkdir "$SCRATCH/pair"
 cp -r "$SCRATCH"/data/train/{circle,star} "$SCRATCH/pair/"
 train few 1 model.name=efficientnet_b0 "data.train=$SCRATCH/pair" train.max_steps=1 \
     "model.init=$SCRATCH/timm.safetensors"
-expect_text "fine-tuning" some "the last layer, of another number of classes there, starts afresh"
+expect_text "fine-tuning" 1 "of the last layer 2 classes by name, 0 start afresh"
 
 # What cannot be used.
 expect_error "eval of another number of classes" 65 \

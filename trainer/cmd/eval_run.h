@@ -7,7 +7,7 @@
 typedef struct EvalRun {
     int64_t classes; /* 0: not known, as of weights of others */
     Learnt learnt;
-    bool foreign;    /* the result is none of the run's curve: other weights than those in its
+    bool foreign; /* the result is none of the run's curve: other weights than those in its
                       * folder, or other images than it evaluates itself, or seen otherwise */
 } EvalRun;
 

@@ -39,7 +39,7 @@ typedef struct CheckpointMeta {
     /* one a line, in the order of labels; NULL in files of earlier versions */
     const char *class_names;
     int64_t named_classes; /* 1: they are of folders or texts, not the numbers of labels */
-    const char *spent; /* of cost_write(); NULL or "" in files of earlier versions */
+    const char *spent;     /* of cost_write(); NULL or "" in files of earlier versions */
 } CheckpointMeta;
 
 typedef struct CheckpointWriter CheckpointWriter;

@@ -1,7 +1,7 @@
 /* learnt.h - the classes that weights were trained on, as their file says. */
 #ifndef CONVOY_TRAINER_FILES_LEARNT_H
 #define CONVOY_TRAINER_FILES_LEARNT_H
-#include "data/index/class_list.h"
+#include "data/load/dataset.h"
 #include "trainer/config/config.h"
 #include "trainer/files/safetensors.h"
 
