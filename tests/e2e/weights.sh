@@ -130,13 +130,15 @@ expect_error "eval with a table nowhere" 74 "$SCRATCH/nowhere/x.csv: cannot writ
     --set model.name=efficientnet_b0 --set "data.val=$SCRATCH/data/val" \
     --per-class "$SCRATCH/nowhere/x.csv"
 
-# Folders of other names, and of the same number: known to a checkpoint, not to weights of others.
+# Folders of other names, and of the same number: known to a checkpoint and to what it exports.
 cp -r "$SCRATCH/data/val" "$SCRATCH/renamed"
 mv "$SCRATCH/renamed/star" "$SCRATCH/renamed/su"$'\r'n
 expect_error "eval of other names" 65 "class su\\rn is not in " 1 eval \
     "$SCRATCH/small.yaml" --checkpoint "$checkpoint" --set model.name=efficientnet_b0 \
     --set "data.val=$SCRATCH/renamed"
-evaluate "$SCRATCH/timm.safetensors" --set "data.val=$SCRATCH/renamed" \
+"$tools"/make_ckptmeta "$SCRATCH/timm.safetensors" "$SCRATCH/again.safetensors" class_names \
+    "$(find "$SCRATCH/renamed" -mindepth 1 -type d -printf '%f\n' | LC_ALL=C sort)"
+evaluate "$SCRATCH/again.safetensors" --set "data.val=$SCRATCH/renamed" \
     --per-class "$SCRATCH/renamed.csv" > "$SCRATCH/again.txt"
 grep -qF '8,su\rn,' "$SCRATCH/renamed.csv" || broken "a carriage return in a name is not shown"
 
@@ -177,7 +179,7 @@ mkdir "$SCRATCH/pair"
 cp -r "$SCRATCH"/data/train/{circle,star} "$SCRATCH/pair/"
 train few 1 model.name=efficientnet_b0 "data.train=$SCRATCH/pair" train.max_steps=1 \
     "model.init=$SCRATCH/timm.safetensors"
-expect_text "fine-tuning" some "the last layer, of another number of classes there, starts afresh"
+expect_text "fine-tuning" 1 "of the last layer 2 classes by name, 0 start afresh"
 
 # What cannot be used.
 expect_error "eval of another number of classes" 65 \

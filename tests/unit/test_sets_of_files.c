@@ -309,10 +309,10 @@ TEST(classes_of_records_have_the_names_that_are_there)
         { { { { 1, NULL, "ant", NULL }, { 3, NULL, "cat", NULL }, { 1, NULL, "ant", NULL } },
             { { 2, NULL, "bee", NULL }, { 3, NULL, "cat", NULL }, { 3, NULL, "cat", NULL } } },
           .names = "ant:2 bee:1 cat:3" },
-        /* as in a tree, whatever the numbers */
+        /* in the order of the labels */
         { { { { 0, NULL, "bee", NULL }, { 1, NULL, "ant", NULL }, { 1, "", "ant", NULL } },
             { { 0, NULL, "bee", NULL }, { 0, NULL, "bee", NULL }, { 0, NULL, "bee", NULL } } },
-          .names = "ant:2 bee:4" },
+          .names = "bee:4 ant:2" },
         /* a synset goes before, whatever the texts */
         { { { { 1, "n1", "ant", NULL }, { 3, "n3", "cat", NULL }, { 1, "n1", "another", NULL } },
             { { 3, "n3", "cat", NULL }, { 3, "n3", "ant", NULL }, { 3, "n3", "cat", NULL } } },
