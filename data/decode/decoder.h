@@ -19,9 +19,9 @@ void decoder_use_stock(Decoder *d, bool stock);
  * samples keep their high byte (where Pillow clips 16-bit grey at 255: useless as a picture). The
  * pixels of a part are those of the same part of the whole.
  *
- * ERR_DATA with the reason (no path: the caller knows it) for what is no image, is damaged, or is
- * unreasonably large; ERR_MEMORY. A JPEG is damaged where Pillow refuses to load it (and not where
- * codes changed and it sees no error): the same answer for every part of the picture. *out is
+ * ERR_DATA with the reason (no path: the caller knows it) for what is not an image, is damaged, or
+ * is unreasonably large; ERR_MEMORY. A JPEG is damaged where Pillow refuses to load it (and not
+ * where codes changed and it sees no error): the same answer for every part of the picture. *out is
  * borrowed until the next call. */
 Status decoder_open(Decoder *d, const EncodedImage *file, int *width, int *height);
 Status decoder_read(Decoder *d, const ImageBox *box, PixelBox *out);

@@ -25,8 +25,8 @@ typedef struct ClassList {
     const char *remedy; /* what to do about a class that is none of these; NULL: nothing */
 } ClassList;
 
-/* Cuts text, a name a line, in place into a list. named: those of folders or texts, as which 0, 1,
- * 2, ... count too. *names: what holds them, mem_free. ERR_MEMORY. */
+/* Cuts text, one name per line, in place into a list. named: those of folders or texts, as which
+ * 0, 1, 2, ... count too. *names: what holds them, mem_free. ERR_MEMORY. */
 Status class_list_parse(ClassList *out, const char ***names, char *text, bool named,
                         const char *owner);
 /* The first class of a list of numbers that stands at the place of another number; -1: none does,

@@ -52,7 +52,7 @@ static Status check_file(const struct stat *info, const CacheFile *f)
     if (!S_ISREG(info->st_mode) || info->st_uid != geteuid())
         return fail(ERR_ENV, KEY ": %s is no file of this user", f->path);
     if ((size_t)info->st_size < cache_blocks_at(f->samples))
-        return fail(ERR_DATA, KEY ": %s is no cache of these files", f->path);
+        return fail(ERR_DATA, KEY ": %s is not a cache of these files", f->path);
     return OK;
 }
 
@@ -66,7 +66,8 @@ static Status use_file(SampleCache *c, const CacheFile *f)
     TRY(cache_map(c, c->fd, cache_blocks_at(f->samples)));
     c->token = f->identity;
     c->samples = f->samples;
-    if (!cache_is_whole(c)) return fail(ERR_DATA, KEY ": %s is no cache of these files", f->path);
+    if (!cache_is_whole(c))
+        return fail(ERR_DATA, KEY ": %s is not a cache of these files", f->path);
     return OK;
 }
 

@@ -53,7 +53,7 @@ for n in "${ranks[@]}"; do
     same "damaged on $n" "page$n" "damaged$n"
     : > "$(echo "$SCRATCH/disk$n"/*.cache)"
     counted "torn$n" "$n" "${disk[@]}"
-    expect_text "torn on $n" 1 "is no cache of these files; it is made anew"
+    expect_text "torn on $n" 1 "is not a cache of these files; it is made anew"
     ((opens == files + compared)) || broken "torn on $n: $opens files opened"
     # The same under a run: it goes on, and the file is not touched any more.
     train_in_background "cut$n" "$n" "${disk[@]}" train.epochs=20000 schedule.name=constant

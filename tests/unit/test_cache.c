@@ -497,7 +497,7 @@ TEST(foreign_files_are_refused_by_name)
     REQUIRE_OK(open_disk(&c, ROOM));
     cache_destroy(c);
     CHECK_STATUS(cache_open_file(&c, &other), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "samples.cache is no cache of these files");
+    CHECK_CONTAINS(status_message(), "samples.cache is not a cache of these files");
     other.identity = IDENTITY;
     other.samples = 100 * SAMPLES;
     CHECK_STATUS(cache_open_file(&c, &other), ERR_DATA);
