@@ -177,10 +177,12 @@ static bool is_zero(const Golden *w) /* of a shift in front of a norm, which tak
     return w->values[1] < 1e-9 * w->total;
 }
 
-/* At most twice float32 PyTorch's error, with a floor of a few roundings. */
+/* Both errors of one tensor are a draw of roundings: among some 2,000 tensors and a dozen CPUs one
+ * was 1.14 times twice float32 PyTorch's. Of a tensor four times is allowed, of a whole network's
+ * mean what was allowed of each (check_training). check_notices says that this finds PLANTED. */
 static double bound_of(const Golden *w)
 {
-    return 2 * w->values[0] + 4e-7;
+    return 4 * w->values[0] + 8e-7;
 }
 
 /* How many times the bound a gradient is off: by the root mean square of the stored elements'
@@ -263,7 +265,7 @@ static void check_training(const char *file, const char *model, double width, in
     }
     printf("    %s: off by %.3g of the bound, at most %.3g\n", file, sum / checked, worst);
     CHECK(checked >= least);
-    CHECK(sum <= 0.75 * checked);
+    CHECK(sum <= 0.375 * checked);
     network_close(&n);
 }
 
