@@ -29,8 +29,9 @@
 # reads them. Plans in .gpu/plans or configs/gpus are taken, so that nothing is timed twice. The
 # summary is printed, and its last line is "N passed, N failed, N skipped".
 #
-#   REHEARSE=1       on a machine without a GPU: the emulated build (make EMU=1 build), PyTorch on
-#                    the CPU, tiny shapes. Shows that every line here runs, nothing else.
+#   REHEARSE=h200    on a machine without a GPU: the emulated build (make EMU=1 build), PyTorch on
+#                    the CPU, tiny shapes, and that description of configs/gpus. Shows that every
+#                    line here runs, nothing else.
 #   ONLY=PATTERN     only checks whose name the pattern fits, such as 'peers_*'
 #   SECONDS_MAX=540  when no further check is begun, and those under way are ended (first: 470)
 #   AGAIN=first      the part whose failures again repeats
@@ -600,7 +601,7 @@ grep -m 1 -E 'NVIDIA [A-Z]+[0-9]' "$work/nvidia-smi.txt"
 "$convoy" --version | tee "$work/version.txt"
 if [[ $part != branches ]]; then
     check device 20 python3 scripts/gpu_describe.py "$work/device.json" \
-        ${rehearse:+--from configs/gpus/h200.json}
+        ${rehearse:+--from "configs/gpus/$rehearse.json"}
     show device
 fi
 part_"${earlier:-$part}"

@@ -13,7 +13,7 @@
 # that are there already; the C library is not among them, so that machine's must be as new as this
 # one's. The GPU's own libraries (driver, cuDNN, cuBLASLt, NCCL) are not packed either.
 #
-#   REHEARSE=1      packs the emulated build (make EMU=1 build) instead,
+#   REHEARSE=h200   packs the emulated build (make EMU=1 build) instead,
 #                   for a rehearsal of gpu_check.sh
 #   CUDA_ARCHS=90   the compute capability of the GPU, as for make
 #   LIMIT_MB=60     what .gpu/ may take; more is an error. With the tree beside it, it must travel

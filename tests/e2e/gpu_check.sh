@@ -12,7 +12,7 @@ emulated || { echo "for the emulated device"; exit 77; }
 mkdir "$SCRATCH/path" # where python3 finds no PyTorch
 printf '#!/bin/sh\nexit 1\n' > "$SCRATCH/path/python3"
 chmod +x "$SCRATCH/path/python3"
-REHEARSE=1 PATH=$SCRATCH/path:$PATH expect "branches" 1 \
+REHEARSE=h200 PATH=$SCRATCH/path:$PATH expect "branches" 1 \
     scripts/gpu_check.sh branches "$SCRATCH/results"
 expect_text "branches" some "PASSED   passes "
 expect_text "branches" some "FAILED   fails: status 2"
@@ -23,18 +23,18 @@ expect_text "branches" some "PASSED   beside "
 expect_text "branches" some "FAILED   fails_beside: status 2"
 expect_text "branches" 1 "2 passed, 4 failed, 1 skipped"
 expect "again without a limit" 64 scripts/gpu_check.sh again "$SCRATCH/results"
-REHEARSE=1 AGAIN=branches expect "again" 1 scripts/gpu_check.sh again "$SCRATCH/results" 60
+REHEARSE=h200 AGAIN=branches expect "again" 1 scripts/gpu_check.sh again "$SCRATCH/results" 60
 expect_text "again" 1 "0 passed, 4 failed, 0 skipped"
 tar -xOf "$SCRATCH/results/gpu_check_again.tar.gz" again/checks.csv | cut -d , -f 1,2 |
     sort > "$SCRATCH/repeated"
 printf '%s\n' fails,2 fails_beside,2 hangs,124 | diff - "$SCRATCH/repeated" ||
     broken "again did not repeat what had failed"
 rm "$SCRATCH/results/scratch/again/failed.txt" # as if all had passed
-REHEARSE=1 AGAIN=branches expect "nothing left" 0 scripts/gpu_check.sh again "$SCRATCH/results" 60
+REHEARSE=h200 AGAIN=branches expect "nothing left" 0 scripts/gpu_check.sh again "$SCRATCH/results" 60
 expect_text "nothing left" 1 "nothing of branches is left to repeat"
 expect "learning a rehearsal" 1 python3 scripts/gpu_learn.py "$SCRATCH/results" --root "$SCRATCH"
 expect_text "learning a rehearsal" 1 "a rehearsal is no measurement"
-REHEARSE=1 ONLY='pass*' expect "one check" 0 scripts/gpu_check.sh branches "$SCRATCH/results"
+REHEARSE=h200 ONLY='pass*' expect "one check" 0 scripts/gpu_check.sh branches "$SCRATCH/results"
 expect_text "one check" 1 "1 passed, 0 failed, 0 skipped"
 
 # ---- what passes the second time counts, and what then has time ----
