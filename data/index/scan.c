@@ -64,9 +64,8 @@ typedef struct Scan {
 
 static Status list_add(FoundList *list, uint64_t folder_at, uint64_t name_at, size_t parent)
 {
-    Found *items = mem_grow(list->items, list->count, &list->capacity, sizeof *items);
-    if (!items) return ERR_MEMORY;
-    list->items = items;
+    if (!mem_grow(&list->items, list->count, &list->capacity, sizeof *list->items))
+        return ERR_MEMORY;
     list->items[list->count++] =
         (Found){ .folder_at = folder_at, .name_at = name_at, .parent = parent };
     return OK;

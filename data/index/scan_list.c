@@ -8,6 +8,7 @@
  *
  * The same image with two classes is refused; two equal rows show it twice as often. Each file is
  * asked for once, by several threads, so that a wrong folder is found before training is. */
+#include "base/fs.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "base/str.h"
@@ -86,9 +87,7 @@ static Status add_item(List *l, const char *path, const char *class)
     if (!path[0] || !class[0])
         return fail(ERR_DATA, "%s:%d: no %s in this row", l->path, l->rows.line,
                     path[0] ? "class" : "path");
-    Listed *items = mem_grow(l->items, l->count, &l->capacity, sizeof *items);
-    if (!items) return ERR_MEMORY;
-    l->items = items;
+    if (!mem_grow(&l->items, l->count, &l->capacity, sizeof *l->items)) return ERR_MEMORY;
     l->items[l->count++] = (Listed){ .path = path, .class = class, .line = l->rows.line };
     return OK;
 }
@@ -229,18 +228,9 @@ static Status check_files(List *l, int threads)
                 strerror(look_for(l, first->path)), (long long)atomic_load(&l->missing), l->count);
 }
 
-/* The folder of a list, for its paths. */
-char *scan_list_folder(const char *list)
-{
-    const char *slash = strrchr(list, '/');
-    char *folder = mem_strdup(slash ? list : ".");
-    if (folder && slash) folder[slash == list ? 1 : slash - list] = '\0';
-    return folder;
-}
-
 static Status open_folder(List *l)
 {
-    char *folder = scan_list_folder(l->path);
+    char *folder = fs_parent(l->path);
     if (!folder) return ERR_MEMORY;
     l->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     Status status =

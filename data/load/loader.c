@@ -383,12 +383,9 @@ Status loader_create(Loader **out, const Dataset *d, const LoaderOptions *o)
     l->dataset = d;
     l->o = *o;
     Status status = build(l);
-    if (status != OK) {
-        loader_destroy(l);
-        return status;
-    }
-    *out = l;
-    return OK;
+    if (status == OK) *out = l;
+    else loader_destroy(l);
+    return status;
 }
 
 void loader_destroy(Loader *l)

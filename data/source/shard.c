@@ -31,15 +31,9 @@ ShardTrailer shard_trailer(uint64_t index_at, uint64_t index_bytes)
 
 static Status read_at(int fd, void *out, size_t bytes, uint64_t at)
 {
-    size_t done = 0;
-    while (done < bytes) {
-        ssize_t got = pread(fd, (uint8_t *)out + done, bytes - done, (off_t)(at + done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return fail(ERR_DATA, "cannot be read: %s", strerror(errno));
-        if (got == 0) return fail(ERR_DATA, "the file is cut short");
-        done += (size_t)got;
-    }
-    return OK;
+    const ssize_t got = fs_read_at(fd, out, bytes, at);
+    if (got < 0) return fail(ERR_DATA, "cannot be read: %s", strerror(errno));
+    return (size_t)got == bytes ? OK : fail(ERR_DATA, "the file is cut short");
 }
 
 static Status read_block(int fd, uint64_t file_bytes, Index **out)

@@ -154,12 +154,9 @@ static Status cifar_open(Source **out, const DatasetOptions *o, const Index *ind
     CifarSource *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     Status status = fill(s, o);
-    if (status != OK) {
-        cifar_close(&s->base);
-        return status;
-    }
-    *out = &s->base;
-    return OK;
+    if (status == OK) *out = &s->base;
+    else cifar_close(&s->base);
+    return status;
 }
 
 static Status cifar_read(const Source *base, int64_t id, int image_size, ByteBuf *buf, Sample *out)

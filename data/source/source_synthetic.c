@@ -27,14 +27,11 @@ static Status synthetic_open(Source **out, const DatasetOptions *o, const Index 
     if (!s) return ERR_MEMORY;
     s->images = o->synthetic_images;
     Status status = source_number_classes(s, o->synthetic_classes);
-    if (status != OK) {
-        source_synthetic.close(s);
-        return status;
-    }
-    for (int c = 0; c < s->classes; c++)
+    for (int c = 0; status == OK && c < s->classes; c++)
         s->class_images[c] = (s->images - c + s->classes - 1) / s->classes;
-    *out = s;
-    return OK;
+    if (status == OK) *out = s;
+    else source_synthetic.close(s);
+    return status;
 }
 
 static void random_bytes(RngPurpose purpose, uint32_t a, uint32_t b, uint8_t *out, size_t bytes)
