@@ -12,13 +12,13 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "base/str.h"
+#include "data/index/class_names.h"
 #include "data/index/index_build.h"
 #include "data/index/rows.h"
 #include "data/index/scan.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -251,21 +251,6 @@ static Status fill_piece(IndexPiece *piece, const List *l)
     return OK;
 }
 
-/* Names of classes that are numbers: one block. */
-static Status write_numbers(List *l)
-{
-    enum { NUMBER_BYTES = 12 };
-    const size_t n = (size_t)l->classes;
-    l->names = mem_alloc(n * (sizeof *l->names + NUMBER_BYTES));
-    if (!l->names) return ERR_MEMORY;
-    char *text = (char *)(l->names + n);
-    for (size_t i = 0; i < n; i++, text += NUMBER_BYTES) {
-        snprintf(text, NUMBER_BYTES, "%d", (int)i);
-        l->names[i] = text;
-    }
-    return OK;
-}
-
 static Status scan(List *l, IndexPiece *piece, const ScanOptions *o, Index **out)
 {
     struct stat info;
@@ -279,7 +264,8 @@ static Status scan(List *l, IndexPiece *piece, const ScanOptions *o, Index **out
     TRY(check_files(l, o->threads));
     TRY(fill_piece(piece, l));
     const bool named = l->names;
-    if (!named) TRY(write_numbers(l));
+    if (!named && !(l->names = (const char **)(void *)class_names_numbers(l->classes)))
+        return ERR_MEMORY;
     const IndexParts parts = { .format = o->format,
                                .root = o->root,
                                .class_names = l->names,

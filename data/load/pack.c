@@ -88,7 +88,7 @@ static Status count_shards(Pack *p)
     for (int64_t i = 0; i < looks && (status == OK || status == ERR_DATA); i++) {
         int64_t id = s->images / looks * i;
         Sample sample;
-        int64_t known = s->kind->bytes(s, id);
+        int64_t known = source_bytes(s, id);
         if (known < 0 && (status = s->kind->read(s, id, 0, &buf, &sample)) == OK)
             known = (int64_t)sample.bytes;
         if (known > 0) bytes += known;

@@ -4,7 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "data/source/class_names.h"
+#include "data/index/class_names.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

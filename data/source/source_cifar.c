@@ -7,7 +7,7 @@
  * beside them; without it classes are numbers. */
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/source/class_names.h"
+#include "data/index/class_names.h"
 #include "data/source/source.h"
 #include <stdio.h>
 #include <string.h>
@@ -189,7 +189,6 @@ const SourceKind source_cifar = {
     .probe = cifar_probe,
     .open = cifar_open,
     .read = cifar_read,
-    .bytes = source_no_bytes,
     .label = cifar_label,
     .describe = cifar_describe,
     .close = cifar_close,

@@ -225,7 +225,6 @@ const SourceKind source_idx = {
     .probe = idx_probe,
     .open = idx_open,
     .read = idx_read,
-    .bytes = source_no_bytes,
     .label = idx_label,
     .describe = idx_describe,
     .close = idx_close,

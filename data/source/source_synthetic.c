@@ -75,14 +75,6 @@ static void synthetic_describe(const Source *s, int64_t id, char *out, size_t by
     snprintf(out, bytes, "synthetic[%lld]", (long long)id);
 }
 
-static Status synthetic_probe(const char *path, DataRole role, bool *yes)
-{
-    (void)path;
-    (void)role;
-    *yes = false; /* only when asked for by name */
-    return OK;
-}
-
 static void synthetic_close(Source *s)
 {
     source_free_classes(s);
@@ -92,10 +84,8 @@ static void synthetic_close(Source *s)
 const SourceKind source_synthetic = {
     .name = "synthetic",
     .in_memory = true,
-    .probe = synthetic_probe,
     .open = synthetic_open,
     .read = synthetic_read,
-    .bytes = source_no_bytes,
     .label = synthetic_label,
     .describe = synthetic_describe,
     .close = synthetic_close,

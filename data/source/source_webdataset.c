@@ -26,11 +26,6 @@ static bool is_tar(const char *name)
     return str_ends_with_nocase(name, ".tar");
 }
 
-static Status webdataset_probe(const char *path, DataRole role, bool *yes)
-{
-    return packed_files_probe(path, role, is_tar, yes);
-}
-
 static Status read_tar(PackedScan *scan, int64_t file, ByteStream *s)
 {
     return tar_scan_read(scan->found[file], s);
@@ -356,9 +351,7 @@ static Status webdataset_scan(Index **out, const ScanOptions *o)
 
 const SourceKind source_webdataset = {
     .name = "webdataset",
-    .probe = webdataset_probe,
     .scan = webdataset_scan,
-    .scan_by_role = true,
     .scan_by_emptiness = true,
     .is_container = is_tar,
     SOURCE_PACKED_FROM_INDEX,
