@@ -15,12 +15,10 @@
 
 #define MAX_INDEXED_BYTES ((size_t)1 << 28)
 
-#if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 &&            \
-    LIBJPEG_TURBO_VERSION_NUMBER < 4000000 && BITS_IN_JSAMPLE == 8
-enum { LIBRARY_IS_KNOWN = true };
-#else
-enum { LIBRARY_IS_KNOWN = false };
-#endif
+enum {
+    LIBRARY_IS_KNOWN = LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 &&
+                       LIBJPEG_TURBO_VERSION_NUMBER < 4000000 && BITS_IN_JSAMPLE == 8
+};
 
 /* 2.x has a flag in the third place, 3.x two functions for lossless files and then the flag; the
  * flag has to be 0, and files that are lossless are not for us. */

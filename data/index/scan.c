@@ -222,10 +222,8 @@ static Status scan_class(void *cookie, int64_t label)
 static Status tell_left_out(const Scan *scan, size_t classes)
 {
     LeftOut all = { 0 };
-    Status status = OK;
-    for (size_t c = 0; c < classes && status == OK; c++)
-        status = left_out_merge(&all, &scan->left[c]);
-    if (status == OK) status = left_out_tell(&all, scan->root.root);
+    for (size_t c = 0; c < classes; c++) left_out_merge(&all, &scan->left[c]);
+    const Status status = left_out_tell(&all, scan->root.root);
     left_out_free(&all);
     const LeftOut *forgotten = scan->root.left;
     if (forgotten->count > 0)

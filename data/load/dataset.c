@@ -13,30 +13,12 @@
 #include "data/load/worker.h"
 #include "data/source/packed_files.h"
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SCAN_THREADS           16 /* scans wait for file systems more than they compute */
 #define INSPECT_SYNTHETIC_SIZE 64 /* side of a synthetic image when nobody says what it is for */
-
-typedef struct Learned { /* by the loaders, for those to come */
-    _Atomic int readers;
-} Learned;
-
-struct Dataset {
-    Source *source;
-    Index *index; /* NULL for formats without */
-    DataRole role;
-    char *path;
-    BadList *reported; /* bad samples that a warning has named */
-    Learned *learned;
-    DataCache cache_kind;
-    SampleCache *cache; /* DATA_CACHE_RAM, DATA_CACHE_DISK */
-    int64_t first_entry;
-    SeekStore *seeks;
-};
 
 static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
     [DATA_IMAGEFOLDER] = &source_imagefolder,
@@ -445,16 +427,6 @@ SeekStore *dataset_seeks(const Dataset *d)
     return d->seeks;
 }
 
-DataRole dataset_role(const Dataset *d)
-{
-    return d->role;
-}
-
-const char *dataset_path(const Dataset *d)
-{
-    return d->path;
-}
-
 bool dataset_first_report(const Dataset *d, int64_t id)
 {
     bool first = false;
@@ -500,16 +472,6 @@ Status dataset_read(const Dataset *d, int64_t id, int image_size, ByteBuf *buf, 
     bool forget = d->cache_kind == DATA_CACHE_NONE || stored;
     if (forget && s->kind->forget) s->kind->forget(s, id, NULL);
     return OK;
-}
-
-int dataset_readers(const Dataset *d)
-{
-    return atomic_load(&d->learned->readers);
-}
-
-void dataset_set_readers(const Dataset *d, int readers)
-{
-    atomic_store(&d->learned->readers, readers);
 }
 
 Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixels, int *width,

@@ -331,7 +331,7 @@ Status pack_dataset(const Dataset *d, const PackOptions *o, PackReport *report)
     *report = (PackReport){ 0 };
     if (!p.source->index)
         return fail(ERR_DATA, "%s: format %s holds pixels, not files: there is nothing to pack",
-                    dataset_path(d), dataset_format_name(d));
+                    d->path, dataset_format_name(d));
     p.key = make_key(p.source, o);
     TRY(fs_make_dirs(o->out));
     int lock = open(o->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -325,7 +325,7 @@ void readers_release(Readers *r, int64_t number, double decode_s)
 
 static Status build(Readers *r)
 {
-    int remembered = dataset_readers(r->o.dataset);
+    int remembered = r->o.dataset->learned->readers;
     r->size.count = r->o.threads > 0 ? r->o.threads : remembered > 0 ? remembered : READERS_FIRST;
     r->said = r->size.count > READERS_FIRST ? r->size.count : READERS_FIRST;
     r->mean_bytes = r->most_bytes = FIRST_GUESS;
@@ -386,7 +386,7 @@ void readers_destroy(Readers *r)
     for (int i = 0; i < READERS_MAX; i++) byte_buf_free(&r->threads[i].buf);
     if (r->o.threads == 0 && r->started > 0) {
         say_size(r);
-        dataset_set_readers(r->o.dataset, r->started);
+        r->o.dataset->learned->readers = r->started;
     }
     for (int i = 0; r->items && i < READERS_MAX_AHEAD; i++) {
         byte_buf_free(&r->items[i].own);
