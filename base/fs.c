@@ -195,23 +195,30 @@ bool fs_write_all(int fd, const void *data, size_t bytes)
     return true;
 }
 
-/* The folder that holds path; mem_free. */
-static char *parent_of(const char *path)
+ssize_t fs_read_at(int fd, void *out, size_t bytes, uint64_t at)
 {
-    char *copy = mem_strdup(path);
-    if (!copy) return NULL;
-    char *slash = strrchr(copy, '/');
-    if (!slash) {
-        mem_free(copy);
-        return mem_strdup(".");
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t n = pread(fd, (uint8_t *)out + done, bytes - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        if (n == 0) break;
+        done += (size_t)n;
     }
-    slash[slash == copy] = '\0'; /* the parent of /x is / */
-    return copy;
+    return (ssize_t)done;
+}
+
+char *fs_parent(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = mem_strdup(slash ? path : ".");
+    if (folder && slash) folder[slash == path ? 1 : slash - path] = '\0'; /* of /x it is / */
+    return folder;
 }
 
 static Status sync_parent(const char *path)
 {
-    char *parent = parent_of(path);
+    char *parent = fs_parent(path);
     if (!parent) return ERR_MEMORY;
     Status status = fs_sync_dir(parent);
     mem_free(parent);
@@ -244,7 +251,7 @@ static Status follow_link(char **path, bool *followed, const char *name)
     ssize_t n = readlink(*path, target, sizeof target - 1);
     if (n <= 0) return OK;
     target[n] = '\0';
-    char *parent = parent_of(*path), *next = NULL;
+    char *parent = fs_parent(*path), *next = NULL;
     Status status = parent ? OK : ERR_MEMORY;
     if (parent && (lstat(*path, &link) != 0 || !is_trusted(link.st_uid, parent)))
         status = fail(ERR_IO, "%s: cannot write: %s is a link of another user", name, *path);
@@ -419,7 +426,7 @@ Status fs_check_writable(const char *path)
         return access(path, W_OK) == 0 ? OK : cannot_write(path, errno);
     }
     TRY(find_file(&file, path));
-    char *parent = parent_of(file);
+    char *parent = fs_parent(file);
     Status status = parent ? OK : ERR_MEMORY;
     if (parent && access(parent, W_OK | X_OK) != 0) status = cannot_write(path, errno);
     mem_free(parent);

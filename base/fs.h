@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* False only of what is not there; of what cannot be looked at, opening it tells why. */
 bool fs_exists(const char *path);
@@ -39,6 +40,8 @@ Status fs_write_by(const char *path, bool (*write)(int fd, const void *cookie), 
 /* fs_write_atomic() of text, which is freed, where status is OK; else status. */
 Status fs_write_text(Status status, const char *path, StrBuf *text);
 bool fs_write_all(int fd, const void *data, size_t bytes); /* false with errno set */
+/* What lies at a place, up to the end of the file: how many bytes, or -1 with errno set. */
+ssize_t fs_read_at(int fd, void *out, size_t bytes, uint64_t at);
 /* Whether fs_write_atomic() would be let: for work that is not to be lost to a name that is wrong.
  * ERR_IO. */
 Status fs_check_writable(const char *path);
@@ -55,4 +58,5 @@ Status fs_sync_dir(const char *path);
  * array, which holds the strings. */
 Status fs_list(const char *path, char ***names, int64_t *count);
 char *fs_join(const char *a, const char *b); /* a/b, mem_free; NULL when out of memory */
+char *fs_parent(const char *path);           /* the folder that holds it; the same */
 #endif

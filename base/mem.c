@@ -47,17 +47,20 @@ void *mem_realloc(void *p, size_t bytes)
     return checked(allowed() ? realloc(p, bytes ? bytes : 1) : NULL, bytes);
 }
 
-void *mem_grow(void *array, size_t count, size_t *capacity, size_t size)
+bool mem_grow(void *array_at, size_t count, size_t *capacity, size_t size)
 {
-    if (count < *capacity) return array;
+    void *array = NULL;
+    if (count < *capacity) return true;
     size_t wanted = *capacity ? 2 * *capacity : 64, bytes = 0;
     if (!mem_mul(wanted, size, &bytes)) {
         fail(ERR_MEMORY, "out of memory: %zu elements of %zu bytes", wanted, size);
-        return NULL;
+        return false;
     }
-    void *grown = mem_realloc(array, bytes);
-    if (grown) *capacity = wanted;
-    return grown;
+    memcpy(&array, array_at, sizeof array); /* a pointer of some type, which is all the same */
+    if (!(array = mem_realloc(array, bytes))) return false;
+    memcpy(array_at, &array, sizeof array);
+    *capacity = wanted;
+    return true;
 }
 
 void *mem_alloc_aligned(size_t bytes, size_t align)

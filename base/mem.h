@@ -19,9 +19,9 @@ void *mem_alloc(size_t bytes);
 void *mem_calloc(size_t count, size_t size);
 /* on failure NULL is returned and p stays valid */
 void *mem_realloc(void *p, size_t bytes);
-/* room for one more behind count elements: array as it is, or moved and of twice the capacity; on
- * failure NULL is returned and array stays valid */
-void *mem_grow(void *array, size_t count, size_t *capacity, size_t size);
+/* room for one more behind count elements of such size: the array that array_at points to as it is,
+ * or moved and of twice the capacity; false, and all stays as it was, without memory */
+bool mem_grow(void *array_at, size_t count, size_t *capacity, size_t size);
 /* align a power of two >= MEM_ALIGN; free with mem_free */
 void *mem_alloc_aligned(size_t bytes, size_t align);
 char *mem_strdup(const char *s);    /* copies s; NULL in gives NULL out */

@@ -11,9 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DAY_S     86400.0
-#define SUBLANES  16
-#define FIRST_CAP 256
+#define DAY_S    86400.0
+#define SUBLANES 16
 
 typedef struct Span {
     const char *name;
@@ -25,7 +24,8 @@ typedef struct Lane {
     char *name;
     bool spread;
     Span *spans;
-    int64_t count, capacity;
+    int64_t count;
+    size_t capacity;
 } Lane;
 
 struct Trace {
@@ -89,24 +89,12 @@ bool trace_on(const Trace *t)
     return t && atomic_load_explicit(&t->on, memory_order_relaxed);
 }
 
-/* With the lock held. */
-static bool make_room(Lane *l)
-{
-    if (l->count < l->capacity) return true;
-    int64_t capacity = l->capacity ? 2 * l->capacity : FIRST_CAP;
-    Span *spans = mem_realloc(l->spans, (size_t)capacity * sizeof *spans);
-    if (!spans) return false;
-    l->spans = spans;
-    l->capacity = capacity;
-    return true;
-}
-
 void trace_add(Trace *t, int lane, const char *name, int64_t number, double start_s, double end_s)
 {
     if (!trace_on(t) || lane < 0) return;
     pthread_mutex_lock(&t->lock);
     Lane *l = &t->lanes[lane];
-    if (make_room(l))
+    if (mem_grow(&l->spans, (size_t)l->count, &l->capacity, sizeof *l->spans))
         l->spans[l->count++] = (Span){ name, number, start_s, end_s > start_s ? end_s : start_s };
     else t->lost++;
     pthread_mutex_unlock(&t->lock);

@@ -120,42 +120,38 @@ static pid_t parent_of(const char *number)
     return end && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
-static void kill_children(void)
+static void each_child(pid_t parent, void (*act)(pid_t pid))
 {
     DIR *dir = opendir("/proc");
     if (!dir) return;
     const struct dirent *entry;
     while ((entry = readdir(dir))) {
         int64_t pid;
-        if (str_to_i64(entry->d_name, &pid) && pid > 1 && parent_of(entry->d_name) == getpid())
-            kill((pid_t)pid, SIGKILL);
+        if (str_to_i64(entry->d_name, &pid) && pid > 1 && parent_of(entry->d_name) == parent)
+            act((pid_t)pid);
     }
     closedir(dir);
 }
 
-/* What a process has started and what that has, also in groups of their own as timeout makes one,
- * but not in a session of its own. */
-static void kill_below(pid_t parent)
+static void kill_one(pid_t pid)
 {
-    DIR *dir = opendir("/proc");
-    if (!dir) return;
-    const struct dirent *entry;
-    while ((entry = readdir(dir))) {
-        int64_t pid;
-        if (!str_to_i64(entry->d_name, &pid) || pid < 2 || parent_of(entry->d_name) != parent ||
-            getsid((pid_t)pid) != getsid(0))
-            continue;
-        kill((pid_t)pid, SIGSTOP); /* it starts nothing more */
-        kill_below((pid_t)pid);
-        kill((pid_t)pid, SIGKILL);
-    }
-    closedir(dir);
+    kill(pid, SIGKILL);
+}
+
+/* And what it has started, also in groups of their own as timeout makes one, but not in a session
+ * of its own. */
+static void kill_tree(pid_t pid)
+{
+    if (getsid(pid) != getsid(0)) return;
+    kill(pid, SIGSTOP); /* it starts nothing more */
+    each_child(pid, kill_tree);
+    kill(pid, SIGKILL);
 }
 
 void child_kill_all(void)
 {
     for (;;) {
-        kill_children(); /* again after each death: it may leave orphans */
+        each_child(getpid(), kill_one); /* again after each death: it may leave orphans */
         pid_t pid = waitpid(-1, NULL, WNOHANG);
         if (pid < 0 && errno == ECHILD) return;
         if (pid == 0) clock_sleep_s(0.01);
@@ -206,7 +202,7 @@ static void listen_to(ChildResult *r, pid_t pid, pid_t group, const int fds[2], 
     }
     r->timed_out = !ended;
     if (ended) return;
-    kill_below(pid);
+    each_child(pid, kill_tree);
     kill(-group, SIGKILL);
     child_kill(pid);
 }

@@ -6,32 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static int64_t status_kb(const char *key)
-{
-    char line[256];
-    long long kb = 0;
-    FILE *f = fopen("/proc/self/status", "r");
-    if (!f) return 0;
-    while (fgets(line, sizeof line, f)) {
-        size_t n = strlen(key);
-        if (strncmp(line, key, n) == 0 && sscanf(line + n, "%lld", &kb) == 1) break;
-    }
-    fclose(f);
-    return kb;
-}
-
-int64_t process_rss_bytes(void)
-{
-    return status_kb("VmRSS:") * 1024;
-}
-
-int64_t process_peak_rss_bytes(void)
-{
-    return status_kb("VmHWM:") * 1024;
-}
-
-/* ---- what is left ---- */
-
 /* The number behind key in a file of "key number" lines; key "": the file's first number. -1 if
  * there is none. */
 static int64_t number_in(const char *path, const char *key)
@@ -46,6 +20,24 @@ static int64_t number_in(const char *path, const char *key)
     fclose(f);
     return value;
 }
+
+static int64_t own_bytes(const char *key)
+{
+    const int64_t kb = number_in("/proc/self/status", key);
+    return kb > 0 ? kb * 1024 : 0;
+}
+
+int64_t process_rss_bytes(void)
+{
+    return own_bytes("VmRSS:");
+}
+
+int64_t process_peak_rss_bytes(void)
+{
+    return own_bytes("VmHWM:");
+}
+
+/* ---- what is left ---- */
 
 /* What one cgroup's limit leaves; -1 for no limit. The page cache counts as used there but gives
  * way. */

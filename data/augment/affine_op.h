@@ -9,6 +9,8 @@ typedef struct ImageOpStyle { /* of shear, translate and rotate */
     bool cubic;               /* sampling: bicubic; not with nearest */
 } ImageOpStyle;
 
+typedef Status AffineOp(const Picture *p, double right, double down, const ImageOpStyle *style,
+                        ImageOpScratch *scratch);
 /* about the upper left corner; a shear is the tangent of its angle */
 Status affine_op_shear(const Picture *p, double right, double down, const ImageOpStyle *style,
                        ImageOpScratch *scratch);

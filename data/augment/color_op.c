@@ -100,8 +100,9 @@ IMAGE_OP_CLONES static void mask_bytes(uint8_t *restrict v, size_t bytes, uint8_
     for (size_t i = 0; i < bytes; i++) v[i] &= mask;
 }
 
-void color_op_posterize(const Picture *p, double bits)
+void color_op_posterize(const Picture *p, double bits, bool wide)
 {
+    (void)wide;
     int kept = (int)bits;
     ASSERT(kept >= 0 && kept <= 8);
     mask_bytes(p->pixels, picture_bytes(p), (uint8_t)(0xFF00u >> kept));
@@ -112,22 +113,26 @@ IMAGE_OP_CLONES static void invert_from(uint8_t *restrict v, size_t bytes, uint8
     for (size_t i = 0; i < bytes; i++) v[i] = (uint8_t)(v[i] < first ? v[i] : 255 - v[i]);
 }
 
-void color_op_solarize(const Picture *p, double threshold)
+void color_op_solarize(const Picture *p, double threshold, bool wide)
 {
+    (void)wide;
     int first = 0; /* the first byte that is not below */
     while (first < 256 && first < threshold) first++;
     if (first < 256) invert_from(p->pixels, picture_bytes(p), (uint8_t)first);
 }
 
-void color_op_solarize_add(const Picture *p, int add)
+void color_op_solarize_add(const Picture *p, double value, bool wide)
 {
+    const int add = (int)value;
     uint8_t *v = p->pixels;
+    (void)wide;
     for (size_t i = 0, bytes = picture_bytes(p); i < bytes; i++)
         if (v[i] < 128) v[i] = (uint8_t)(v[i] + add > 255 ? 255 : v[i] + add);
 }
 
-void color_op_invert(const Picture *p)
+void color_op_invert(const Picture *p, double unused, bool wide)
 {
+    (void)unused, (void)wide;
     invert_from(p->pixels, picture_bytes(p), 0);
 }
 
@@ -179,8 +184,9 @@ static void stretch(int low, int high, uint8_t *to)
     }
 }
 
-void color_op_autocontrast(const Picture *p)
+void color_op_autocontrast(const Picture *p, double unused, bool wide)
 {
+    (void)unused, (void)wide;
     Tables tables;
     uint8_t low[LANES], high[LANES];
     size_t bytes = picture_bytes(p), blocks = bytes / LANES;
@@ -240,8 +246,9 @@ static void level(uint32_t (*counts)[VALUES], uint8_t *to)
     }
 }
 
-void color_op_equalize(const Picture *p)
+void color_op_equalize(const Picture *p, double unused, bool wide)
 {
+    (void)unused, (void)wide;
     Tables tables;
     uint32_t counts[CHANNELS][2][VALUES];
     memset(counts, 0, sizeof counts);
@@ -318,8 +325,9 @@ static inline void turn_pixel(uint8_t *v, const HueTables *t)
     for (int c = 0; c < 3; c++) v[c] = bytes[places[sector][c]];
 }
 
-void color_op_turn(const Picture *p, double share)
+void color_op_turn(const Picture *p, double share, bool wide)
 {
+    (void)wide;
     HueTables tables;
     if (p->channels != 3) return;
     fill_tables(&tables, (uint8_t)(int32_t)(share * 255.0));

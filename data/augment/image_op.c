@@ -6,30 +6,34 @@
 typedef struct ImageOpRow {
     const char *name;
     bool mirrors;
+    AffineOp *affine; /* by value to the right; down: downwards */
+    bool down;
+    ColorOp *color;
 } ImageOpRow;
 
+/* Those without a function do nothing, or have their line in image_op_apply(). */
 static const ImageOpRow rows[IMAGE_OP_COUNT] = {
     [IMAGE_IDENTITY] = { "identity", false },
-    [IMAGE_SHEAR_X] = { "shear_x", true },
-    [IMAGE_SHEAR_Y] = { "shear_y", true },
-    [IMAGE_TRANSLATE_X] = { "translate_x", true },
-    [IMAGE_TRANSLATE_Y] = { "translate_y", true },
+    [IMAGE_SHEAR_X] = { "shear_x", true, .affine = affine_op_shear },
+    [IMAGE_SHEAR_Y] = { "shear_y", true, .affine = affine_op_shear, .down = true },
+    [IMAGE_TRANSLATE_X] = { "translate_x", true, .affine = affine_op_translate },
+    [IMAGE_TRANSLATE_Y] = { "translate_y", true, .affine = affine_op_translate, .down = true },
     [IMAGE_ROTATE] = { "rotate", true },
-    [IMAGE_BRIGHTNESS] = { "brightness", true },
-    [IMAGE_COLOR] = { "color", true },
-    [IMAGE_CONTRAST] = { "contrast", true },
+    [IMAGE_BRIGHTNESS] = { "brightness", true, .color = color_op_brightness },
+    [IMAGE_COLOR] = { "color", true, .color = color_op_saturation },
+    [IMAGE_CONTRAST] = { "contrast", true, .color = color_op_contrast },
     [IMAGE_SHARPNESS] = { "sharpness", true },
-    [IMAGE_POSTERIZE] = { "posterize", false },
-    [IMAGE_SOLARIZE] = { "solarize", false },
-    [IMAGE_AUTOCONTRAST] = { "autocontrast", false },
-    [IMAGE_EQUALIZE] = { "equalize", false },
-    [IMAGE_INVERT] = { "invert", false },
-    [IMAGE_HUE] = { "hue", false },
-    [IMAGE_SKEW_X] = { "skew_x", true },
-    [IMAGE_SKEW_Y] = { "skew_y", true },
-    [IMAGE_SLIDE_X] = { "slide_x", true },
-    [IMAGE_SLIDE_Y] = { "slide_y", true },
-    [IMAGE_SOLARIZE_ADD] = { "solarize_add", false },
+    [IMAGE_POSTERIZE] = { "posterize", false, .color = color_op_posterize },
+    [IMAGE_SOLARIZE] = { "solarize", false, .color = color_op_solarize },
+    [IMAGE_AUTOCONTRAST] = { "autocontrast", false, .color = color_op_autocontrast },
+    [IMAGE_EQUALIZE] = { "equalize", false, .color = color_op_equalize },
+    [IMAGE_INVERT] = { "invert", false, .color = color_op_invert },
+    [IMAGE_HUE] = { "hue", false, .color = color_op_turn },
+    [IMAGE_SKEW_X] = { "skew_x", true, .affine = affine_op_skew },
+    [IMAGE_SKEW_Y] = { "skew_y", true, .affine = affine_op_skew, .down = true },
+    [IMAGE_SLIDE_X] = { "slide_x", true, .affine = affine_op_slide },
+    [IMAGE_SLIDE_Y] = { "slide_y", true, .affine = affine_op_slide, .down = true },
+    [IMAGE_SOLARIZE_ADD] = { "solarize_add", false, .color = color_op_solarize_add },
 };
 
 const char *image_op_name(ImageOpKind kind)
@@ -63,63 +67,13 @@ static Status sharpen(const Picture *p, double factor, ImageOpScratch *scratch)
 Status image_op_apply(const ImageOp *op, const ImageOpStyle *style, const Picture *p,
                       ImageOpScratch *scratch)
 {
-    const bool wide = picture_is_wide(scratch);
+    const ImageOpRow *row = &rows[op->kind];
+    const double v = op->value;
     ASSERT(p->channels == 1 || p->channels == 3);
-    switch (op->kind) {
-    case IMAGE_SHEAR_X:
-        return affine_op_shear(p, op->value, 0, style, scratch);
-    case IMAGE_SHEAR_Y:
-        return affine_op_shear(p, 0, op->value, style, scratch);
-    case IMAGE_TRANSLATE_X:
-        return affine_op_translate(p, op->value, 0, style, scratch);
-    case IMAGE_TRANSLATE_Y:
-        return affine_op_translate(p, 0, op->value, style, scratch);
-    case IMAGE_ROTATE:
-        return affine_op_rotate(p, op->value, style, scratch);
-    case IMAGE_SHARPNESS:
-        return sharpen(p, op->value, scratch);
-    case IMAGE_BRIGHTNESS:
-        color_op_brightness(p, op->value, wide);
-        return OK;
-    case IMAGE_COLOR:
-        color_op_saturation(p, op->value, wide);
-        return OK;
-    case IMAGE_CONTRAST:
-        color_op_contrast(p, op->value, wide);
-        return OK;
-    case IMAGE_POSTERIZE:
-        color_op_posterize(p, op->value);
-        return OK;
-    case IMAGE_SOLARIZE:
-        color_op_solarize(p, op->value);
-        return OK;
-    case IMAGE_AUTOCONTRAST:
-        color_op_autocontrast(p);
-        return OK;
-    case IMAGE_EQUALIZE:
-        color_op_equalize(p);
-        return OK;
-    case IMAGE_INVERT:
-        color_op_invert(p);
-        return OK;
-    case IMAGE_HUE:
-        color_op_turn(p, op->value);
-        return OK;
-    case IMAGE_SKEW_X:
-        return affine_op_skew(p, op->value, 0, style, scratch);
-    case IMAGE_SKEW_Y:
-        return affine_op_skew(p, 0, op->value, style, scratch);
-    case IMAGE_SLIDE_X:
-        return affine_op_slide(p, op->value, 0, style, scratch);
-    case IMAGE_SLIDE_Y:
-        return affine_op_slide(p, 0, op->value, style, scratch);
-    case IMAGE_SOLARIZE_ADD:
-        color_op_solarize_add(p, (int)op->value);
-        return OK;
-    case IMAGE_IDENTITY:
-    case IMAGE_OP_COUNT:
-        return OK;
-    }
+    if (op->kind == IMAGE_ROTATE) return affine_op_rotate(p, v, style, scratch);
+    if (op->kind == IMAGE_SHARPNESS) return sharpen(p, v, scratch);
+    if (row->affine) return row->affine(p, row->down ? 0 : v, row->down ? v : 0, style, scratch);
+    if (row->color) row->color(p, v, picture_is_wide(scratch));
     return OK;
 }
 

@@ -159,52 +159,27 @@ static double move_limit(AutoPolicy policy, int side)
     return policy == POLICY_AUGMIX ? side / 3.0 : 150.0 / 331.0 * side;
 }
 
+/* Magnitudes at the last bin, and those of TrivialAugment; 0: the op has none. */
+static const double limits[IMAGE_OP_COUNT][2] = {
+    [IMAGE_SHEAR_X] = { 0.3, 0.99 },   [IMAGE_SHEAR_Y] = { 0.3, 0.99 },
+    [IMAGE_ROTATE] = { 30, 135 },      [IMAGE_BRIGHTNESS] = { 0.9, 0.99 },
+    [IMAGE_COLOR] = { 0.9, 0.99 },     [IMAGE_CONTRAST] = { 0.9, 0.99 },
+    [IMAGE_SHARPNESS] = { 0.9, 0.99 }, [IMAGE_POSTERIZE] = { 4, 6 }, /* bits taken away */
+    [IMAGE_SOLARIZE] = { 255, 255 },                                 /* at the first bin */
+};
+
 bool policy_magnitude(AutoPolicy policy, ImageOpKind kind, int bin, int bins, int width, int height,
                       double *out)
 {
-    bool trivial = policy == POLICY_TRIVIALAUGMENT, augmix = policy == POLICY_AUGMIX;
-    double last = 0;
+    double last = limits[kind][policy == POLICY_TRIVIALAUGMENT];
     *out = 0;
-    switch (kind) {
-    case IMAGE_SHEAR_X:
-    case IMAGE_SHEAR_Y:
-        last = trivial ? 0.99 : 0.3;
-        break;
-    case IMAGE_TRANSLATE_X:
-        last = move_limit(policy, width);
-        break;
-    case IMAGE_TRANSLATE_Y:
-        last = move_limit(policy, height);
-        break;
-    case IMAGE_ROTATE:
-        last = trivial ? 135.0 : 30.0;
-        break;
-    case IMAGE_BRIGHTNESS:
-    case IMAGE_COLOR:
-    case IMAGE_CONTRAST:
-    case IMAGE_SHARPNESS:
-        last = trivial ? 0.99 : 0.9;
-        break;
-    case IMAGE_POSTERIZE:
-        *out = posterize_bits(augmix ? 4 : 8, trivial ? 6 : 4, bins, bin);
-        return true;
-    case IMAGE_SOLARIZE:
-        *out = linspace(255.0, 0.0, bins, bin);
-        return true;
-    case IMAGE_IDENTITY:
-    case IMAGE_AUTOCONTRAST:
-    case IMAGE_EQUALIZE:
-    case IMAGE_INVERT:
-    case IMAGE_HUE:
-    case IMAGE_SKEW_X:
-    case IMAGE_SKEW_Y:
-    case IMAGE_SLIDE_X:
-    case IMAGE_SLIDE_Y:
-    case IMAGE_SOLARIZE_ADD:
-    case IMAGE_OP_COUNT:
-        return false;
-    }
-    *out = linspace(0.0, last, bins, bin);
+    if (kind == IMAGE_TRANSLATE_X) last = move_limit(policy, width);
+    if (kind == IMAGE_TRANSLATE_Y) last = move_limit(policy, height);
+    if (last == 0) return false;
+    if (kind == IMAGE_SOLARIZE) *out = linspace(last, 0.0, bins, bin);
+    else if (kind == IMAGE_POSTERIZE)
+        *out = posterize_bits(policy == POLICY_AUGMIX ? 4 : 8, last, bins, bin);
+    else *out = linspace(0.0, last, bins, bin);
     return true;
 }
 

@@ -98,13 +98,10 @@ Status decoder_create(Decoder **out)
     if (!d) return ERR_MEMORY;
     Status status = jpeg_decoder_create(&d->jpeg);
     if (status == OK) status = decode_check_fast(&d->fast_is_sound);
-    if (status != OK) {
-        decoder_destroy(d);
-        return status;
-    }
-    decoder_use_stock(d, false);
-    *out = d;
-    return OK;
+    if (status == OK) decoder_use_stock(d, false);
+    if (status == OK) *out = d;
+    else decoder_destroy(d);
+    return status;
 }
 
 void decoder_destroy(Decoder *d)

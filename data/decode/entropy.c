@@ -540,9 +540,10 @@ Status entropy_start_record(Entropy *e, int step, ByteBuf *out, size_t *bytes)
     return OK;
 }
 
-bool entropy_finish_record(Entropy *e)
+bool entropy_finish_record(Entropy *e, const uint8_t *file, size_t size)
 {
     bool fits = skip_to(e, (int)e->mcus);
+    if (fits) seek_index_put_header(e->record, &e->shape, file, size);
     e->record = NULL;
     return fits;
 }

@@ -51,8 +51,8 @@ Status entropy_begin(Entropy *e, const EntropyLayout *layout, const uint8_t *dat
 bool entropy_decode(Entropy *e, int mcu, int16_t (*blocks)[64]);
 
 /* Makes a seek index (seek_index.h) on the way: start after entropy_begin without an index; out is
- * borrowed until finish, which walks the rest of the scan. What was walked is then in out, but for
- * the header. ERR_MEMORY; false where the scan is odd. */
+ * borrowed until finish, which walks the rest of the scan of that file. ERR_MEMORY; false where the
+ * scan is odd. */
 Status entropy_start_record(Entropy *e, int step, ByteBuf *out, size_t *bytes);
-bool entropy_finish_record(Entropy *e);
+bool entropy_finish_record(Entropy *e, const uint8_t *file, size_t size);
 #endif

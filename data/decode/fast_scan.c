@@ -7,16 +7,18 @@
  * for those, nor for MCUs left or right of the crop: their numbers are only counted, and
  * entropy_decode finds its way to the next one that matters. */
 #include "data/decode/fast_scan.h"
-#include "base/crc32c.h"
 #include "base/mem.h"
 #include "data/decode/entropy.h"
 #include <string.h>
 
-#if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 &&            \
-    LIBJPEG_TURBO_VERSION_NUMBER < 4000000 && BITS_IN_JSAMPLE == 8
 #include <jerror.h>
 
 #define MAX_INDEXED_BYTES ((size_t)1 << 28)
+
+enum {
+    LIBRARY_IS_KNOWN = LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 &&
+                       LIBJPEG_TURBO_VERSION_NUMBER < 4000000 && BITS_IN_JSAMPLE == 8
+};
 
 /* 2.x has a flag in the third place, 3.x two functions for lossless files and then the flag; the
  * flag has to be 0, and files that are lossless are not for us. */
@@ -34,7 +36,6 @@ struct FastScan {
     bool odd;
     ByteBuf index; /* being made where index_bytes is not 0 */
     size_t index_bytes;
-    SeekIndex shape;
 };
 
 static boolean decode_mcu(j_decompress_ptr info, JBLOCKROW *blocks)
@@ -97,14 +98,6 @@ static bool describe(FastScan *f, j_decompress_ptr info, EntropyLayout *l)
     return true;
 }
 
-static Status start_index(FastScan *f, const EntropyLayout *l, int step)
-{
-    f->shape = (SeekIndex){
-        .columns = l->columns, .rows = l->rows, .step = step, .components = l->components
-    };
-    return entropy_start_record(f->entropy, step, &f->index, &f->index_bytes);
-}
-
 /* left: the first pixel of a row that the library gives, at the left of an MCU. */
 static void install(FastScan *f, j_decompress_ptr info, const EntropyLayout *l, int left)
 {
@@ -123,11 +116,11 @@ Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage 
     EntropyLayout layout;
     *installed = f->odd = false;
     f->index_bytes = 0;
-    if (!describe(f, info, &layout)) return OK;
+    if (!LIBRARY_IS_KNOWN || !describe(f, info, &layout)) return OK;
     TRY(entropy_begin(f->entropy, &layout, info->src->next_input_byte, info->src->bytes_in_buffer,
                       index));
     if (!index && index_step && file->size <= MAX_INDEXED_BYTES)
-        TRY(start_index(f, &layout, index_step));
+        TRY(entropy_start_record(f->entropy, index_step, &f->index, &f->index_bytes));
     install(f, info, &layout, left);
     *installed = true;
     return OK;
@@ -136,9 +129,8 @@ Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage 
 void fast_scan_index(FastScan *f, const EncodedImage *file, const uint8_t **index, size_t *bytes)
 {
     *bytes = 0;
-    if (f->odd || !f->index_bytes || !entropy_finish_record(f->entropy)) return;
-    uint32_t crc = crc32c_update(0, file->bytes, file->size);
-    seek_index_put_header(f->index.data, f->index_bytes, &f->shape, (uint32_t)file->size, crc);
+    if (f->odd || !f->index_bytes || !entropy_finish_record(f->entropy, file->bytes, file->size))
+        return;
     *index = f->index.data;
     *bytes = f->index_bytes;
     f->index_bytes = 0;
@@ -151,7 +143,7 @@ bool fast_scan_is_odd(const FastScan *f)
 
 bool fast_scan_is_built_in(void)
 {
-    return true;
+    return LIBRARY_IS_KNOWN;
 }
 
 Status fast_scan_create(FastScan **out)
@@ -178,49 +170,3 @@ void fast_scan_trim(FastScan *f, size_t limit_bytes)
     entropy_trim(f->entropy, limit_bytes);
     byte_buf_trim(&f->index, limit_bytes);
 }
-#else
-struct FastScan {
-    int unused;
-};
-
-Status fast_scan_install(FastScan *f, j_decompress_ptr info, const EncodedImage *file,
-                         const SeekIndex *index, int left, int index_step, bool *installed)
-{
-    (void)f, (void)info, (void)file, (void)index, (void)left, (void)index_step;
-    *installed = false;
-    return OK;
-}
-
-void fast_scan_index(FastScan *f, const EncodedImage *file, const uint8_t **index, size_t *bytes)
-{
-    (void)f, (void)file, (void)index;
-    *bytes = 0;
-}
-
-bool fast_scan_is_odd(const FastScan *f)
-{
-    (void)f;
-    return false;
-}
-
-bool fast_scan_is_built_in(void)
-{
-    return false;
-}
-
-Status fast_scan_create(FastScan **out)
-{
-    *out = mem_calloc(1, sizeof **out);
-    return *out ? OK : ERR_MEMORY;
-}
-
-void fast_scan_destroy(FastScan *f)
-{
-    mem_free(f);
-}
-
-void fast_scan_trim(FastScan *f, size_t limit_bytes)
-{
-    (void)f, (void)limit_bytes;
-}
-#endif

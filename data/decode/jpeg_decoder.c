@@ -104,12 +104,9 @@ Status jpeg_decoder_create(JpegDecoder **out)
     JpegDecoder *j = mem_calloc(1, sizeof *j);
     if (!j) return ERR_MEMORY;
     Status status = fast_scan_create(&j->fast);
-    if (status != OK) {
-        jpeg_decoder_destroy(j);
-        return status;
-    }
-    *out = j;
-    return OK;
+    if (status == OK) *out = j;
+    else jpeg_decoder_destroy(j);
+    return status;
 }
 
 void jpeg_decoder_destroy(JpegDecoder *j)

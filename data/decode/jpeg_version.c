@@ -13,13 +13,8 @@
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x) /* expands x first: jconfig.h gives the version without quotes */
 
-#ifdef LIBJPEG_TURBO_VERSION
-#define COMPILED_NAME    "libjpeg-turbo"
+#define COMPILED_NAME    "libjpeg-turbo" /* others lack what jpeg_decoder.c needs */
 #define COMPILED_VERSION TEXT(LIBJPEG_TURBO_VERSION)
-#else
-#define COMPILED_NAME    "libjpeg"
-#define COMPILED_VERSION TEXT(JPEG_LIB_VERSION)
-#endif
 
 #define VERSION " version "
 #define BUILD   " (build "

@@ -21,16 +21,18 @@ size_t seek_index_bytes(int columns, int rows, int step)
            (size_t)rows * (ROW_BYTES + ENTRY_BYTES * (size_t)entries_of_row(columns, step));
 }
 
-static const uint8_t *row_at(const SeekIndex *s, const uint8_t *rows, int row)
+/* Where they lie in the index. */
+static size_t row_at(const SeekIndex *s, int row)
 {
     ASSERT(row >= 0 && row < s->rows);
-    return rows + (size_t)row * ROW_BYTES;
+    return HEADER_BYTES + (size_t)row * ROW_BYTES;
 }
 
-static const uint8_t *entry_at(const SeekIndex *s, const uint8_t *entries, int row, int entry)
+static size_t entry_at(const SeekIndex *s, int row, int entry)
 {
     ASSERT(row >= 0 && row < s->rows && entry >= 0 && entry < s->per_row);
-    return entries + ((size_t)row * (size_t)s->per_row + (size_t)entry) * ENTRY_BYTES;
+    return HEADER_BYTES + (size_t)s->rows * ROW_BYTES +
+           ((size_t)row * (size_t)s->per_row + (size_t)entry) * ENTRY_BYTES;
 }
 
 bool seek_index_view(SeekIndex *out, const uint8_t *index, size_t bytes, const uint8_t *file,
@@ -47,8 +49,7 @@ bool seek_index_view(SeekIndex *out, const uint8_t *index, size_t bytes, const u
         bytes != seek_index_bytes(s.columns, s.rows, s.step))
         return false;
     s.per_row = entries_of_row(s.columns, s.step);
-    s.row = index + HEADER_BYTES;
-    s.entries = s.row + (size_t)s.rows * ROW_BYTES;
+    s.bytes = index;
     if (wire_load(index + 4, 4) != crc32c_update(0, index + CHECKED_FROM, bytes - CHECKED_FROM))
         return false;
     if (wire_load(index + 12, 4) != crc32c_update(0, file, size)) return false;
@@ -58,7 +59,7 @@ bool seek_index_view(SeekIndex *out, const uint8_t *index, size_t bytes, const u
 
 SeekEntry seek_index_entry(const SeekIndex *s, int row, int entry)
 {
-    const uint8_t *p = entry_at(s, s->entries, row, entry);
+    const uint8_t *p = s->bytes + entry_at(s, row, entry);
     SeekEntry e = { .bits = wire_load(p, 4) };
     for (int i = 0; i < 3; i++) e.dc[i] = (int16_t)wire_load(p + 4 + 2 * i, 2);
     return e;
@@ -66,15 +67,15 @@ SeekEntry seek_index_entry(const SeekIndex *s, int row, int entry)
 
 uint32_t seek_index_stuffed(const SeekIndex *s, int row)
 {
-    return wire_load(row_at(s, s->row, row), 4);
+    return wire_load(s->bytes + row_at(s, row), 4);
 }
 
-void seek_index_put_header(uint8_t *index, size_t bytes, const SeekIndex *shape,
-                           uint32_t file_bytes, uint32_t crc)
+void seek_index_put_header(uint8_t *index, const SeekIndex *shape, const uint8_t *file, size_t size)
 {
+    const size_t bytes = seek_index_bytes(shape->columns, shape->rows, shape->step);
     wire_store(index, MAGIC, 4);
-    wire_store(index + 8, file_bytes, 4);
-    wire_store(index + 12, crc, 4);
+    wire_store(index + 8, size, 4);
+    wire_store(index + 12, crc32c_update(0, file, size), 4);
     wire_store(index + 16, (uint32_t)shape->columns, 2);
     wire_store(index + 18, (uint32_t)shape->rows, 2);
     wire_store(index + 20, (uint32_t)shape->step, 2);
@@ -84,15 +85,13 @@ void seek_index_put_header(uint8_t *index, size_t bytes, const SeekIndex *shape,
 
 void seek_index_put_row(uint8_t *index, const SeekIndex *shape, int row, uint32_t stuffed)
 {
-    ASSERT(row >= 0 && row < shape->rows);
-    wire_store(index + HEADER_BYTES + (size_t)row * ROW_BYTES, stuffed, 4);
+    wire_store(index + row_at(shape, row), stuffed, 4);
 }
 
 void seek_index_put_entry(uint8_t *index, const SeekIndex *shape, int row, int entry,
                           const SeekEntry *value)
 {
-    uint8_t *p = index + HEADER_BYTES + (size_t)shape->rows * ROW_BYTES +
-                 ((size_t)row * (size_t)shape->per_row + (size_t)entry) * ENTRY_BYTES;
+    uint8_t *p = index + entry_at(shape, row, entry);
     wire_store(p, value->bits, 4);
     for (int i = 0; i < 3; i++) wire_store(p + 4 + 2 * i, (uint32_t)value->dc[i], 2);
 }

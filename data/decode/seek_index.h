@@ -22,7 +22,7 @@
 
 /* For the decoder. */
 typedef struct SeekIndex {
-    const uint8_t *row, *entries;
+    const uint8_t *bytes;
     int columns, rows, step, components;
     int per_row; /* entries of a row */
 } SeekIndex;
@@ -38,10 +38,10 @@ bool seek_index_view(SeekIndex *out, const uint8_t *index, size_t bytes, const u
 SeekEntry seek_index_entry(const SeekIndex *s, int row, int entry);
 uint32_t seek_index_stuffed(const SeekIndex *s, int row);
 
-/* For entropy.c, which makes the parts behind the header; crc is that of the file. */
+/* For entropy.c; the header, with checksums, comes last. */
 size_t seek_index_bytes(int columns, int rows, int step);
-void seek_index_put_header(uint8_t *index, size_t bytes, const SeekIndex *shape,
-                           uint32_t file_bytes, uint32_t crc);
+void seek_index_put_header(uint8_t *index, const SeekIndex *shape, const uint8_t *file,
+                           size_t size);
 void seek_index_put_row(uint8_t *index, const SeekIndex *shape, int row, uint32_t stuffed);
 void seek_index_put_entry(uint8_t *index, const SeekIndex *shape, int row, int entry,
                           const SeekEntry *value);

@@ -36,13 +36,11 @@ Status seek_store_create(SeekStore **out, int64_t images, size_t limit_bytes)
     s->images = images;
     s->limit_bytes = limit_bytes;
     s->at = mem_calloc((size_t)images, sizeof *s->at);
-    if (!s->at || pthread_mutex_init(&s->lock, NULL)) {
-        mem_free(s->at);
-        mem_free(s);
-        return ERR_MEMORY;
-    }
-    *out = s;
-    return OK;
+    pthread_mutex_init(&s->lock, NULL);
+    const Status status = s->at ? OK : ERR_MEMORY;
+    if (status == OK) *out = s;
+    else seek_store_destroy(s);
+    return status;
 }
 
 void seek_store_destroy(SeekStore *s)

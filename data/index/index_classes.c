@@ -36,9 +36,7 @@ static int find(const char *const *names, int count, const char *name)
 
 static Status add_class(Map *m, const char *name)
 {
-    const char **names = mem_grow(m->names, (size_t)m->classes, &m->capacity, sizeof *names);
-    if (!names) return ERR_MEMORY;
-    m->names = names;
+    if (!mem_grow(&m->names, (size_t)m->classes, &m->capacity, sizeof *m->names)) return ERR_MEMORY;
     m->names[m->classes++] = name;
     return OK;
 }

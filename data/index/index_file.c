@@ -42,15 +42,11 @@ Status index_file_load(Index **out, const char *file)
 
 Status index_file_save(const Index *index, const char *file)
 {
-    const char *slash = strrchr(file, '/');
-    if (slash && slash != file) {
-        char *folder = mem_strdup(file);
-        if (!folder) return ERR_MEMORY;
-        folder[slash - file] = '\0';
-        Status status = fs_make_dirs(folder);
-        mem_free(folder);
-        TRY(status);
-    }
+    char *folder = fs_parent(file);
+    if (!folder) return ERR_MEMORY;
+    const Status status = fs_make_dirs(folder);
+    mem_free(folder);
+    TRY(status);
     return fs_write_atomic(file, index->block, index->block_bytes);
 }
 

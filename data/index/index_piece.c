@@ -3,7 +3,8 @@
 #include "base/mem.h"
 #include <string.h>
 
-Status index_piece_text(StrBuf *text, const char *folder, const char *name, uint64_t *at)
+/* Adds folder/name and a NUL; *at is where it starts. */
+static Status add_text(StrBuf *text, const char *folder, const char *name, uint64_t *at)
 {
     *at = text->length;
     if (folder && folder[0]) {
@@ -16,22 +17,19 @@ Status index_piece_text(StrBuf *text, const char *folder, const char *name, uint
 
 Status index_piece_add(IndexPiece *p, const char *folder, const char *name, const IndexEntry *entry)
 {
-    IndexEntry *entries = mem_grow(p->entries, p->count, &p->capacity, sizeof *entries);
-    if (!entries) return ERR_MEMORY;
-    p->entries = entries;
+    if (!mem_grow(&p->entries, p->count, &p->capacity, sizeof *p->entries)) return ERR_MEMORY;
     IndexEntry e = *entry;
-    TRY(index_piece_text(&p->text, folder, name, &e.path_at));
+    TRY(add_text(&p->text, folder, name, &e.path_at));
     p->entries[p->count++] = e;
     return OK;
 }
 
 Status index_piece_stamp(IndexPiece *p, const char *name, int64_t mtime_ns, uint64_t bytes)
 {
-    IndexStamp *stamps = mem_grow(p->stamps, p->stamp_count, &p->stamp_capacity, sizeof *stamps);
-    if (!stamps) return ERR_MEMORY;
-    p->stamps = stamps;
+    if (!mem_grow(&p->stamps, p->stamp_count, &p->stamp_capacity, sizeof *p->stamps))
+        return ERR_MEMORY;
     IndexStamp s = { .mtime_ns = mtime_ns, .bytes = bytes };
-    TRY(index_piece_text(&p->text, NULL, name, &s.name_at));
+    TRY(add_text(&p->text, NULL, name, &s.name_at));
     p->stamps[p->stamp_count++] = s;
     return OK;
 }

@@ -25,8 +25,6 @@ typedef struct IndexPiece { /* zero-initialise */
 Status index_piece_add(IndexPiece *p, const char *folder, const char *name,
                        const IndexEntry *entry);
 Status index_piece_stamp(IndexPiece *p, const char *name, int64_t mtime_ns, uint64_t bytes);
-/* Adds folder/name (folder NULL or "": just name) and a NUL; *at is where it starts. */
-Status index_piece_text(StrBuf *text, const char *folder, const char *name, uint64_t *at);
 void index_piece_free(IndexPiece *p);
 const char *index_piece_path(const IndexPiece *p, size_t entry);
 #endif

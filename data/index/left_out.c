@@ -31,11 +31,13 @@ static Status check_memory(const StrBuf *text)
     return text->failed ? fail(ERR_MEMORY, "out of memory while listing files") : OK;
 }
 
-static void keep_first(LeftOut *l, const char *path)
+/* Of two paths the first by name; path gets the other. */
+static void keep_first(LeftOut *l, StrBuf *path)
 {
-    if (l->first.length && strcmp(l->first.text, path) <= 0) return;
-    str_clear(&l->first);
-    str_add(&l->first, path);
+    const StrBuf first = l->first;
+    if (first.text && strcmp(first.text, path->text) <= 0) return;
+    l->first = *path;
+    *path = first;
 }
 
 Status left_out_add(LeftOut *l, const char *folder, const char *name)
@@ -49,17 +51,16 @@ Status left_out_add(LeftOut *l, const char *folder, const char *name)
     StrBuf path = { 0 };
     str_printf(&path, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
     const Status status = check_memory(&path);
-    if (status == OK) keep_first(l, path.text);
+    if (status == OK) keep_first(l, &path);
     str_free(&path);
-    return status == OK ? check_memory(&l->first) : status;
+    return status;
 }
 
-Status left_out_merge(LeftOut *l, const LeftOut *other)
+void left_out_merge(LeftOut *l, LeftOut *other)
 {
-    if (other->count > 0) keep_first(l, other->first.text);
+    if (other->count > 0) keep_first(l, &other->first);
     l->count += other->count;
     for (int i = 0; i < other->endings; i++) count_ending(l, other->of[i].text, other->of[i].count);
-    return check_memory(&l->first);
 }
 
 Status left_out_tell(const LeftOut *l, const char *where)

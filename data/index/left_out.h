@@ -20,7 +20,8 @@ typedef struct LeftOut { /* zero-initialise */
 
 /* folder NULL: just name. */
 Status left_out_add(LeftOut *l, const char *folder, const char *name);
-Status left_out_merge(LeftOut *l, const LeftOut *other);
+/* other is only to be freed then. */
+void left_out_merge(LeftOut *l, LeftOut *other);
 /* The most frequent endings first. Nothing where there are none. where: folder or container. */
 Status left_out_tell(const LeftOut *l, const char *where);
 void left_out_free(LeftOut *l);

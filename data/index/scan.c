@@ -15,6 +15,7 @@
  * ever: it is left out with a warning. The time of each folder is taken before it is read, so that
  * what changes meanwhile makes the index look old. */
 #include "data/index/scan.h"
+#include "base/arena.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -28,10 +29,9 @@
 
 #define NO_PARENT   SIZE_MAX
 #define EMPTY_SHOWN 5
+#define CHUNK_BYTES ((size_t)8 << 10) /* of a class: there may be very many */
 
-/* one entry of a folder; strings first as offsets, because the text still moves */
-typedef struct Found {
-    uint64_t folder_at, name_at;
+typedef struct Found { /* one entry of a folder */
     const char *folder, *name;
     size_t parent; /* folders: place in the list of the folder it lies in, NO_PARENT for a class */
     dev_t device;  /* folders: set when read */
@@ -47,9 +47,9 @@ typedef struct Walk { /* of one class, or of the root alone */
     const char *root;
     dev_t root_device;
     ino_t root_inode;
-    StrBuf text;       /* strings of what is found */
+    Arena *arena;      /* strings of what is found */
     StrBuf path;       /* full path being opened */
-    FoundList folders; /* name_at: path relative to the root */
+    FoundList folders; /* name: path relative to the root */
     FoundList files;
     LeftOut *left;     /* files that are no pictures */
     IndexPiece *piece; /* where stamps and samples go */
@@ -57,18 +57,17 @@ typedef struct Walk { /* of one class, or of the root alone */
 
 typedef struct Scan {
     Walk root;
-    const char **names; /* [classes] sorted, in root.text */
+    const char **names; /* [classes] sorted, in root.arena */
     IndexPiece *pieces; /* [1 + classes]: the root's stamp, then the classes */
     LeftOut *left;      /* [classes] */
 } Scan;
 
-static Status list_add(FoundList *list, uint64_t folder_at, uint64_t name_at, size_t parent)
+static Status list_add(FoundList *list, const char *folder, const char *name, size_t parent)
 {
-    Found *items = mem_grow(list->items, list->count, &list->capacity, sizeof *items);
-    if (!items) return ERR_MEMORY;
-    list->items = items;
-    list->items[list->count++] =
-        (Found){ .folder_at = folder_at, .name_at = name_at, .parent = parent };
+    if (!name) return ERR_MEMORY;
+    if (!mem_grow(&list->items, list->count, &list->capacity, sizeof *list->items))
+        return ERR_MEMORY;
+    list->items[list->count++] = (Found){ .folder = folder, .name = name, .parent = parent };
     return OK;
 }
 
@@ -95,19 +94,10 @@ static bool is_folder(DIR *dir, const struct dirent *entry)
 
 static Status take_folder(Walk *walk, const char *name, size_t at_list)
 {
-    uint64_t at = 0;
-    if (at_list == NO_PARENT) {
-        TRY(index_piece_text(&walk->text, NULL, name, &at));
-    } else {
-        /* The folder's own name lies in the same buffer, which may move while it grows: copy it out
-         * first. */
-        char *folder = mem_strdup(walk->text.text + walk->folders.items[at_list].name_at);
-        if (!folder) return ERR_MEMORY;
-        Status status = index_piece_text(&walk->text, folder, name, &at);
-        mem_free(folder);
-        TRY(status);
-    }
-    return list_add(&walk->folders, 0, at, at_list);
+    const char *path = at_list == NO_PARENT ? arena_strdup(walk->arena, name)
+                                            : arena_printf(walk->arena, "%s/%s",
+                                                           walk->folders.items[at_list].name, name);
+    return list_add(&walk->folders, "", path, at_list);
 }
 
 /* Of the root only sub-folders count; a picture there has no class. at_list: the folder being read
@@ -119,11 +109,9 @@ static Status take_entry(Walk *walk, DIR *dir, const struct dirent *entry, size_
     if (is_folder(dir, entry)) return take_folder(walk, name, at_list);
     if (at_list == NO_PARENT)
         return scan_is_picture(name) ? left_out_add(walk->left, NULL, name) : OK;
-    const uint64_t folder_at = walk->folders.items[at_list].name_at;
-    uint64_t at = 0;
-    if (!scan_is_picture(name)) return left_out_add(walk->left, walk->text.text + folder_at, name);
-    TRY(index_piece_text(&walk->text, NULL, name, &at));
-    return list_add(&walk->files, folder_at, at, at_list);
+    const char *folder = walk->folders.items[at_list].name;
+    if (!scan_is_picture(name)) return left_out_add(walk->left, folder, name);
+    return list_add(&walk->files, folder, arena_strdup(walk->arena, name), at_list);
 }
 
 /* Notes who the folder is and when it was changed; *loops: it is one of the folders above it. */
@@ -147,9 +135,7 @@ static Status identify(Walk *walk, DIR *dir, size_t at_list, bool *loops)
          above = folders[above].parent)
         *loops = info.st_dev == folders[above].device && info.st_ino == folders[above].inode;
     if (*loops) log_warning("%s: a link to a folder that it lies in; left out", walk->path.text);
-    return *loops ? OK
-                  : index_piece_stamp(walk->piece, walk->text.text + folders[at_list].name_at,
-                                      mtime_ns, 0);
+    return *loops ? OK : index_piece_stamp(walk->piece, folders[at_list].name, mtime_ns, 0);
 }
 
 /* Reads one folder: sub-folders go to walk->folders, images to walk->files. */
@@ -158,8 +144,7 @@ static Status read_folder(Walk *walk, size_t at_list)
     bool is_root = at_list == NO_PARENT, loops = false;
     str_clear(&walk->path);
     str_add(&walk->path, walk->root);
-    if (!is_root)
-        str_printf(&walk->path, "/%s", walk->text.text + walk->folders.items[at_list].name_at);
+    if (!is_root) str_printf(&walk->path, "/%s", walk->folders.items[at_list].name);
     if (walk->path.failed) return fail(ERR_MEMORY, "out of memory while listing images");
     DIR *dir = opendir(walk->path.text);
     if (!dir && is_root && (errno == ENOENT || errno == ENOTDIR))
@@ -192,18 +177,14 @@ static int by_folder_then_name(const void *pa, const void *pb)
     return strcmp(a->name, b->name);
 }
 
-static void sort_found(FoundList *list, const StrBuf *text)
+static void sort_found(FoundList *list)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        list->items[i].folder = text->text + list->items[i].folder_at;
-        list->items[i].name = text->text + list->items[i].name_at;
-    }
     if (list->count) qsort(list->items, list->count, sizeof *list->items, by_folder_then_name);
 }
 
 static void walk_free(Walk *walk)
 {
-    str_free(&walk->text);
+    arena_destroy(walk->arena);
     str_free(&walk->path);
     mem_free(walk->folders.items);
     mem_free(walk->files.items);
@@ -213,11 +194,10 @@ static void walk_free(Walk *walk)
 
 static Status walk_class(Walk *walk, const char *name, uint32_t label)
 {
-    uint64_t at = 0;
-    TRY(index_piece_text(&walk->text, NULL, name, &at));
-    TRY(list_add(&walk->folders, 0, at, NO_PARENT));
+    TRY(arena_create(&walk->arena, CHUNK_BYTES));
+    TRY(list_add(&walk->folders, "", name, NO_PARENT));
     for (size_t i = 0; i < walk->folders.count; i++) TRY(read_folder(walk, i));
-    sort_found(&walk->files, &walk->text);
+    sort_found(&walk->files);
     const IndexEntry entry = { .label = label };
     for (size_t i = 0; i < walk->files.count; i++)
         TRY(index_piece_add(walk->piece, walk->files.items[i].folder, walk->files.items[i].name,
@@ -242,10 +222,8 @@ static Status scan_class(void *cookie, int64_t label)
 static Status tell_left_out(const Scan *scan, size_t classes)
 {
     LeftOut all = { 0 };
-    Status status = OK;
-    for (size_t c = 0; c < classes && status == OK; c++)
-        status = left_out_merge(&all, &scan->left[c]);
-    if (status == OK) status = left_out_tell(&all, scan->root.root);
+    for (size_t c = 0; c < classes; c++) left_out_merge(&all, &scan->left[c]);
+    const Status status = left_out_tell(&all, scan->root.root);
     left_out_free(&all);
     const LeftOut *forgotten = scan->root.left;
     if (forgotten->count > 0)
@@ -300,11 +278,11 @@ static Status scan_classes(Scan *scan, size_t classes, const ScanOptions *o, Ind
 static Status scan_root(Scan *scan, const ScanOptions *o, IndexPiece *piece, Index **out)
 {
     FoundList *found = &scan->root.folders;
+    TRY(arena_create(&scan->root.arena, CHUNK_BYTES));
     TRY(read_folder(&scan->root, NO_PARENT));
     size_t classes = found->count;
     if (classes == 0) return fail(ERR_DATA, "%s: no class folders in it", o->path);
-    for (size_t i = 0; i < classes; i++) found->items[i].folder_at = found->items[i].name_at;
-    sort_found(found, &scan->root.text);
+    sort_found(found);
     scan->names = mem_calloc(classes, sizeof *scan->names);
     scan->pieces = mem_calloc(classes + 1, sizeof *scan->pieces);
     scan->left = mem_calloc(classes, sizeof *scan->left);

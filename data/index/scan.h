@@ -21,8 +21,6 @@ Status scan_imagefolder(Index **out, const ScanOptions *o);
  * line at fault. */
 Status scan_list(Index **out, const ScanOptions *o);
 bool scan_is_list(const char *name); /* by its ending */
-/* The folder that a list's paths start from (mem_free); NULL without memory. */
-char *scan_list_folder(const char *list);
 /* By the ending of its name, as a tree's files are told. */
 bool scan_is_picture(const char *name);
 #define SCAN_PICTURES ".jpg, .jpeg, .jpe, .jfif or .png" /* those endings, in words */

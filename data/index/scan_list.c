@@ -8,16 +8,17 @@
  *
  * The same image with two classes is refused; two equal rows show it twice as often. Each file is
  * asked for once, by several threads, so that a wrong folder is found before training is. */
+#include "base/fs.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "base/str.h"
+#include "data/index/class_names.h"
 #include "data/index/index_build.h"
 #include "data/index/rows.h"
 #include "data/index/scan.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -86,9 +87,7 @@ static Status add_item(List *l, const char *path, const char *class)
     if (!path[0] || !class[0])
         return fail(ERR_DATA, "%s:%d: no %s in this row", l->path, l->rows.line,
                     path[0] ? "class" : "path");
-    Listed *items = mem_grow(l->items, l->count, &l->capacity, sizeof *items);
-    if (!items) return ERR_MEMORY;
-    l->items = items;
+    if (!mem_grow(&l->items, l->count, &l->capacity, sizeof *l->items)) return ERR_MEMORY;
     l->items[l->count++] = (Listed){ .path = path, .class = class, .line = l->rows.line };
     return OK;
 }
@@ -229,18 +228,9 @@ static Status check_files(List *l, int threads)
                 strerror(look_for(l, first->path)), (long long)atomic_load(&l->missing), l->count);
 }
 
-/* The folder of a list, for its paths. */
-char *scan_list_folder(const char *list)
-{
-    const char *slash = strrchr(list, '/');
-    char *folder = mem_strdup(slash ? list : ".");
-    if (folder && slash) folder[slash == list ? 1 : slash - list] = '\0';
-    return folder;
-}
-
 static Status open_folder(List *l)
 {
-    char *folder = scan_list_folder(l->path);
+    char *folder = fs_parent(l->path);
     if (!folder) return ERR_MEMORY;
     l->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     Status status =
@@ -261,21 +251,6 @@ static Status fill_piece(IndexPiece *piece, const List *l)
     return OK;
 }
 
-/* Names of classes that are numbers: one block. */
-static Status write_numbers(List *l)
-{
-    enum { NUMBER_BYTES = 12 };
-    const size_t n = (size_t)l->classes;
-    l->names = mem_alloc(n * (sizeof *l->names + NUMBER_BYTES));
-    if (!l->names) return ERR_MEMORY;
-    char *text = (char *)(l->names + n);
-    for (size_t i = 0; i < n; i++, text += NUMBER_BYTES) {
-        snprintf(text, NUMBER_BYTES, "%d", (int)i);
-        l->names[i] = text;
-    }
-    return OK;
-}
-
 static Status scan(List *l, IndexPiece *piece, const ScanOptions *o, Index **out)
 {
     struct stat info;
@@ -289,7 +264,8 @@ static Status scan(List *l, IndexPiece *piece, const ScanOptions *o, Index **out
     TRY(check_files(l, o->threads));
     TRY(fill_piece(piece, l));
     const bool named = l->names;
-    if (!named) TRY(write_numbers(l));
+    if (!named && !(l->names = (const char **)(void *)class_names_numbers(l->classes)))
+        return ERR_MEMORY;
     const IndexParts parts = { .format = o->format,
                                .root = o->root,
                                .class_names = l->names,

@@ -22,11 +22,7 @@ Status bad_list_create(BadList **out, int64_t images, double max_fraction)
         mem_free(list);
         return ERR_MEMORY;
     }
-    if (pthread_mutex_init(&list->lock, NULL)) {
-        mem_free(list->seen);
-        mem_free(list);
-        return fail(ERR_INTERNAL, "cannot make a mutex");
-    }
+    pthread_mutex_init(&list->lock, NULL);
     int64_t fraction = (int64_t)(max_fraction * (double)images);
     list->images = images;
     list->limit = max_fraction < 0 ? images : fraction > ALWAYS_ALLOWED ? fraction : ALWAYS_ALLOWED;

@@ -30,12 +30,10 @@ Status byte_ring_create(ByteRing **out, size_t capacity, int pieces_max)
     r->max = pieces_max;
     r->data = mem_alloc_aligned(capacity, MEM_ALIGN);
     r->pieces = mem_calloc((size_t)pieces_max, sizeof *r->pieces);
-    if (!r->data || !r->pieces) {
-        byte_ring_destroy(r);
-        return ERR_MEMORY;
-    }
-    *out = r;
-    return OK;
+    const Status status = r->data && r->pieces ? OK : ERR_MEMORY;
+    if (status == OK) *out = r;
+    else byte_ring_destroy(r);
+    return status;
 }
 
 void byte_ring_destroy(ByteRing *r)

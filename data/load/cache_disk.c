@@ -5,6 +5,7 @@
  * whose bytes never arrived, or the count of what is used may be old, so that two samples claim one
  * place: each block has a checksum over the datasets, its entry's number and its bytes. */
 #include "base/crc32c.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "data/load/cache_internal.h"
 #include <errno.h>
@@ -45,12 +46,7 @@ bool cache_disk_put(SampleCache *c, int64_t entry, uint64_t block, const Sample 
 
 static bool read_at(int fd, void *to, size_t bytes, off_t at)
 {
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t got = pread(fd, (char *)to + done, bytes - done, at + (off_t)done);
-        if (got <= 0 && !(got < 0 && errno == EINTR)) return false;
-        if (got > 0) done += (size_t)got;
-    }
-    return true;
+    return fs_read_at(fd, to, bytes, (uint64_t)at) == (ssize_t)bytes;
 }
 
 bool cache_disk_get(SampleCache *c, int64_t entry, uint64_t block, ByteBuf *buf, Sample *out)

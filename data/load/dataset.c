@@ -13,30 +13,12 @@
 #include "data/load/worker.h"
 #include "data/source/packed_files.h"
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SCAN_THREADS           16 /* scans wait for file systems more than they compute */
 #define INSPECT_SYNTHETIC_SIZE 64 /* side of a synthetic image when nobody says what it is for */
-
-typedef struct Learned { /* by the loaders, for those to come */
-    _Atomic int readers;
-} Learned;
-
-struct Dataset {
-    Source *source;
-    Index *index; /* NULL for formats without */
-    DataRole role;
-    char *path;
-    BadList *reported; /* bad samples that a warning has named */
-    Learned *learned;
-    DataCache cache_kind;
-    SampleCache *cache; /* DATA_CACHE_RAM, DATA_CACHE_DISK */
-    int64_t first_entry;
-    SeekStore *seeks;
-};
 
 static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
     [DATA_IMAGEFOLDER] = &source_imagefolder,
@@ -69,13 +51,19 @@ static Status check_options(const DatasetOptions *o)
     return OK;
 }
 
+static Status probe(const SourceKind *kind, const char *path, DataRole role, bool *yes)
+{
+    return kind->probe ? kind->probe(path, role, yes)
+                       : packed_files_probe(path, role, kind->is_container, yes);
+}
+
 static Status choose_kind(const SourceKind **out, const DatasetOptions *o)
 {
     TRY(check_options(o));
     *out = o->format != DATA_AUTO ? kinds[o->format] : NULL;
     for (size_t i = 0; !*out; i++) {
         bool yes = false;
-        TRY(guesses[i]->probe(o->path, listed_role(o), &yes));
+        TRY(probe(guesses[i], o->path, listed_role(o), &yes));
         if (yes) *out = guesses[i];
     }
     return OK;
@@ -86,7 +74,7 @@ Status dataset_holds_sets(const char *dir, bool *yes)
     *yes = false;
     for (size_t i = 0; i < sizeof guesses / sizeof *guesses && !*yes && fs_is_dir(dir); i++)
         if (guesses[i]->is_container || guesses[i]->in_memory)
-            TRY(guesses[i]->probe(dir, DATA_TRAIN, yes));
+            TRY(probe(guesses[i], dir, DATA_TRAIN, yes));
     return OK;
 }
 
@@ -128,7 +116,7 @@ typedef struct Place { /* what a scan needs to know, with the memory for it */
 /* file: mem_free. */
 static Status find_place(Place *p, const DatasetOptions *o)
 {
-    static const char *const roles[] = { [DATA_TRAIN] = "train", [DATA_VAL] = "val" };
+    const DataRole role = listed_role(o);
     const SourceKind *kind = NULL;
     TRY(choose_kind(&kind, o));
     *p = (Place){ .kind = kind };
@@ -137,18 +125,18 @@ static Status find_place(Place *p, const DatasetOptions *o)
     uint32_t print = 0;
     p->scan = (ScanOptions){ .path = o->path,
                              .root = o->path,
-                             .role = listed_role(o),
+                             .role = role,
                              .allow_empty = o->allow_empty,
                              .must_keep = o->must_keep,
                              .threads = o->scan_threads };
     if (realpath(o->path, p->root)) p->scan.root = p->root;
     if (p->scan.threads == 0) p->scan.threads = SCAN_THREADS;
-    snprintf(p->name, sizeof p->name, "%s%s%s%s", kind->name, kind->scan_by_role ? "/" : "",
-             kind->scan_by_role ? roles[listed_role(o)] : "", empty);
+    snprintf(p->name, sizeof p->name, "%s%s%s%s", kind->name, kind->is_container ? "/" : "",
+             kind->is_container ? data_role_names[role] : "", empty);
     snprintf(p->format, sizeof p->format, "%s", p->name);
     p->scan.format = p->format;
     if (kind->is_container) {
-        TRY(packed_files_print(&print, o->path, listed_role(o), kind->is_container));
+        TRY(packed_files_print(&print, o->path, role, kind->is_container));
         snprintf(p->format, sizeof p->format, "%s/%08x", p->name, print);
     }
     if (!o->index || !o->index[0] || kind->scan_is_cheap) return OK;
@@ -439,16 +427,6 @@ SeekStore *dataset_seeks(const Dataset *d)
     return d->seeks;
 }
 
-DataRole dataset_role(const Dataset *d)
-{
-    return d->role;
-}
-
-const char *dataset_path(const Dataset *d)
-{
-    return d->path;
-}
-
 bool dataset_first_report(const Dataset *d, int64_t id)
 {
     bool first = false;
@@ -494,16 +472,6 @@ Status dataset_read(const Dataset *d, int64_t id, int image_size, ByteBuf *buf, 
     bool forget = d->cache_kind == DATA_CACHE_NONE || stored;
     if (forget && s->kind->forget) s->kind->forget(s, id, NULL);
     return OK;
-}
-
-int dataset_readers(const Dataset *d)
-{
-    return atomic_load(&d->learned->readers);
-}
-
-void dataset_set_readers(const Dataset *d, int readers)
-{
-    atomic_store(&d->learned->readers, readers);
 }
 
 Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixels, int *width,

@@ -5,10 +5,25 @@
 #include "data/load/dataset.h"
 #include "data/source/source.h"
 
+typedef struct Learned { /* by the loaders, for those to come */
+    _Atomic int readers; /* that the last one came to need; 0: not known */
+} Learned;
+
+struct Dataset {
+    Source *source;
+    Index *index; /* NULL for formats without */
+    DataRole role;
+    char *path;               /* for messages; "synthetic" where there is no folder */
+    struct BadList *reported; /* bad samples that a warning has named */
+    Learned *learned;
+    DataCache cache_kind;
+    struct SampleCache *cache; /* DATA_CACHE_RAM, DATA_CACHE_DISK */
+    int64_t first_entry;
+    SeekStore *seeks;
+};
+
 const Source *dataset_source(const Dataset *d);
-DataRole dataset_role(const Dataset *d);
 SeekStore *dataset_seeks(const Dataset *d); /* NULL: none is kept */
-const char *dataset_path(const Dataset *d); /* for messages; "synthetic" where there is no folder */
 /* Is this the first time that bad sample id is to be named? Asked by all loaders over the dataset,
  * from any thread. */
 bool dataset_first_report(const Dataset *d, int64_t id);
@@ -16,8 +31,4 @@ bool dataset_first_report(const Dataset *d, int64_t id);
  * *hit: it was there. */
 Status dataset_read(const Dataset *d, int64_t id, int image_size, ByteBuf *buf, Sample *out,
                     bool *hit);
-/* How many reader threads the last loader over this dataset came to need; 0: not known. From any
- * thread. */
-int dataset_readers(const Dataset *d);
-void dataset_set_readers(const Dataset *d, int readers);
 #endif

@@ -192,7 +192,7 @@ static Status report_bad(Loader *l, int64_t id, int64_t replacement)
     } else if (first) {
         log_warning_here("%s; counted as wrong", reason);
     }
-    return status == OK ? OK : fail_note(status, "%s", dataset_path(l->dataset));
+    return status == OK ? OK : fail_note(status, "%s", l->dataset->path);
 }
 
 /* bad: the sample that it stands for, place id's own or one that replaced it. */
@@ -216,8 +216,7 @@ static Status replace(Job *job, const Place *place, Status status, uint8_t *out,
         status = make_view(job, next, place, NULL, out);
     }
     if (status != ERR_DATA) return status;
-    return fail(ERR_DATA, "%s: found no good sample in %d tries", dataset_path(l->dataset),
-                REPLACE_TRIES);
+    return fail(ERR_DATA, "%s: found no good sample in %d tries", l->dataset->path, REPLACE_TRIES);
 }
 
 /* Evaluation: an image that cannot be decoded counts as wrong. */
@@ -309,9 +308,9 @@ static Status check_options(const Loader *l)
                     "views each",
                     (long long)o->global_batch, (long long)l->epoch_images, o->repeats);
     if (o->global_batch > l->epoch_images)
-        return fail(
-            ERR_USAGE, "global batch of %lld images is larger than the dataset (%lld images in %s)",
-            (long long)o->global_batch, (long long)l->epoch_images, dataset_path(l->dataset));
+        return fail(ERR_USAGE,
+                    "global batch of %lld images is larger than the dataset (%lld images in %s)",
+                    (long long)o->global_batch, (long long)l->epoch_images, l->dataset->path);
     return OK;
 }
 
@@ -355,7 +354,7 @@ static Status build(Loader *l)
     const LoaderOptions *o = &l->o;
     l->source = dataset_source(l->dataset);
     l->epoch_images = dataset_images(l->dataset);
-    l->o.view.training = dataset_role(l->dataset) == DATA_TRAIN;
+    l->o.view.training = l->dataset->role == DATA_TRAIN;
     l->o.view.seeks = dataset_seeks(l->dataset);
     l->image_bytes =
         (size_t)o->view.image_size * (size_t)o->view.image_size * (size_t)o->view.channels;
@@ -383,12 +382,9 @@ Status loader_create(Loader **out, const Dataset *d, const LoaderOptions *o)
     l->dataset = d;
     l->o = *o;
     Status status = build(l);
-    if (status != OK) {
-        loader_destroy(l);
-        return status;
-    }
-    *out = l;
-    return OK;
+    if (status == OK) *out = l;
+    else loader_destroy(l);
+    return status;
 }
 
 void loader_destroy(Loader *l)

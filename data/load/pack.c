@@ -88,7 +88,7 @@ static Status count_shards(Pack *p)
     for (int64_t i = 0; i < looks && (status == OK || status == ERR_DATA); i++) {
         int64_t id = s->images / looks * i;
         Sample sample;
-        int64_t known = s->kind->bytes(s, id);
+        int64_t known = source_bytes(s, id);
         if (known < 0 && (status = s->kind->read(s, id, 0, &buf, &sample)) == OK)
             known = (int64_t)sample.bytes;
         if (known > 0) bytes += known;
@@ -331,7 +331,7 @@ Status pack_dataset(const Dataset *d, const PackOptions *o, PackReport *report)
     *report = (PackReport){ 0 };
     if (!p.source->index)
         return fail(ERR_DATA, "%s: format %s holds pixels, not files: there is nothing to pack",
-                    dataset_path(d), dataset_format_name(d));
+                    d->path, dataset_format_name(d));
     p.key = make_key(p.source, o);
     TRY(fs_make_dirs(o->out));
     int lock = open(o->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

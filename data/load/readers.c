@@ -43,7 +43,6 @@ typedef struct Item {
 
 typedef struct Waiter { /* one decode thread */
     pthread_cond_t ready;
-    bool has_ready;
     int64_t wants; /* number, NOT_WAITING */
 } Waiter;
 
@@ -58,7 +57,6 @@ struct Readers {
     ReadersOptions o;
     pthread_mutex_t lock;
     pthread_cond_t room; /* readers wait */
-    bool has_sync;
     Item *items;
     ByteRing *ring;
     Waiter *waiters;
@@ -325,32 +323,18 @@ void readers_release(Readers *r, int64_t number, double decode_s)
 
 /* ---- life ---- */
 
-static Status init_sync(Readers *r)
-{
-    if (pthread_mutex_init(&r->lock, NULL)) return fail(ERR_INTERNAL, "cannot make a mutex");
-    if (pthread_cond_init(&r->room, NULL)) {
-        pthread_mutex_destroy(&r->lock);
-        return fail(ERR_INTERNAL, "cannot make a condition variable");
-    }
-    r->has_sync = true;
-    for (int i = 0; i < r->o.decoders; i++) {
-        Waiter *w = &r->waiters[i];
-        w->wants = NOT_WAITING;
-        if (pthread_cond_init(&w->ready, NULL))
-            return fail(ERR_INTERNAL, "cannot make a condition variable");
-        w->has_ready = true;
-    }
-    return OK;
-}
-
 static Status build(Readers *r)
 {
-    int remembered = dataset_readers(r->o.dataset);
+    int remembered = r->o.dataset->learned->readers;
     r->size.count = r->o.threads > 0 ? r->o.threads : remembered > 0 ? remembered : READERS_FIRST;
     r->said = r->size.count > READERS_FIRST ? r->size.count : READERS_FIRST;
     r->mean_bytes = r->most_bytes = FIRST_GUESS;
     r->items = mem_calloc(READERS_MAX_AHEAD, sizeof *r->items);
     r->waiters = mem_calloc((size_t)r->o.decoders, sizeof *r->waiters);
+    for (int i = 0; r->waiters && i < r->o.decoders; i++) {
+        r->waiters[i].wants = NOT_WAITING;
+        pthread_cond_init(&r->waiters[i].ready, NULL);
+    }
     if (!r->items || !r->waiters) return ERR_MEMORY;
     /* For all that there may ever be, so that growing allocates nothing; memory is taken only as it
      * is written to. */
@@ -359,7 +343,6 @@ static Status build(Readers *r)
     /* Samples get their places in the order in which reads end: a few more than the window may lie
      * in between. */
     TRY(byte_ring_create(&r->ring, r->o.ahead_bytes, READERS_MAX_AHEAD + READERS_MAX));
-    TRY(init_sync(r));
     r->measure.decoders = r->o.decoders;
     r->measure_start_s = r->waiting_since_s = clock_s();
     pthread_mutex_lock(&r->lock); /* the first thread may start more */
@@ -377,24 +360,21 @@ Status readers_create(Readers **out, const ReadersOptions *o)
     Readers *r = mem_calloc(1, sizeof *r);
     if (!r) return ERR_MEMORY;
     r->o = *o;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->room, NULL);
     Status status = build(r);
-    if (status != OK) {
-        readers_stop(r);
-        readers_destroy(r);
-        return status;
-    }
-    *out = r;
-    return OK;
+    if (status == OK) *out = r;
+    else readers_destroy(r);
+    return status;
 }
 
 void readers_stop(Readers *r)
 {
-    if (!r || !r->has_sync) return;
+    if (!r) return;
     pthread_mutex_lock(&r->lock);
     r->stopped = true;
     pthread_cond_broadcast(&r->room);
-    for (int i = 0; i < r->o.decoders; i++)
-        if (r->waiters[i].has_ready) pthread_cond_signal(&r->waiters[i].ready);
+    for (int i = 0; i < r->o.decoders; i++) pthread_cond_signal(&r->waiters[i].ready);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -406,18 +386,16 @@ void readers_destroy(Readers *r)
     for (int i = 0; i < READERS_MAX; i++) byte_buf_free(&r->threads[i].buf);
     if (r->o.threads == 0 && r->started > 0) {
         say_size(r);
-        dataset_set_readers(r->o.dataset, r->started);
+        r->o.dataset->learned->readers = r->started;
     }
     for (int i = 0; r->items && i < READERS_MAX_AHEAD; i++) {
         byte_buf_free(&r->items[i].own);
         mem_free(r->items[i].reason);
     }
     for (int i = 0; r->waiters && i < r->o.decoders; i++)
-        if (r->waiters[i].has_ready) pthread_cond_destroy(&r->waiters[i].ready);
-    if (r->has_sync) {
-        pthread_cond_destroy(&r->room);
-        pthread_mutex_destroy(&r->lock);
-    }
+        pthread_cond_destroy(&r->waiters[i].ready);
+    pthread_cond_destroy(&r->room);
+    pthread_mutex_destroy(&r->lock);
     mem_free(r->items);
     mem_free(r->waiters);
     byte_ring_destroy(r->ring);

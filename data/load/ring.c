@@ -17,7 +17,6 @@ struct Ring {
     pthread_mutex_t lock;
     pthread_cond_t slot_free;  /* producers wait */
     pthread_cond_t slot_ready; /* the consumer waits */
-    bool has_sync;
     int64_t next_batch, next_index;
     int64_t taken, released;
     bool stopped;
@@ -52,22 +51,6 @@ static Status alloc_slot(const RingOptions *o, RingSlot *slot)
     return slot->labels && slot->sample_ids && slot->erase ? OK : ERR_MEMORY;
 }
 
-static Status init_sync(Ring *ring)
-{
-    if (pthread_mutex_init(&ring->lock, NULL)) return fail(ERR_INTERNAL, "cannot make a mutex");
-    if (pthread_cond_init(&ring->slot_free, NULL)) {
-        pthread_mutex_destroy(&ring->lock);
-        return fail(ERR_INTERNAL, "cannot make a condition variable");
-    }
-    if (pthread_cond_init(&ring->slot_ready, NULL)) {
-        pthread_cond_destroy(&ring->slot_free);
-        pthread_mutex_destroy(&ring->lock);
-        return fail(ERR_INTERNAL, "cannot make a condition variable");
-    }
-    ring->has_sync = true;
-    return OK;
-}
-
 Status ring_create(Ring **out, const RingOptions *o)
 {
     *out = NULL;
@@ -76,17 +59,16 @@ Status ring_create(Ring **out, const RingOptions *o)
     ring->o = *o;
     if (!o->allocator.alloc)
         ring->o.allocator = (SlotAllocator){ .alloc = plain_alloc, .free = plain_free };
-    Status status = init_sync(ring);
+    pthread_mutex_init(&ring->lock, NULL);
+    pthread_cond_init(&ring->slot_free, NULL);
+    pthread_cond_init(&ring->slot_ready, NULL);
     ring->slots = mem_calloc((size_t)o->slots, sizeof *ring->slots);
-    if (!ring->slots) status = ERR_MEMORY;
+    Status status = ring->slots ? OK : ERR_MEMORY;
     for (int i = 0; i < o->slots && status == OK; i++)
         status = alloc_slot(&ring->o, &ring->slots[i]);
-    if (status != OK) {
-        ring_destroy(ring);
-        return status;
-    }
-    *out = ring;
-    return OK;
+    if (status == OK) *out = ring;
+    else ring_destroy(ring);
+    return status;
 }
 
 void ring_destroy(Ring *ring)
@@ -100,11 +82,9 @@ void ring_destroy(Ring *ring)
         mem_free(slot->erase);
     }
     mem_free(ring->slots);
-    if (ring->has_sync) {
-        pthread_cond_destroy(&ring->slot_ready);
-        pthread_cond_destroy(&ring->slot_free);
-        pthread_mutex_destroy(&ring->lock);
-    }
+    pthread_cond_destroy(&ring->slot_ready);
+    pthread_cond_destroy(&ring->slot_free);
+    pthread_mutex_destroy(&ring->lock);
     mem_free(ring);
 }
 

@@ -31,12 +31,9 @@ Status worker_create(Worker **out)
     Worker *w = mem_calloc(1, sizeof *w);
     if (!w) return ERR_MEMORY;
     Status status = decoder_create(&w->decoder);
-    if (status != OK) {
-        worker_destroy(w);
-        return status;
-    }
-    *out = w;
-    return OK;
+    if (status == OK) *out = w;
+    else worker_destroy(w);
+    return status;
 }
 
 void worker_destroy(Worker *w)

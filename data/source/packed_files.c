@@ -4,8 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "data/index/scan.h"
-#include "data/source/class_names.h"
+#include "data/index/class_names.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,7 +113,7 @@ static Status list_one(PackedFiles *out, const char *path)
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t bytes = strlen(name) + 1;
     out->names = mem_alloc(sizeof *out->names + bytes);
-    out->folder = scan_list_folder(path);
+    out->folder = fs_parent(path);
     if (!out->names || !out->folder) return ERR_MEMORY;
     out->names[0] = memcpy(out->names + 1, name, bytes);
     out->count = 1;

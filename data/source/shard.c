@@ -31,15 +31,9 @@ ShardTrailer shard_trailer(uint64_t index_at, uint64_t index_bytes)
 
 static Status read_at(int fd, void *out, size_t bytes, uint64_t at)
 {
-    size_t done = 0;
-    while (done < bytes) {
-        ssize_t got = pread(fd, (uint8_t *)out + done, bytes - done, (off_t)(at + done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return fail(ERR_DATA, "cannot be read: %s", strerror(errno));
-        if (got == 0) return fail(ERR_DATA, "the file is cut short");
-        done += (size_t)got;
-    }
-    return OK;
+    const ssize_t got = fs_read_at(fd, out, bytes, at);
+    if (got < 0) return fail(ERR_DATA, "cannot be read: %s", strerror(errno));
+    return (size_t)got == bytes ? OK : fail(ERR_DATA, "the file is cut short");
 }
 
 static Status read_block(int fd, uint64_t file_bytes, Index **out)
@@ -101,7 +95,6 @@ Status shard_load(Index **out, const char *folder, const char *name, uint64_t *b
 typedef struct Merge {
     const char *path;
     Index **shards; /* [count] */
-    uint64_t *bytes;
     IndexPiece *pieces;
     uint32_t count;
 } Merge;
@@ -122,16 +115,17 @@ static Status check_there(const Merge *m, uint32_t shard)
 static Status load_one(void *cookie, int64_t i)
 {
     Merge *m = cookie;
+    uint64_t bytes = 0;
     char name[SHARD_NAME_BYTES];
     shard_name(name, (int)i);
     TRY(check_there(m, (uint32_t)i));
-    TRY(shard_load(&m->shards[i], m->path, name, &m->bytes[i]));
+    TRY(shard_load(&m->shards[i], m->path, name, &bytes));
     const Index *x = m->shards[i];
     if (x->header->shard != (uint32_t)i)
         return fail(ERR_DATA, "%s/%s: holds shard %u of %u", m->path, name, x->header->shard,
                     x->header->shards);
     IndexPiece *piece = &m->pieces[i];
-    TRY(index_piece_stamp(piece, name, 0, m->bytes[i]));
+    TRY(index_piece_stamp(piece, name, 0, bytes));
     for (int64_t id = 0; id < x->images; id++) {
         IndexEntry e = { .offset = x->offset[id],
                          .label = (uint32_t)index_label(x, id),
@@ -187,9 +181,8 @@ static Status count_shards(Merge *m)
     /* Is the last one there? Else the number may be far off, and memory would be taken for it. */
     TRY(check_there(m, m->count - 1));
     m->shards = mem_calloc(m->count, sizeof *m->shards);
-    m->bytes = mem_calloc(m->count, sizeof *m->bytes);
     m->pieces = mem_calloc(m->count, sizeof *m->pieces);
-    return m->shards && m->bytes && m->pieces ? OK : ERR_MEMORY;
+    return m->shards && m->pieces ? OK : ERR_MEMORY;
 }
 
 Status shard_merge(Index **out, const ScanOptions *o)
@@ -205,7 +198,6 @@ Status shard_merge(Index **out, const ScanOptions *o)
         if (m.pieces) index_piece_free(&m.pieces[i]);
     }
     mem_free(m.shards);
-    mem_free(m.bytes);
     mem_free(m.pieces);
     return status;
 }

@@ -49,16 +49,9 @@ Status shard_writer_open(ShardWriter **out, const char *folder, const char *name
     return status;
 }
 
-static Status write_all(ShardWriter *w, const uint8_t *data, size_t bytes)
+static Status write_all(ShardWriter *w, const void *data, size_t bytes)
 {
-    while (bytes > 0) {
-        ssize_t n = write(w->fd, data, bytes);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return cannot_write(w);
-        data += n;
-        bytes -= (size_t)n;
-    }
-    return OK;
+    return fs_write_all(w->fd, data, bytes) ? OK : cannot_write(w);
 }
 
 static Status flush(ShardWriter *w)

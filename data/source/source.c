@@ -6,7 +6,7 @@
 #include "data/source/source.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "data/source/class_names.h"
+#include "data/index/class_names.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -171,16 +171,9 @@ int source_index_label(const Source *s, int64_t id)
     return index_label(s->index, id);
 }
 
-int64_t source_no_bytes(const Source *s, int64_t id)
+int64_t source_bytes(const Source *s, int64_t id)
 {
-    (void)s;
-    (void)id;
-    return -1;
-}
-
-int64_t source_index_bytes(const Source *s, int64_t id)
-{
-    return s->index->bytes[id];
+    return s->index && s->index->bytes ? (int64_t)s->index->bytes[id] : -1;
 }
 
 static Status check_containers(const Index *index, int root, const char *path)

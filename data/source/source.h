@@ -34,14 +34,14 @@ typedef struct Source Source;
 typedef struct SourceKind {
     const char *name;
     bool in_memory; /* read() never waits for storage: decode threads call it themselves */
-    /* Does what lies there look like this kind? For DATA_AUTO. ERR_MEMORY only. */
+    /* Does what lies there look like this kind? For DATA_AUTO. ERR_MEMORY only. NULL: where there
+     * are containers, or never. */
     Status (*probe)(const char *path, DataRole role, bool *yes);
     /* Lists what lies at o->path; NULL for kinds without an index. */
     Status (*scan)(Index **out, const ScanOptions *o);
-    /* training and validation set may share a folder: the index depends on the role */
-    bool scan_by_role;
-    bool scan_by_emptiness; /* it depends on allow_empty */
-    /* samples lie in files of such names, which may tell sets apart (packed_files.h); NULL: not */
+    bool scan_by_emptiness; /* the index depends on allow_empty */
+    /* samples lie in files of such names, which may tell sets apart (packed_files.h), so that the
+     * index depends on the role; NULL: not */
     bool (*is_container)(const char *name);
     bool scan_is_cheap; /* no index file is kept beside the run */
     /* index: borrowed until the source is closed; NULL for kinds without a scan. The caller sets
@@ -50,8 +50,6 @@ typedef struct SourceKind {
     /* image_size: what the caller will show; only the synthetic source, which can make any size,
      * looks at it. */
     Status (*read)(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out);
-    /* encoded size of a sample, before it is read; -1 = not known */
-    int64_t (*bytes)(const Source *s, int64_t id);
     int (*label)(const Source *s, int64_t id);
     void (*describe)(const Source *s, int64_t id, char *out, size_t bytes);
     /* Asks the page cache to forget the sample; *gone (may be NULL): whether it did. NULL: there is
@@ -81,10 +79,8 @@ Status source_use_index(Source *s, const Index *index);
 Status source_check_index(const Index *index, const char *path);
 /* SourceKind.label of sources with an index */
 int source_index_label(const Source *s, int64_t id);
-/* SourceKind.bytes where sizes are not known: -1 */
-int64_t source_no_bytes(const Source *s, int64_t id);
-/* SourceKind.bytes where the index has them */
-int64_t source_index_bytes(const Source *s, int64_t id);
+/* Encoded size of a sample, before it is read; -1: not known. */
+int64_t source_bytes(const Source *s, int64_t id);
 
 /* Its classes, borrowed; owner: for messages. */
 ClassList source_class_list(const Source *s, const char *owner);

@@ -7,7 +7,7 @@
  * beside them; without it classes are numbers. */
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/source/class_names.h"
+#include "data/index/class_names.h"
 #include "data/source/source.h"
 #include <stdio.h>
 #include <string.h>
@@ -154,12 +154,9 @@ static Status cifar_open(Source **out, const DatasetOptions *o, const Index *ind
     CifarSource *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     Status status = fill(s, o);
-    if (status != OK) {
-        cifar_close(&s->base);
-        return status;
-    }
-    *out = &s->base;
-    return OK;
+    if (status == OK) *out = &s->base;
+    else cifar_close(&s->base);
+    return status;
 }
 
 static Status cifar_read(const Source *base, int64_t id, int image_size, ByteBuf *buf, Sample *out)
@@ -192,7 +189,6 @@ const SourceKind source_cifar = {
     .probe = cifar_probe,
     .open = cifar_open,
     .read = cifar_read,
-    .bytes = source_no_bytes,
     .label = cifar_label,
     .describe = cifar_describe,
     .close = cifar_close,

@@ -188,12 +188,9 @@ static Status idx_open(Source **out, const DatasetOptions *o, const Index *index
     IdxSource *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     Status status = fill(s, o);
-    if (status != OK) {
-        idx_close(&s->base);
-        return status;
-    }
-    *out = &s->base;
-    return OK;
+    if (status == OK) *out = &s->base;
+    else idx_close(&s->base);
+    return status;
 }
 
 static Status idx_read(const Source *base, int64_t id, int image_size, ByteBuf *buf, Sample *out)
@@ -228,7 +225,6 @@ const SourceKind source_idx = {
     .probe = idx_probe,
     .open = idx_open,
     .read = idx_read,
-    .bytes = source_no_bytes,
     .label = idx_label,
     .describe = idx_describe,
     .close = idx_close,

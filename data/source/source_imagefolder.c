@@ -50,12 +50,9 @@ static Status open_root(Source **out, char *root, const Index *index)
     }
     s->root_fd = -1;
     Status status = fill(s, root, index);
-    if (status != OK) {
-        folder_close(&s->base);
-        return status;
-    }
-    *out = &s->base;
-    return OK;
+    if (status == OK) *out = &s->base;
+    else folder_close(&s->base);
+    return status;
 }
 
 static Status folder_open(Source **out, const DatasetOptions *o, const Index *index)
@@ -65,7 +62,7 @@ static Status folder_open(Source **out, const DatasetOptions *o, const Index *in
 
 static Status list_open(Source **out, const DatasetOptions *o, const Index *index)
 {
-    return open_root(out, scan_list_folder(o->path), index);
+    return open_root(out, fs_parent(o->path), index);
 }
 
 static Status list_probe(const char *path, DataRole role, bool *yes)
@@ -118,7 +115,6 @@ const SourceKind source_imagefolder = {
     .scan_by_emptiness = true,
     .open = folder_open,
     .read = folder_read,
-    .bytes = source_no_bytes,
     .label = source_index_label,
     .describe = folder_describe,
     .forget = folder_forget,
@@ -131,7 +127,6 @@ const SourceKind source_list = {
     .scan = scan_list,
     .open = list_open,
     .read = folder_read,
-    .bytes = source_no_bytes,
     .label = source_index_label,
     .describe = folder_describe,
     .forget = folder_forget,

@@ -7,6 +7,7 @@
  * made is then a bad sample, never a wrong picture. */
 #include "data/source/source_packed.h"
 #include "base/crc32c.h"
+#include "base/fs.h"
 #include "base/mem.h"
 #include "data/source/packed_files.h"
 #include <errno.h>
@@ -74,12 +75,9 @@ Status source_packed_open(Source **out, const DatasetOptions *o, const Index *in
     s->base.index = index;
     s->root_fd = -1;
     Status status = fill(s, o->path, index);
-    if (status != OK) {
-        source_packed_close(&s->base);
-        return status;
-    }
-    *out = &s->base;
-    return OK;
+    if (status == OK) *out = &s->base;
+    else source_packed_close(&s->base);
+    return status;
 }
 
 void source_packed_describe(const Source *base, int64_t id, char *out, size_t bytes)
@@ -134,15 +132,9 @@ static int read_once(void *cookie, int n, Status *status)
      * anew. */
     int fd = n == 0 ? take_file(s, file, &keep) : open_container(s, file);
     if (fd < 0) return errno;
-    int error = 0;
-    for (r->got = 0; r->got < r->wanted;) {
-        ssize_t got = pread(fd, r->out + r->got, r->wanted - r->got,
-                            (off_t)(s->base.index->offset[r->id] + r->got));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) error = errno;
-        if (got <= 0) break;
-        r->got += (size_t)got;
-    }
+    const ssize_t got = fs_read_at(fd, r->out, r->wanted, s->base.index->offset[r->id]);
+    const int error = got < 0 ? errno : 0;
+    r->got = got > 0 ? (size_t)got : 0;
     if (!keep) close(fd);
     return error;
 }

@@ -15,7 +15,7 @@ void source_packed_close(Source *s);
 
 /* From the index on: the same in the SourceKind of each. */
 #define SOURCE_PACKED_FROM_INDEX                                                                   \
-    .open = source_packed_open, .read = source_packed_read, .bytes = source_index_bytes,           \
-    .label = source_index_label, .describe = source_packed_describe,                               \
-    .forget = source_packed_forget, .close = source_packed_close
+    .open = source_packed_open, .read = source_packed_read, .label = source_index_label,           \
+    .describe = source_packed_describe, .forget = source_packed_forget,                            \
+    .close = source_packed_close
 #endif

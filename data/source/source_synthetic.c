@@ -27,14 +27,11 @@ static Status synthetic_open(Source **out, const DatasetOptions *o, const Index 
     if (!s) return ERR_MEMORY;
     s->images = o->synthetic_images;
     Status status = source_number_classes(s, o->synthetic_classes);
-    if (status != OK) {
-        source_synthetic.close(s);
-        return status;
-    }
-    for (int c = 0; c < s->classes; c++)
+    for (int c = 0; status == OK && c < s->classes; c++)
         s->class_images[c] = (s->images - c + s->classes - 1) / s->classes;
-    *out = s;
-    return OK;
+    if (status == OK) *out = s;
+    else source_synthetic.close(s);
+    return status;
 }
 
 static void random_bytes(RngPurpose purpose, uint32_t a, uint32_t b, uint8_t *out, size_t bytes)
@@ -78,14 +75,6 @@ static void synthetic_describe(const Source *s, int64_t id, char *out, size_t by
     snprintf(out, bytes, "synthetic[%lld]", (long long)id);
 }
 
-static Status synthetic_probe(const char *path, DataRole role, bool *yes)
-{
-    (void)path;
-    (void)role;
-    *yes = false; /* only when asked for by name */
-    return OK;
-}
-
 static void synthetic_close(Source *s)
 {
     source_free_classes(s);
@@ -95,10 +84,8 @@ static void synthetic_close(Source *s)
 const SourceKind source_synthetic = {
     .name = "synthetic",
     .in_memory = true,
-    .probe = synthetic_probe,
     .open = synthetic_open,
     .read = synthetic_read,
-    .bytes = source_no_bytes,
     .label = synthetic_label,
     .describe = synthetic_describe,
     .close = synthetic_close,

@@ -45,11 +45,6 @@ static bool is_tfrecord(const char *name)
            str_ends_with_nocase(name, ".tfrecords");
 }
 
-static Status tfrecord_probe(const char *path, DataRole role, bool *yes)
-{
-    return packed_files_probe(path, role, is_tfrecord, yes);
-}
-
 /* Copies a span as a string; false where it is too long or holds a NUL, as no name does. */
 static bool copy_name(Span s, char out[MAX_NAME_BYTES])
 {
@@ -322,9 +317,7 @@ static Status tfrecord_scan(Index **out, const ScanOptions *o)
 
 const SourceKind source_tfrecord = {
     .name = "tfrecord",
-    .probe = tfrecord_probe,
     .scan = tfrecord_scan,
-    .scan_by_role = true,
     .is_container = is_tfrecord,
     SOURCE_PACKED_FROM_INDEX,
 };

@@ -26,22 +26,24 @@ static bool is_tar(const char *name)
     return str_ends_with_nocase(name, ".tar");
 }
 
-static Status webdataset_probe(const char *path, DataRole role, bool *yes)
-{
-    return packed_files_probe(path, role, is_tar, yes);
-}
-
 static Status read_tar(PackedScan *scan, int64_t file, ByteStream *s)
 {
     return tar_scan_read(scan->found[file], s);
 }
 
-static Status add_image(PackedScan *scan, int64_t file, const TarItem *image, uint32_t label)
+/* path: its own, or what counts of it */
+static Status add_image(PackedScan *scan, int64_t file, const TarItem *image, const char *path,
+                        uint32_t label)
 {
     const IndexEntry entry = {
         .offset = image->offset, .label = label, .bytes = (uint32_t)image->bytes, .crc = image->crc
     };
-    return index_piece_add(&scan->pieces[file], NULL, image->path, &entry);
+    return index_piece_add(&scan->pieces[file], NULL, path, &entry);
+}
+
+static Status no_images(const char *path, const char *why)
+{
+    return fail(ERR_DATA, "%s: no images in its tar files%s", path, why);
 }
 
 /* ---- samples ---- */
@@ -52,6 +54,7 @@ typedef struct Note { /* how many, and the first of them */
 } Note;
 
 typedef struct Notes {
+    int64_t images;
     Note imageless, spare; /* samples without an image; images of none */
 } Notes;
 
@@ -91,7 +94,8 @@ static Status take_sample(PackedScan *scan, int64_t file, const TarItem *first, 
     if (!best) note(&notes->imageless, first->path);
     if (best && !label)
         return fail(ERR_DATA, "%s has no .cls file beside it, but others have", best->path);
-    return best ? add_image(scan, file, best, label->label) : OK;
+    notes->images += best != NULL;
+    return best ? add_image(scan, file, best, best->path, label->label) : OK;
 }
 
 static Status take_samples(PackedScan *scan, int64_t file, Notes *notes)
@@ -121,22 +125,22 @@ static Status take_all_samples(PackedScan *scan, const char *path)
             "%s: images left out: %lld, first %s; a sample is the files that agree up to the "
             "first dot, and its image the one that ends there in the first of " SCAN_PICTURES,
             path, (long long)n.spare.count, n.spare.first);
-    return OK;
+    return n.images ? OK : no_images(path, " that share the path up to the first dot with a .cls");
 }
 
 /* ---- a tree: classes by folder ---- */
 
-#define STRAY UINT32_MAX /* label of an image that no class folder holds */
-
 typedef struct Place {
     const char *path;
-    IndexEntry *image; /* NULL: a folder, with a slash at its end */
+    const TarItem *image; /* NULL: a folder, with a slash at its end */
+    int64_t file;
 } Place;
 
 typedef struct Tree {
     Arena *arena;
     Place *places; /* [count] sorted */
     size_t count;
+    LeftOut left;
     const char **names; /* [classes] */
     size_t classes;
 } Tree;
@@ -146,27 +150,8 @@ static int by_path(const void *a, const void *b)
     return tar_scan_compare(((const Place *)a)->path, ((const Place *)b)->path);
 }
 
-static Status take_all_images(PackedScan *scan, const char *path)
-{
-    LeftOut left = { 0 };
-    Status status = OK;
-    for (int64_t f = 0; f < scan->files.count && status == OK; f++) {
-        const TarScan *t = scan->found[f];
-        if (t->lost_link) status = fail(ERR_DATA, "%s: %s", path, t->lost_link);
-        for (size_t i = 0; i < t->count && status == OK; i++) {
-            const TarItem *item = &t->items[i];
-            if (item->hidden || item->kind == TAR_FOLDER) continue;
-            if (item->part != TAR_IMAGE) status = left_out_add(&left, NULL, item->path);
-            else if (!item->replaced) status = add_image(scan, f, item, 0);
-        }
-    }
-    if (status == OK) status = left_out_tell(&left, path);
-    left_out_free(&left);
-    return status;
-}
-
-/* A folder that has no image may be that of a class without images. */
-static Status list_folders(Tree *t, const TarScan *tar)
+/* Images, and folders: one that has no image may be that of a class without images. */
+static Status list_members(Tree *t, const TarScan *tar, int64_t file)
 {
     const char *last = "";
     for (size_t i = 0; i < tar->count; i++) {
@@ -174,19 +159,38 @@ static Status list_folders(Tree *t, const TarScan *tar)
         const char *path = item->path, *slash = strrchr(path, '/');
         const size_t above = slash ? (size_t)(slash - path) : 0;
         const size_t bytes = item->kind == TAR_FOLDER ? strlen(path) : above;
-        if (item->hidden || item->part == TAR_IMAGE || bytes == 0) continue;
-        if (strncmp(last, path, bytes) == 0 && strlen(last) == bytes + 1) continue;
+        if (item->hidden) continue;
+        if (item->part == TAR_IMAGE) {
+            if (!item->replaced) t->places[t->count++] = (Place){ path, item, file };
+            continue;
+        }
+        if (item->kind != TAR_FOLDER) TRY(left_out_add(&t->left, NULL, path));
+        if (bytes == 0 || (strncmp(last, path, bytes) == 0 && strlen(last) == bytes + 1)) continue;
         last = arena_printf(t->arena, "%.*s/", (int)bytes, path);
         if (!last) return ERR_MEMORY;
-        t->places[t->count++] = (Place){ last, NULL };
+        t->places[t->count++] = (Place){ last, NULL, file };
     }
     return OK;
 }
 
-/* All images, and the folders that have nothing below them. */
-static Status list_places(Tree *t, const PackedScan *scan)
+/* Sorts; of the folders those stay that have nothing below them. */
+static size_t sort_places(Tree *t)
 {
-    size_t most = 0, kept = 0;
+    size_t kept = 0, images = 0;
+    qsort(t->places, t->count, sizeof *t->places, by_path);
+    for (size_t i = 0; i < t->count; i++) {
+        const char *path = t->places[i].path, *next = i + 1 < t->count ? t->places[i + 1].path : "";
+        images += t->places[i].image != NULL;
+        if (t->places[i].image || strncmp(next, path, strlen(path)) != 0)
+            t->places[kept++] = t->places[i];
+    }
+    t->count = kept;
+    return images;
+}
+
+static Status list_places(Tree *t, const PackedScan *scan, const char *path)
+{
+    size_t most = 0;
     for (int64_t f = 0; f < scan->files.count; f++)
         most += ((const TarScan *)scan->found[f])->count;
     TRY(arena_create(&t->arena, 0));
@@ -194,19 +198,12 @@ static Status list_places(Tree *t, const PackedScan *scan)
     t->names = arena_alloc(t->arena, most * sizeof *t->names);
     if (!t->places || !t->names) return ERR_MEMORY;
     for (int64_t f = 0; f < scan->files.count; f++) {
-        const IndexPiece *piece = &scan->pieces[f];
-        TRY(list_folders(t, scan->found[f]));
-        for (size_t i = 0; i < piece->count; i++)
-            t->places[t->count++] = (Place){ index_piece_path(piece, i), &piece->entries[i] };
+        const TarScan *tar = scan->found[f];
+        if (tar->lost_link) return fail(ERR_DATA, "%s: %s", path, tar->lost_link);
+        TRY(list_members(t, tar, f));
     }
-    qsort(t->places, t->count, sizeof *t->places, by_path);
-    for (size_t i = 0; i < t->count; i++) {
-        const char *path = t->places[i].path, *next = i + 1 < t->count ? t->places[i + 1].path : "";
-        if (t->places[i].image || strncmp(next, path, strlen(path)) != 0)
-            t->places[kept++] = t->places[i];
-    }
-    t->count = kept;
-    return OK;
+    TRY(left_out_tell(&t->left, path));
+    return sort_places(t) ? OK : no_images(path, "");
 }
 
 /* Cuts that many bytes of shared folders down to the top of what was packed, where a member says
@@ -252,49 +249,34 @@ static Status add_class(Tree *t, const char *name, size_t bytes)
 }
 
 /* The first part of a path below the common folder is the class; an image without has none. */
-static Status label_images(Tree *t, const PackedScan *scan, Note *strays)
+static Status add_images(Tree *t, PackedScan *scan, Note *strays)
 {
     const size_t prefix = common_folder(t, scan);
     for (size_t i = 0; i < t->count; i++) {
         const char *path = t->places[i].path + prefix;
         const char *name = t->classes ? t->names[t->classes - 1] : "";
-        IndexEntry *image = t->places[i].image;
+        const TarItem *image = t->places[i].image;
         const size_t bytes = strcspn(path, "/");
         if (!path[bytes]) {
-            if (image) image->label = STRAY;
             if (image) note(strays, t->places[i].path);
             continue;
         }
         if (!name[0] || strncmp(name, path, bytes) != 0 || name[bytes])
             TRY(add_class(t, path, bytes));
-        if (!image) continue;
-        image->label = (uint32_t)(t->classes - 1);
-        image->path_at += prefix;
+        if (image) TRY(add_image(scan, t->places[i].file, image, path, (uint32_t)t->classes - 1));
     }
     return OK;
-}
-
-static void drop_strays(PackedScan *scan)
-{
-    for (int64_t f = 0; f < scan->files.count; f++) {
-        IndexPiece *piece = &scan->pieces[f];
-        size_t kept = 0;
-        for (size_t i = 0; i < piece->count; i++)
-            if (piece->entries[i].label != STRAY) piece->entries[kept++] = piece->entries[i];
-        piece->count = kept;
-    }
 }
 
 static Status take_classes(Tree *t, PackedScan *scan, const char *path)
 {
     Note strays = { 0 };
-    TRY(list_places(t, scan));
-    const Status status = label_images(t, scan, &strays);
+    TRY(list_places(t, scan, path));
+    const Status status = add_images(t, scan, &strays);
     if (status != OK) return fail_note(status, "%s", path);
     if (t->classes == 0)
         return fail(ERR_DATA, "%s: %s: no .cls beside it, and no folder to take its class from",
                     path, strays.first);
-    drop_strays(scan);
     if (strays.count > 0)
         log_warning("%s: images left out, as they lie in no class folder: %lld, first %s", path,
                     (long long)strays.count, strays.first);
@@ -303,9 +285,10 @@ static Status take_classes(Tree *t, PackedScan *scan, const char *path)
 
 /* ---- assembly ---- */
 
-static Status assemble_by_label(Index **out, const PackedScan *scan, const ScanOptions *o)
+static Status assemble_by_label(Index **out, PackedScan *scan, const ScanOptions *o)
 {
     PackedFilesNames names;
+    TRY(take_all_samples(scan, o->path));
     TRY(packed_files_names(&names, scan->files.folder, PACKED_FILES_CLASSES,
                            packed_scan_classes(scan), o->path));
     Status status = packed_scan_build(out, scan, o, (const char *const *)names.names, names.classes,
@@ -324,21 +307,16 @@ static Status assemble_by_folder(Index **out, PackedScan *scan, const ScanOption
                                .piece_count = (size_t)scan->files.count };
     if (status == OK && !o->allow_empty) status = scan_check_empty(o->path, &parts);
     if (status == OK) status = packed_scan_build(out, scan, o, t.names, (int)t.classes, true);
+    left_out_free(&t.left);
     arena_destroy(t.arena);
     return status;
 }
 
 static Status assemble(Index **out, PackedScan *scan, const ScanOptions *o)
 {
-    size_t images = 0;
     bool labelled = false;
     for (int64_t f = 0; f < scan->files.count; f++)
         labelled |= ((const TarScan *)scan->found[f])->has_labels;
-    TRY(labelled ? take_all_samples(scan, o->path) : take_all_images(scan, o->path));
-    for (int64_t f = 0; f < scan->files.count; f++) images += scan->pieces[f].count;
-    if (images == 0)
-        return fail(ERR_DATA, "%s: no images in its tar files%s", o->path,
-                    labelled ? " that share the path up to the first dot with a .cls" : "");
     return labelled ? assemble_by_label(out, scan, o) : assemble_by_folder(out, scan, o);
 }
 
@@ -356,9 +334,7 @@ static Status webdataset_scan(Index **out, const ScanOptions *o)
 
 const SourceKind source_webdataset = {
     .name = "webdataset",
-    .probe = webdataset_probe,
     .scan = webdataset_scan,
-    .scan_by_role = true,
     .scan_by_emptiness = true,
     .is_container = is_tar,
     SOURCE_PACKED_FROM_INDEX,

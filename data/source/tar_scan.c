@@ -101,9 +101,7 @@ static Status add_item(Reading *r, const TarMember *m)
     TRY(clean_path(r, "", 0, m->path, &inside));
     out->has_top |= !r->path.text[0] && m->kind == TAR_FOLDER;
     if (!r->path.text[0]) return OK; /* "./" */
-    TarItem *items = mem_grow(out->items, out->count, &out->capacity, sizeof *items);
-    if (!items) return ERR_MEMORY;
-    out->items = items;
+    if (!mem_grow(&out->items, out->count, &out->capacity, sizeof *out->items)) return ERR_MEMORY;
     TarItem *item = &out->items[out->count++];
     *item = (TarItem){ .link = m->kind == TAR_FILE ? "" : arena_strdup(out->arena, m->link),
                        .offset = m->offset,

@@ -79,7 +79,7 @@ static bool same_sample(const Dataset *a, const Dataset *b, int64_t id, ByteBuf 
     Sample x, y;
     if (sa->kind->read(sa, id, 0, ba, &x) != OK || sb->kind->read(sb, id, 0, bb, &y) != OK)
         return false;
-    int64_t known = sb->kind->bytes(sb, id);
+    int64_t known = source_bytes(sb, id);
     return x.bytes == y.bytes && memcmp(x.data, y.data, x.bytes) == 0 &&
            dataset_label(a, id) == dataset_label(b, id) &&
            (known == -1 || known == (int64_t)y.bytes);

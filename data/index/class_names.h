@@ -1,6 +1,6 @@
 /* class_names.h - class names from a text file. */
-#ifndef CONVOY_DATA_SOURCE_CLASS_NAMES_H
-#define CONVOY_DATA_SOURCE_CLASS_NAMES_H
+#ifndef CONVOY_DATA_INDEX_CLASS_NAMES_H
+#define CONVOY_DATA_INDEX_CLASS_NAMES_H
 #include "base/status.h"
 
 /* Lines of text file folder/name as class names: *names has one block (mem_free), *count of them; 0

@@ -1,30 +1,11 @@
 /* class_names.c - a block of pointers and the text they point into. */
-#include "data/source/class_names.h"
+#include "data/index/class_names.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include <stdio.h>
 #include <string.h>
 
 #define NUMBER_BYTES 12 /* a decimal int and its NUL */
-
-/* Cuts text into lines in place; pointers to them go to names where that is not NULL. Trailing
- * empty lines count not.
- */
-static int cut_lines(char *text, char **names)
-{
-    int count = 0;
-    for (char *at = text; *at;) {
-        char *end = at + strcspn(at, "\n"), *next = *end ? end + 1 : end;
-        if (names) {
-            *end = '\0';
-            if (end > at && end[-1] == '\r') end[-1] = '\0';
-            names[count] = at;
-        }
-        count++;
-        at = next;
-    }
-    return count;
-}
 
 static Status check_names(const char *path, char *const *names, int *count)
 {
@@ -40,17 +21,24 @@ static Status names_of_file(const char *path, char ***names, int *count)
     uint8_t *text = NULL;
     size_t bytes = 0;
     TRY(fs_read_limited(path, FS_TEXT_BYTES, &text, &bytes));
-    int lines = memchr(text, 0, bytes) ? 0 : cut_lines((char *)text, NULL);
+    int lines = 1;
+    for (size_t i = 0; i < bytes; i++) lines += text[i] == '\n';
+    if (memchr(text, 0, bytes)) lines = 0; /* no text */
     size_t table = (size_t)lines * sizeof **names;
     char **block = mem_alloc(table + bytes + 1);
     if (!block) {
         mem_free(text);
         return ERR_MEMORY;
     }
-    char *copy = (char *)(block + lines);
-    memcpy(copy, text, bytes + 1);
+    char *at = (char *)(block + lines);
+    memcpy(at, text, bytes + 1);
     mem_free(text);
-    if (lines) cut_lines(copy, block);
+    for (int i = 0; i < lines; i++) {
+        block[i] = at;
+        at += strcspn(at, "\n");
+        if (at > block[i] && at[-1] == '\r') at[-1] = '\0';
+        *at++ = '\0';
+    }
     *names = block;
     *count = lines;
     return check_names(path, block, count);
