@@ -528,3 +528,26 @@ char *fs_join(const char *a, const char *b)
     str_free(&path);
     return NULL;
 }
+
+bool fs_holds(const char *dir, const char *name)
+{
+    char *path = fs_join(dir, name);
+    const bool there = path && fs_exists(path);
+    mem_free(path);
+    return there;
+}
+
+ssize_t fs_read_head(const char *path, char *out, size_t bytes)
+{
+    size_t done = 0;
+    ssize_t n = 0;
+    out[0] = '\0';
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    while (done + 1 < bytes && (n = read(fd, out + done, bytes - 1 - done)) > 0) done += (size_t)n;
+    const int error = errno;
+    close(fd);
+    errno = error;
+    out[done] = '\0';
+    return n < 0 ? -1 : (ssize_t)done;
+}

@@ -11,8 +11,9 @@
 
 /* False only of what is not there; of what cannot be looked at, opening it tells why. */
 bool fs_exists(const char *path);
-bool fs_is_dir(const char *path);      /* follows symlinks */
-Status fs_make_dirs(const char *path); /* mkdir -p */
+bool fs_holds(const char *dir, const char *name); /* whether dir/name exists */
+bool fs_is_dir(const char *path);                 /* follows symlinks */
+Status fs_make_dirs(const char *path);            /* mkdir -p */
 /* What is read whole has a limit: of what is data (an index, records of a run, a batch of CIFAR),
  * and of what is a description or a table in JSON or text. */
 #define FS_DATA_BYTES ((size_t)4 << 30)
@@ -21,6 +22,9 @@ Status fs_make_dirs(const char *path); /* mkdir -p */
  * or a FIFO may never end. ERR_DATA, also for one of more than FS_DATA_BYTES. */
 Status fs_read_file(const char *path, uint8_t **out, size_t *bytes);
 Status fs_read_limited(const char *path, size_t limit, uint8_t **out, size_t *bytes);
+/* The first bytes of a file, of the kernel's too, with a NUL behind them; allocates nothing. -1
+ * with errno, and what was read before. */
+ssize_t fs_read_head(const char *path, char *out, size_t bytes);
 /* Opens a file to write to, for open()'s flags, made where they say O_CREAT. A link at its end is
  * followed only if it belongs to this user, to root, or to the owner of the folder that it lies in:
  * others may have planted it, as the kernel's protected_symlinks takes it. ERR_IO. */

@@ -53,5 +53,9 @@ Status json_make_visible(struct Arena *arena, JsonValue *tree);
 int json_is_utf8(const char *text); /* whether all of it is valid UTF-8 */
 /* NULL if object is NULL, no object, or has no such key */
 const JsonValue *json_get(const JsonValue *object, const char *key);
-bool json_truth(const JsonValue *object, const char *key); /* it has that key, and true there */
+bool json_truth(const JsonValue *object, const char *key);    /* it has that key, and true there */
+double json_double(const JsonValue *object, const char *key); /* NaN: no number there */
+int64_t json_whole(const JsonValue *object, const char *key); /* -1: no whole number there */
+/* borrows; absent: no text there */
+const char *json_text(const JsonValue *object, const char *key, const char *absent);
 #endif

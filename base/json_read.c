@@ -6,6 +6,7 @@
 #include "base/json.h"
 
 #include "base/arena.h"
+#include <math.h>
 #include <string.h>
 
 #define DEPTH_MAX        16
@@ -283,4 +284,22 @@ bool json_truth(const JsonValue *object, const char *key)
 {
     const JsonValue *v = json_get(object, key);
     return v && v->type == JSON_BOOL && v->number != 0;
+}
+
+double json_double(const JsonValue *object, const char *key)
+{
+    const JsonValue *v = json_get(object, key);
+    return v && v->type == JSON_NUMBER ? v->number : (double)NAN;
+}
+
+int64_t json_whole(const JsonValue *object, const char *key)
+{
+    const JsonValue *v = json_get(object, key);
+    return v && v->type == JSON_NUMBER && v->is_integer ? v->integer : -1;
+}
+
+const char *json_text(const JsonValue *object, const char *key, const char *absent)
+{
+    const JsonValue *v = json_get(object, key);
+    return v && v->type == JSON_STRING ? v->string : absent;
 }

@@ -322,3 +322,12 @@ const char *str_nearest(const char *s, const char *const *names, int n)
     }
     return best;
 }
+
+const char *str_last_line(char *text)
+{
+    if (!text) return "";
+    for (size_t n = strlen(text); n > 0 && strchr(" \t\r\n", text[n - 1]);) text[--n] = '\0';
+    const char *last = text;
+    for (const char *end; (end = strpbrk(last, "\r\n"));) last = end + 1;
+    return last;
+}

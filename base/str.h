@@ -47,6 +47,8 @@ void str_add_visible(StrBuf *b, const char *text, const char *keep);
 /* The same into bytes at out, cut to them between two characters; nothing passes. */
 void str_visible(char *out, size_t bytes, const char *text);
 
+/* The last line of text that is not blank, in place; "" if there is none. */
+const char *str_last_line(char *text);
 /* The entry of names[0..n) nearest to s, or NULL if none is near enough to be worth suggesting. */
 const char *str_nearest(const char *s, const char *const *names, int n);
 #endif

@@ -294,7 +294,7 @@ TEST(event_files_tell_of_steps_evaluations_and_gpus)
     c->monitor.every_s = 0.01;
     REQUIRE_OK(monitor_create(&m, c, comm, false));
     REQUIRE(m != NULL);
-    monitor_run(m, 10);
+    monitor_run(m, 10, NULL);
     CHECK_OK(monitor_begin(m, false, 0));
     for (int64_t i = 1; i <= 3; i++) {
         MonitorStep step = some_step(i, i != 2);

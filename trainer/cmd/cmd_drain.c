@@ -5,6 +5,7 @@
  * asks the run, since the request rides in the step's sums. So on every host of the run all ranks
  * leave, with exit code 75. Of one run are those that have its folder open (presence.h). */
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -12,7 +13,6 @@
 #include "trainer/cmd/cmd.h"
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,14 +50,9 @@ static bool trains(const char *pid)
 {
     char path[300], text[4096];
     snprintf(path, sizeof path, "/proc/%s/cmdline", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0) return false;
-    text[n] = '\0';
-    size_t first = strlen(text) + 1;
-    return first < (size_t)n && strcmp(text + first, "train") == 0;
+    const ssize_t n = fs_read_head(path, text, sizeof text);
+    const size_t first = strlen(text) + 1;
+    return n > (ssize_t)first && strcmp(text + first, "train") == 0;
 }
 
 /* Whether the process keeps this folder open, by whatever path it came to it. */

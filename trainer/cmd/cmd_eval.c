@@ -2,12 +2,14 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/cmd/command_run.h"
-#include "trainer/cmd/eval_run.h"
 #include "trainer/cmd/eval_tables.h"
 #include "trainer/config/averaging.h"
+#include "trainer/files/checkpoint_model.h"
 #include "trainer/files/foreign_model.h"
+#include "trainer/files/learnt.h"
 #include "trainer/files/run_source.h"
 #include "trainer/files/weights.h"
 #include "trainer/log/runlog.h"
@@ -15,7 +17,6 @@
 #include "trainer/train/evaluate.h"
 #include "trainer/train/train_state.h"
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static const char help[] =
@@ -41,6 +42,70 @@ static const char help[] =
     "precision, recall and F1 of classes, how far probabilities can be believed\n  --set key=value "
     "    overrides a key of "
     "CONFIG; --set may be left out (convoy inspect config lists them)\n";
+
+/* ---- what is asked of a checkpoint before any images are opened ---- */
+
+typedef struct EvalRun {
+    int64_t classes; /* 0: not known, as of weights of others */
+    Learnt learnt;
+    bool foreign; /* the result is none of the run's curve: other weights than those in its
+                      * folder, or other images than it evaluates itself, or seen otherwise */
+} EvalRun;
+
+/* Keys but for places that say which images are evaluated, and how they are seen. */
+static const char *const view_keys[] = {
+    "model.in_channels", "data.val_split",   "data.val_split_seed",
+    "data.class_map",    "data.image_size",  "data.mean",
+    "data.std",          "data.eval_resize", "data.interpolation",
+    "data.tta_flip",     "data.tta",         "data.synthetic_images",
+};
+
+static bool same_view(const Config *a, const Config *b)
+{
+    const Config *const both[] = { a, b };
+    const char *key;
+    for (int i = 0; (i = config_next_difference(both, 2, i, &key)) >= 0; i++)
+        for (size_t k = 0; k < sizeof view_keys / sizeof view_keys[0]; k++)
+            if (strcmp(key, view_keys[k]) == 0) return false;
+    return true;
+}
+
+static bool own_images(const Config *c, const Config *run)
+{
+    const char *here = c->data.val_split > 0 ? c->data.train : c->data.val;
+    const char *there = run->data.val_split > 0 ? run->data.train : run->data.val;
+    if (run->data.val[0] == '\0' && run->data.val_split == 0) return true;
+    return (strcmp(here, there) == 0 || fs_same_file(here, there)) && same_view(c, run);
+}
+
+/* Whether path lies in the folder of the run that the result would be a record of. */
+static bool own_weights(const Config *c, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    StrBuf own = { 0 };
+    str_printf(&own, "%s/checkpoints/%s", c->run.dir, slash ? slash + 1 : path);
+    const bool same = !own.failed && fs_same_file(own.text, path);
+    str_free(&own);
+    return same;
+}
+
+/* What the file at path knows of its run; c: how it is to be evaluated. A run without images of its
+ * own to evaluate takes any for its own. A file that is no good is refused where its weights are
+ * loaded, not here. ERR_MEMORY alone. */
+static Status ask_run(EvalRun *out, const Config *c, const char *path)
+{
+    CheckpointModel m;
+    *out = (EvalRun){ .foreign = true };
+    TRY(learnt_open_file(&out->learnt, path));
+    out->classes = out->learnt.list.count;
+    if (checkpoint_model_open(&m, path, 1) != OK) return OK;
+    out->foreign = !own_weights(c, path) || !own_images(c, m.config);
+    out->classes = m.classes;
+    checkpoint_model_close(&m);
+    return OK;
+}
+
+/* ---- evaluation ---- */
 
 typedef struct Held {
     bool both;   /* averaged weights beside the trained ones, and nobody has said which */
@@ -212,7 +277,7 @@ static Status work(Comm *comm, Config *c, const Args *args)
     TRY(comm_agree(comm, comm->rank == 0 ? eval_tables_check(args) : OK));
     TRY(comm_agree(comm, comm->rank == 0 ? choose_checkpoint(&path, c, args) : OK));
     own.checkpoint = path ? path : ""; /* rank 0 reads it */
-    Status status = comm->rank == 0 ? eval_run_ask(&run, c, path) : OK;
+    Status status = comm->rank == 0 ? ask_run(&run, c, path) : OK;
     ClassList *learnt = &run.learnt.list;
     learnt->may_lack = true;
     learnt->remedy = " (data.class_map can rename it or leave it out)";
@@ -225,7 +290,7 @@ static Status work(Comm *comm, Config *c, const Args *args)
         log_info("images held out of %s (data.val_split: %g)", c->data.train, c->data.val_split);
     if (status == OK) status = evaluate_file(&session, &own, &run);
     session_close(&session);
-    eval_run_free(&run);
+    learnt_close(&run.learnt);
     mem_free(path);
     return status;
 }

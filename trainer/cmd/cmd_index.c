@@ -8,7 +8,6 @@
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
 #include "trainer/files/outputs.h"
-#include <string.h>
 
 static const char help[] =
     "usage: convoy index DIR [--out FILE] [--format NAME] [--role NAME] [--allow-empty] [--check] "

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Prints text and frees it; status is that of building it. */
 /* ---- model ---- */
 
 static const char model_help[] =
@@ -74,14 +73,7 @@ static Status read_model_keys(ModelOptions *out, const ModelDef *def, const Args
         sets[i + 3] = set;
     }
     TRY(config_load(&c, NULL, sets, args->set_count + 3));
-    *out = (ModelOptions){ .stem = (Stem)c->model.stem,
-                           .blurpool = (BlurPool)c->model.blurpool,
-                           .width = 1,
-                           .stochastic_depth = c->model.stochastic_depth,
-                           .dropout = c->model.dropout,
-                           .attention_dropout = c->model.attention_dropout };
-    out->graph.channels = c->model.in_channels;
-    out->graph.classes = c->model.classes > 0 ? c->model.classes : 1000;
+    *out = config_model_options(c, def->input.size, -1);
     config_destroy(c);
     return OK;
 }
@@ -112,11 +104,9 @@ static Status describe_model(const ModelDef *def, const Args *args)
     const bool dot = args_value(args, "--dot"), parameters = args_value(args, "--parameters");
     ModelOptions o;
     TRY(read_model_keys(&o, def, args));
-    o.graph.batch = 1;
     TRY(args_count(args, "--image-size", def->input.size, 8, 4096, &o.graph.height));
     TRY(args_count(args, "--classes", o.graph.classes, 1, 1000000, &o.graph.classes));
     o.graph.width = o.graph.height;
-    for (int c = 0; c < o.graph.channels; c++) o.graph.std[c] = 1;
     Graph *graph = NULL;
     StrBuf text = { 0 };
     Status status = model_build(&graph, def, &o);

@@ -1,23 +1,20 @@
 /* cmd_inspect_dataset.c - convoy inspect dataset DIR: what is there, and whether every image
  * decodes.
  *
- * One thread a CPU takes the next undecoded image from a shared counter. Bad images are kept with
- * their reasons and printed in the order of their ids when all are done, so that the answer does
- * not depend on timing. */
+ * One thread a CPU decodes. Bad images are kept with their reasons and printed in the order of
+ * their ids when all are done, so that the answer does not depend on timing. */
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/parallel.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "data/data.h"
 #include "trainer/cmd/args.h"
 #include "trainer/cmd/cmd.h"
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CLASSES_SHOWN  20
-#define THREADS_MAX    256
 #define PROGRESS_EVERY 10000
 
 static const char help[] = "usage: convoy inspect dataset DIR [--format NAME] [--role NAME] "
@@ -36,37 +33,29 @@ typedef struct BadImage {
 
 typedef struct Check {
     const Dataset *dataset;
-    _Atomic int64_t next;
     pthread_mutex_t mutex; /* guards what follows */
     BadImage *bad;
-    int64_t bad_count, bad_capacity;
+    int64_t bad_count;
+    size_t bad_capacity;
     int min_side, max_side;
-    Status status; /* of the checking itself, with its sentence: threads do not share theirs */
-    char sentence[1024];
 } Check;
 
 /* ---- decoding ---- */
 
 static Status add_bad(Check *c, int64_t id, const char *reason)
 {
-    if (c->bad_count == c->bad_capacity) {
-        int64_t capacity = c->bad_capacity ? 2 * c->bad_capacity : 64;
-        size_t bytes;
-        if (!mem_mul((size_t)capacity, sizeof *c->bad, &bytes))
-            return fail(ERR_MEMORY, "too many unreadable images");
-        BadImage *grown = mem_realloc(c->bad, bytes);
-        if (!grown) return ERR_MEMORY;
-        c->bad = grown;
-        c->bad_capacity = capacity;
-    }
+    BadImage *grown = mem_grow(c->bad, (size_t)c->bad_count, &c->bad_capacity, sizeof *c->bad);
+    if (!grown) return ERR_MEMORY;
+    c->bad = grown;
     char *copy = mem_strdup(reason);
     if (!copy) return ERR_MEMORY;
     c->bad[c->bad_count++] = (BadImage){ .id = id, .reason = copy };
     return OK;
 }
 
-static void check_image(Check *c, int64_t id)
+static Status check_image(void *cookie, int64_t id)
 {
+    Check *c = cookie;
     uint8_t *pixels = NULL;
     int width = 0, height = 0;
     Status status = dataset_decode(c->dataset, id, 3, &pixels, &width, &height);
@@ -79,38 +68,19 @@ static void check_image(Check *c, int64_t id)
         if (c->min_side == 0 || shorter < c->min_side) c->min_side = shorter;
         if (longer > c->max_side) c->max_side = longer;
     }
-    if (c->status == OK && status != OK) {
-        c->status = status;
-        snprintf(c->sentence, sizeof c->sentence, "%s", status_message());
-    }
     pthread_mutex_unlock(&c->mutex);
+    if ((id + 1) % PROGRESS_EVERY == 0)
+        log_progress("%lld of %lld images", (long long)(id + 1),
+                     (long long)dataset_images(c->dataset));
+    return status;
 }
 
-static void *check_images(void *arg)
-{
-    Check *c = arg;
-    int64_t images = dataset_images(c->dataset);
-    for (;;) {
-        int64_t id = atomic_fetch_add(&c->next, 1);
-        if (id >= images) return NULL;
-        check_image(c, id);
-        if ((id + 1) % PROGRESS_EVERY == 0)
-            log_progress("%lld of %lld images", (long long)(id + 1), (long long)images);
-    }
-}
-
-/* Checks all images on this thread and as many more as there are CPUs. */
 static Status check_all(Check *c)
 {
-    pthread_t threads[THREADS_MAX];
-    int wanted = thread_allowed_cpus() - 1, started = 0;
-    if (wanted > THREADS_MAX) wanted = THREADS_MAX;
-    while (started < wanted && thread_start(&threads[started], "inspect", check_images, c) == OK)
-        started++;
-    check_images(c); /* also where no thread could be started */
-    for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    Status status =
+        parallel_run(thread_allowed_cpus(), dataset_images(c->dataset), "inspect", check_image, c);
     log_progress("%s", "");
-    return c->status == OK ? OK : fail(c->status, "%s", c->sentence);
+    return status;
 }
 
 /* ---- printing ---- */

@@ -39,7 +39,7 @@ static const char help[] =
 
 static bool is_there(const char *run)
 {
-    return collect_holds(run, "metrics.jsonl") || collect_holds(run, "scale.jsonl");
+    return fs_holds(run, "metrics.jsonl") || fs_holds(run, "scale.jsonl");
 }
 
 /* Until there is something to tell of all of them. */
@@ -60,14 +60,13 @@ static bool goes_on(const char *dir, bool tell)
     char *path = fs_join(dir, "metrics.jsonl");
     struct stat info;
     ReportRun run;
-    int64_t bytes;
     const bool there = path && stat(path, &info) == 0;
     mem_free(path);
     if (!there || report_run_read(&run, dir, "") != OK) return true;
     const double limit_s =
         strcmp(run.start.host, process_host()) == 0 ? SILENT_S : SILENT_ELSEWHERE_S;
     const bool done = run.done, died = !done && clock_unix_s() - (double)info.st_mtime > limit_s &&
-                                       !progress_is_locked(dir, &bytes) && !lock_is_held(dir);
+                                       !progress_is_locked(dir, NULL) && !lock_is_held(dir);
     report_run_free(&run);
     if (died && tell)
         log_warning("%s: nobody writes there any more, and it has no end: it was killed", dir);

@@ -34,8 +34,7 @@ typedef struct Request {
 
 static bool has_lock(const Request *r)
 {
-    int64_t bytes;
-    return r->supervised ? lock_is_held(r->run) : progress_is_locked(r->run, &bytes);
+    return r->supervised ? lock_is_held(r->run) : progress_is_locked(r->run, NULL);
 }
 
 static Status ask(const Request *r)

@@ -21,7 +21,6 @@
 #include "trainer/train/loop.h"
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #define PATH_BYTES 4096
 
@@ -130,8 +129,7 @@ static Status train(Comm *comm, const Config *c, RunLog *log)
     if (status == OK)
         status =
             comm_agree(comm, monitor_create(&monitor, c, comm, session.backend->v->device != NULL));
-    if (status == OK) monitor_run(monitor, session.plan.total_steps);
-    monitor_watch_energy(monitor, energy);
+    if (status == OK) monitor_run(monitor, session.plan.total_steps, energy);
     if (status == OK) status = loop_run(&session, log, monitor, energy, c->run.dir);
     monitor_destroy(monitor);
     energy_close(energy);
@@ -257,16 +255,15 @@ static void settle_precision(Comm *comm, Config *c)
 /* A new run keeps its own config.yaml. */
 static Status check_config_place(const char *run_dir, const char *config)
 {
-    char *kept = fs_join(run_dir, "config.yaml"), *metrics = fs_join(run_dir, "metrics.jsonl");
-    Status status = kept && metrics ? OK : ERR_MEMORY;
-    if (status == OK && fs_same_file(kept, config) && !fs_exists(metrics))
+    char *kept = fs_join(run_dir, "config.yaml");
+    Status status = kept ? OK : ERR_MEMORY;
+    if (status == OK && fs_same_file(kept, config) && !fs_holds(run_dir, "metrics.jsonl"))
         status =
             fail(ERR_USAGE,
                  "run.dir: the run would write its config.yaml over %s: give another folder, or "
                  "the file another name",
                  config);
     mem_free(kept);
-    mem_free(metrics);
     return status;
 }
 

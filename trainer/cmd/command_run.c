@@ -12,7 +12,6 @@
 #include "trainer/session/build_info.h"
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define AGREE_S         600.0 /* for a rank without a config that says it */
 #define IMAGENET_IMAGES 1281167
@@ -56,14 +55,12 @@ static Config *config_before(const Config *c, bool *own)
 {
     Config *then = NULL;
     const char *resume = c->checkpoint.resume;
-    char *saved = fs_join(c->run.dir, "checkpoints/latest");
     char *path = fs_join(c->run.dir, "config.yaml");
-    *own = saved && fs_exists(saved);
+    *own = fs_holds(c->run.dir, "checkpoints/latest");
     if (strcmp(resume, "none") != 0 && *own && path) (void)config_stored(&then, path);
     else if (!*own && run_source_is_checkpoint(resume))
         (void)run_source_config(&then, resume, NULL, 0);
     mem_free(path);
-    mem_free(saved);
     return then;
 }
 

@@ -10,8 +10,6 @@
 #include "trainer/session/augment_options.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MISTAKES  60
 #define NAME_ROOM 24 /* of a class without a name */

@@ -18,7 +18,6 @@
 #include "trainer/train/optimizer.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* ---- the model ---- */
 

@@ -17,23 +17,16 @@
 
 /* ---- reading ---- */
 
-static double number(const JsonValue *record, const char *key)
-{
-    const JsonValue *v = json_get(record, key);
-    return v && v->type == JSON_NUMBER ? v->number : (double)NAN;
-}
-
 static void text(const JsonValue *record, const char *key, char out[TOP_TEXT_BYTES])
 {
-    const JsonValue *v = json_get(record, key);
-    snprintf(out, TOP_TEXT_BYTES, "%s", v && v->type == JSON_STRING ? v->string : "?");
+    snprintf(out, TOP_TEXT_BYTES, "%s", json_text(record, key, "?"));
 }
 
 /* Passes that so many steps make; records of earlier versions do not tell, and have steps of one
  * size. */
 static double epochs_of(const TopScreen *t, const JsonValue *r, double steps)
 {
-    const double told = number(r, "epochs");
+    const double told = json_double(r, "epochs");
     return isnan(told) ? steps * t->global_batch / t->images : told;
 }
 
@@ -50,11 +43,11 @@ static void add_start(TopScreen *t, const JsonValue *r)
     text(r, "precision", precision);
     snprintf(t->device + strlen(t->device), sizeof t->device - strlen(t->device), " %.20s",
              precision);
-    t->world = number(r, "world");
-    t->classes = number(r, "classes");
-    t->steps = number(r, "steps");
-    t->images = number(r, "images");
-    t->global_batch = number(r, "global_batch");
+    t->world = json_double(r, "world");
+    t->classes = json_double(r, "classes");
+    t->steps = json_double(r, "steps");
+    t->images = json_double(r, "images");
+    t->global_batch = json_double(r, "global_batch");
     t->epochs = epochs_of(t, r, t->steps);
 }
 
@@ -78,19 +71,19 @@ static void add_history(TopScreen *t, double loss)
 
 static void add_step(TopScreen *t, const JsonValue *r)
 {
-    const double pace = 1 / number(r, "images_per_s");
+    const double pace = 1 / json_double(r, "images_per_s");
     t->stepped = true;
-    t->step = number(r, "step");
-    t->epoch = number(r, "epoch");
+    t->step = json_double(r, "step");
+    t->epoch = json_double(r, "epoch");
     t->epochs_done = epochs_of(t, r, t->step);
-    t->loss = number(r, "loss");
-    t->lr = number(r, "lr");
-    t->images_per_s = number(r, "images_per_s");
-    t->step_ms = number(r, "step_ms");
-    t->data_wait_ms = number(r, "data_wait_ms");
-    t->comm_wait_ms = number(r, "comm_wait_ms");
-    t->grad_norm = number(r, "grad_norm");
-    t->mfu = number(r, "mfu");
+    t->loss = json_double(r, "loss");
+    t->lr = json_double(r, "lr");
+    t->images_per_s = json_double(r, "images_per_s");
+    t->step_ms = json_double(r, "step_ms");
+    t->data_wait_ms = json_double(r, "data_wait_ms");
+    t->comm_wait_ms = json_double(r, "comm_wait_ms");
+    t->grad_norm = json_double(r, "grad_norm");
+    t->mfu = json_double(r, "mfu");
     if (t->seconds_per_image > 0) t->seconds_per_image += SMOOTH * (pace - t->seconds_per_image);
     else t->seconds_per_image = pace;
     add_history(t, t->loss);
@@ -105,14 +98,14 @@ static void add_resume(TopScreen *t, const JsonValue *r)
 static void add_eval(TopScreen *t, const JsonValue *r)
 {
     if (json_truth(r, "foreign")) return; /* of other images or weights than the run's */
-    t->eval_step = number(r, "step");
-    t->eval_loss = number(r, "loss");
-    t->eval_top1 = number(r, "top1");
-    t->eval_top5 = number(r, "top5");
-    t->ema_top1 = number(r, "ema_top1");
+    t->eval_step = json_double(r, "step");
+    t->eval_loss = json_double(r, "loss");
+    t->eval_top1 = json_double(r, "top1");
+    t->eval_top5 = json_double(r, "top5");
+    t->ema_top1 = json_double(r, "ema_top1");
     const bool by_ema = json_truth(r, "ema_best");
     const double judged = by_ema ? t->ema_top1 : t->eval_top1,
-                 loss = by_ema ? number(r, "ema_loss") : t->eval_loss;
+                 loss = by_ema ? json_double(r, "ema_loss") : t->eval_loss;
     if (!t->evaluated || (isfinite(loss) && judged > t->best_top1)) {
         t->best_top1 = judged;
         t->best_step = t->eval_step;
@@ -123,46 +116,46 @@ static void add_eval(TopScreen *t, const JsonValue *r)
 static void add_checkpoint(TopScreen *t, const JsonValue *r)
 {
     t->saved = true;
-    t->checkpoint_step = number(r, "step");
-    t->checkpoint_time = number(r, "time");
+    t->checkpoint_step = json_double(r, "step");
+    t->checkpoint_time = json_double(r, "time");
 }
 
 static void add_on_save(TopScreen *t, const JsonValue *r)
 {
     t->sent = true;
-    t->on_save_step = number(r, "step");
+    t->on_save_step = json_double(r, "step");
     text(r, "outcome", t->on_save_outcome);
 }
 
 static void add_spent(TopScreen *t, const JsonValue *r)
 {
-    t->joules = number(r, "total_j");
-    t->host_s = number(r, "total_host_seconds");
-    t->money = number(r, "total_cost");
-    t->price_per_host_hour = number(r, "price_per_host_hour");
-    t->price_per_kwh = number(r, "price_per_kwh");
-    t->pue = number(r, "pue");
+    t->joules = json_double(r, "total_j");
+    t->host_s = json_double(r, "total_host_seconds");
+    t->money = json_double(r, "total_cost");
+    t->price_per_host_hour = json_double(r, "price_per_host_hour");
+    t->price_per_kwh = json_double(r, "price_per_kwh");
+    t->pue = json_double(r, "pue");
     text(r, "currency", t->currency);
     text(r, "price_note", t->price_note);
 }
 
 static void add_gpu(TopScreen *t, const JsonValue *r)
 {
-    double index = number(r, "gpu");
+    double index = json_double(r, "gpu");
     if (!(index >= 0 && index < TOP_GPUS_MAX)) return;
     if ((int)index >= t->gpus) t->gpus = (int)index + 1;
     t->gpu[(int)index] = (TopGpu){ .known = true,
-                                   .utilization = number(r, "utilization"),
-                                   .utilization_min = number(r, "utilization_min"),
-                                   .memory_bytes = number(r, "memory_used_bytes"),
-                                   .power_w = number(r, "power_w"),
-                                   .temperature_c = number(r, "temperature_c"),
-                                   .clock_mhz = number(r, "sm_clock_mhz") };
+                                   .utilization = json_double(r, "utilization"),
+                                   .utilization_min = json_double(r, "utilization_min"),
+                                   .memory_bytes = json_double(r, "memory_used_bytes"),
+                                   .power_w = json_double(r, "power_w"),
+                                   .temperature_c = json_double(r, "temperature_c"),
+                                   .clock_mhz = json_double(r, "sm_clock_mhz") };
 }
 
 static void add_done(TopScreen *t, const JsonValue *r)
 {
-    double code = number(r, "code");
+    double code = json_double(r, "code");
     char reason[TOP_TEXT_BYTES];
     text(r, "reason", reason);
     if (strcmp(reason, REPORT_EVAL_DONE) == 0) return;
@@ -194,7 +187,7 @@ void top_screen_add_line(TopScreen *t, const char *line, size_t bytes)
         json_parse(arena, line, bytes, &record) == OK && json_make_visible(arena, record) == OK
             ? json_get(record, "event")
             : NULL;
-    double time = number(record, "time");
+    double time = json_double(record, "time");
     if (event && event->type == JSON_STRING && !isnan(time)) {
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
             if (strcmp(event->string, rows[i].event) == 0) rows[i].add(t, record);

@@ -157,6 +157,14 @@ void comm_broadcast(Comm *c, void *data, size_t bytes, int root, const char *nam
     run_job(c, &job);
 }
 
+void comm_allgather(Comm *c, void *data, size_t bytes, const char *name)
+{
+    CommJob job = {
+        .kind = COMM_ALLGATHER, .type = COMM_BYTES, .data = data, .count = bytes, .name = name
+    };
+    run_job(c, &job);
+}
+
 void comm_barrier(Comm *c, const char *name)
 {
     CommJob job = { .kind = COMM_BARRIER, .name = name };

@@ -26,7 +26,6 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "data/options.h"
 #include "kernels/op_input.h"
+#include "models/models.h"
 #include "trainer/config/choices.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -192,6 +193,9 @@ void config_destroy(Config *c);
 Status config_parse(Config **out, const char *yaml);
 /* The same of a file: the config.yaml of a run. */
 Status config_stored(Config **out, const char *path);
+/* What c's keys make of a network, for inference on one square image of that size. classes
+ * -1: model.classes, or 1000 where that is left to a data set. */
+ModelOptions config_model_options(const Config *c, int64_t image_size, int64_t classes);
 /* Consistency of the keys that say how images come into the network: all that evaluation takes from
  * a stored text. */
 Status config_check_input(const Config *c);

@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #define SENTENCE_BYTES 512
 
@@ -49,17 +48,12 @@ static Status check_model(const Config *c, const ConfigOrigin *origin)
                            suggestion);
 }
 
-static Status check_norms(const Config *c, const ConfigOrigin *origin)
-{
-    if (c->model.bn_group == 0 || c->model.bn == BN_CHOICE_SYNC) return OK;
-    return config_fail_key(origin, "model.bn_group",
-                           "is of model.bn: sync, which is not what it is");
-}
-
-static Status check_cache(const Config *c, const ConfigOrigin *origin)
+static Status check_norms_and_cache(const Config *c, const ConfigOrigin *origin)
 {
     const bool disk = c->data.cache == DATA_CACHE_DISK, dir = c->data.cache_dir[0] != '\0';
     const Refusal rows[] = {
+        { c->model.bn_group != 0 && c->model.bn != BN_CHOICE_SYNC, "model.bn_group",
+          "is of model.bn: sync, which is not what it is" },
         { disk && !dir, "data.cache_dir",
           "is empty; data.cache: disk needs a folder on a disk of each node" },
         { dir && !disk, "data.cache_dir", "is of data.cache: disk, which is not what it is" },
@@ -257,17 +251,17 @@ static Status check_optimizer(const Config *c, const ConfigOrigin *origin)
     if (c->optimizer.betas.count != 2)
         return config_fail_key(origin, "optimizer.betas", "has %d values; it takes two",
                                c->optimizer.betas.count);
-    if (c->optimizer.nesterov && c->optimizer.momentum <= 0)
-        return config_fail_key(origin, "optimizer.nesterov", "needs optimizer.momentum above 0");
-    if (c->optimizer.nesterov && (name == UPDATE_LAMB || name == UPDATE_RMSPROP_TF))
-        return config_fail_key(origin, "optimizer.nesterov",
-                               "is no part of optimizer.name lamb and rmsprop_tf");
-    if (c->optimizer.trust_clip && !timm)
-        return config_fail_key(origin, "optimizer.trust_clip", "needs optimizer.name lars or lamb");
-    if (c->optimizer.always_adapt && !timm)
-        return config_fail_key(origin, "optimizer.always_adapt",
-                               "needs optimizer.name lars or lamb");
-    return OK;
+    const Refusal rows[] = {
+        { c->optimizer.nesterov && c->optimizer.momentum <= 0, "optimizer.nesterov",
+          "needs optimizer.momentum above 0" },
+        { c->optimizer.nesterov && (name == UPDATE_LAMB || name == UPDATE_RMSPROP_TF),
+          "optimizer.nesterov", "is no part of optimizer.name lamb and rmsprop_tf" },
+        { c->optimizer.trust_clip && !timm, "optimizer.trust_clip",
+          "needs optimizer.name lars or lamb" },
+        { c->optimizer.always_adapt && !timm, "optimizer.always_adapt",
+          "needs optimizer.name lars or lamb" },
+    };
+    return refuse(origin, rows, sizeof rows / sizeof *rows);
 }
 
 static Status check_trace(const Config *c, const ConfigOrigin *origin)
@@ -358,8 +352,7 @@ static Status check_batch(const Config *c, const ConfigOrigin *origin)
 Status config_check(const Config *c, const ConfigOrigin *origin)
 {
     TRY(check_model(c, origin));
-    TRY(check_norms(c, origin));
-    TRY(check_cache(c, origin));
+    TRY(check_norms_and_cache(c, origin));
     TRY(check_input(c, origin));
     TRY(check_ascending(c, origin));
     TRY(check_progressive(c, origin));

@@ -86,12 +86,8 @@ static void resolve_eval_resize(Config *c)
 static Status is_both(const Config *c, bool *both)
 {
     *both = c->data.val_split > 0;
-    char *train = fs_join(c->data.dir, "train");
-    if (!train) return ERR_MEMORY;
-    Status status =
-        *both || !c->data.dir[0] || fs_exists(train) ? OK : dataset_holds_sets(c->data.dir, both);
-    mem_free(train);
-    return status;
+    if (*both || !c->data.dir[0] || fs_holds(c->data.dir, "train")) return OK;
+    return dataset_holds_sets(c->data.dir, both);
 }
 
 /* Sets that lie in data.dir under other names than train and val are named, not guessed. */
@@ -286,4 +282,26 @@ Status config_stored(Config **out, const char *path)
     Status status = config_parse(out, (const char *)text);
     mem_free(text);
     return status;
+}
+
+ModelOptions config_model_options(const Config *c, int64_t image_size, int64_t classes)
+{
+    ModelOptions o = { .stem = (Stem)c->model.stem,
+                       .blurpool = (BlurPool)c->model.blurpool,
+                       .zero_init_last_gamma = c->model.zero_init_last_gamma,
+                       .width = 1,
+                       .stochastic_depth = c->model.stochastic_depth,
+                       .dropout = c->model.dropout,
+                       .attention_dropout = c->model.attention_dropout };
+    if (classes < 0) classes = c->model.classes > 0 ? c->model.classes : 1000;
+    o.graph = (GraphOptions){ .batch = 1,
+                              .channels = c->model.in_channels,
+                              .height = image_size,
+                              .width = image_size,
+                              .classes = classes };
+    for (int i = 0; i < c->model.in_channels; i++) {
+        o.graph.mean[i] = (float)c->data.mean.values[c->data.mean.count == 1 ? 0 : i];
+        o.graph.std[i] = (float)c->data.std.values[c->data.std.count == 1 ? 0 : i];
+    }
+    return o;
 }

@@ -156,21 +156,11 @@ static bool parse_name(const ConfigKey *key, const char *text, int *out)
  * not be dumped and read back. */
 static bool is_printable_utf8(const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    while (*p) {
-        int more = *p < 0x80 ? 0 : *p < 0xE0 ? 1 : *p < 0xF0 ? 2 : 3;
-        uint32_t code = more == 0 ? *p : *p & (0x3Fu >> more);
-        if (*p < 0x20 || *p == 0x7F || (*p >= 0x80 && *p < 0xC2) || *p > 0xF4) return false;
-        for (int i = 1; i <= more; i++) {
-            if ((p[i] & 0xC0) != 0x80) return false; /* the NUL at the end, too */
-            code = code << 6 | (p[i] & 0x3Fu);
-        }
-        /* rejects overlong forms and C1 controls */
-        static const uint32_t smallest[] = { 0, 0xA0, 0x800, 0x10000 };
-        if (code < smallest[more] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF))
-            return false;
-        if (code == 0xFEFF || code == 0xFFFE || code == 0xFFFF) return false;
-        p += more + 1;
+    for (int n; *text; text += n) {
+        uint32_t code;
+        n = str_character(text, &code);
+        const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+        if (n == 0 || control || code == 0xFEFF || code == 0xFFFE || code == 0xFFFF) return false;
     }
     return true;
 }

@@ -7,7 +7,6 @@
 #include "base/process/process.h"
 #include "trainer/doctor/doctor.h"
 #include <math.h>
-#include <string.h>
 
 enum { TRIES = 20 };
 #define SKEW_MUCH_S 0.5

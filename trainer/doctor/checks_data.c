@@ -4,11 +4,10 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/parallel.h"
+#include "base/wire.h"
 #include "trainer/doctor/doctor.h"
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/xattr.h>
@@ -136,7 +135,7 @@ static void check_space(DoctorReport *r, const struct statfs *s)
 
 static uint32_t word(const uint8_t *p)
 {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    return (uint32_t)wire_load(p, 4);
 }
 
 /* Magic numbers and places are those of Lustre's own header, for programs of users. */

@@ -2,9 +2,7 @@
 #include "base/clock.h"
 #include "trainer/doctor/doctor.h"
 #include "trainer/monitor/powercap.h"
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #define HOT_C      85.0
 #define CPU_LOOK_S 0.05

@@ -4,7 +4,6 @@
 #include "trainer/doctor/doctor.h"
 #include "trainer/place/place_plan.h"
 #include "trainer/place/topology.h"
-#include <stdio.h>
 
 enum { GPUS_MAX = 64, LIST_BYTES = 128 };
 

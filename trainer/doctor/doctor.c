@@ -3,12 +3,9 @@
 
 #include "base/fs.h"
 #include "base/json.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *doctor_verdict_name(Verdict v)
 {
@@ -43,16 +40,9 @@ Verdict doctor_worst(const DoctorReport *r)
 bool doctor_read(const DoctorOptions *o, const char *path, char *out, size_t bytes)
 {
     char whole[1024];
-    size_t done = 0;
-    out[0] = '\0';
     snprintf(whole, sizeof whole, "%s%s", o->root, path);
-    int fd = open(whole, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    ssize_t n = 0;
-    while (done + 1 < bytes && (n = read(fd, out + done, bytes - 1 - done)) > 0) done += (size_t)n;
-    close(fd);
-    while (done > 0 && strchr(" \t\n", out[done - 1])) done--;
-    out[done] = '\0';
+    ssize_t n = fs_read_head(whole, out, bytes);
+    for (size_t end = strlen(out); end > 0 && strchr(" \t\n", out[end - 1]);) out[--end] = '\0';
     return n >= 0;
 }
 
@@ -90,18 +80,12 @@ int64_t doctor_count_cpus(const char *list)
 bool doctor_environment(const DoctorOptions *o, const char *name, char *out, size_t bytes)
 {
     char path[1024];
-    uint8_t block[65536];
-    size_t length = strlen(name), done = 0;
-    ssize_t n;
+    char block[65536];
+    size_t length = strlen(name);
     snprintf(path, sizeof path, "%s/proc/self/environ", o->root);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    while (done + 1 < sizeof block && (n = read(fd, block + done, sizeof block - 1 - done)) > 0)
-        done += (size_t)n;
-    close(fd);
-    block[done] = '\0';
-    for (size_t at = 0; at < done;) { /* entries end with a NUL */
-        const char *entry = (const char *)block + at;
+    const ssize_t done = fs_read_head(path, block, sizeof block);
+    for (size_t at = 0; (ssize_t)at < done;) { /* entries end with a NUL */
+        const char *entry = block + at;
         size_t entry_bytes = strlen(entry);
         if (entry_bytes > length && entry[length] == '=' && memcmp(entry, name, length) == 0) {
             snprintf(out, bytes, "%s", entry + length + 1);

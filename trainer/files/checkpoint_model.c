@@ -5,28 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static ModelOptions options_of(const Config *c, int64_t classes, int64_t batch)
-{
-    ModelOptions o = { .stem = (Stem)c->model.stem,
-                       .blurpool = (BlurPool)c->model.blurpool,
-                       .width = 1 };
-    o.graph = (GraphOptions){ .batch = batch,
-                              .channels = c->model.in_channels,
-                              .height = c->data.image_size,
-                              .width = c->data.image_size,
-                              .classes = classes };
-    for (int i = 0; i < c->model.in_channels; i++) {
-        o.graph.mean[i] = (float)c->data.mean.values[c->data.mean.count == 1 ? 0 : i];
-        o.graph.std[i] = (float)c->data.std.values[c->data.std.count == 1 ? 0 : i];
-    }
-    return o;
-}
-
 Status checkpoint_model_graph(Graph **out, const CheckpointModel *m, int64_t classes, int64_t batch,
                               int64_t image_size)
 {
-    ModelOptions o = options_of(m->config, classes, batch);
-    if (image_size > 0) o.graph.height = o.graph.width = image_size;
+    if (image_size == 0) image_size = m->config->data.image_size;
+    ModelOptions o = config_model_options(m->config, image_size, classes);
+    o.graph.batch = batch;
     return model_build(out, m->def, &o);
 }
 

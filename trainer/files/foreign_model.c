@@ -3,7 +3,6 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -39,13 +38,6 @@ static Status find_model(const ModelDef **def, const ModelWeights **weights, con
     if (colon && (!(*weights)->name || strcmp((*weights)->name, colon + 1) != 0))
         return unknown_weights(*def, colon + 1);
     return OK;
-}
-
-static bool begins_with_any(const char *set, const char *const *words, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (str_starts_with(set, words[i])) return true;
-    return false;
 }
 
 /* The shorter side for images of the size that is set, in the ratio of w; rounded down, as timm
@@ -117,8 +109,10 @@ static Status configure(CheckpointModel *m, const ModelWeights *w, const Foreign
         sets[count++] = "data.std=[0.5, 0.5, 0.5]";
     }
     for (int i = 0; i < foreign->set_count; i++) {
-        if (!begins_with_any(foreign->sets[i], may_be_set,
-                             sizeof may_be_set / sizeof may_be_set[0]))
+        bool may = false;
+        for (size_t k = 0; k < sizeof may_be_set / sizeof *may_be_set; k++)
+            may = may || str_starts_with(foreign->sets[i], may_be_set[k]);
+        if (!may)
             return fail(ERR_USAGE,
                         "%s: of a network beside --model only data.*, model.stem, "
                         "model.blurpool and model.in_channels can be said",

@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "base/process/child.h"
 #include "base/thread.h"
-#include <stdio.h>
 #include <string.h>
 
 enum { RESULTS = 4 }; /* one that ran, one that waited behind it, one passed over; and room */
@@ -42,19 +41,10 @@ static void add_result(OnSave *h, OnSaveResult r)
     h->results[h->result_count++] = r;
 }
 
-/* The last line of text that is not blank, in place; "" if there is none. */
-static const char *last_line(char *text)
-{
-    if (!text) return "";
-    for (size_t n = strlen(text); n > 0 && strchr(" \t\r\n", text[n - 1]);) text[--n] = '\0';
-    const char *end = strrchr(text, '\n');
-    return end ? end + 1 : text;
-}
-
 static void warn(const OnSaveResult *r, ChildResult *child, double limit_s)
 {
-    const char *said = last_line(child->errors.text);
-    if (!*said) said = last_line(child->output.text);
+    const char *said = str_last_line(child->errors.text);
+    if (!*said) said = str_last_line(child->output.text);
     if (r->outcome == ON_SAVE_TIMED_OUT)
         log_warning(
             "checkpoint.on_save: killed after %.0f s (checkpoint.on_save_timeout_s) at step "

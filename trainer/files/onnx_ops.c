@@ -3,8 +3,6 @@
 #include "trainer/files/onnx_ops.h"
 #include "kernels/blur.h"
 #include "kernels/ops/attention.h"
-#include <stdio.h>
-#include <string.h>
 
 enum { NAME_BYTES = ONNX_GRAPH_NAME_BYTES, NODE_INPUTS = ONNX_GRAPH_NODE_INPUTS };
 

@@ -81,9 +81,7 @@ static const char *any_own_file(char *place)
     const char *found = NULL;
     for (int up = 0; whole && up < 2 && !found && (slash = strrchr(place, '/')) > place; up++) {
         *slash = '\0';
-        char *metrics = fs_join(place, "metrics.jsonl");
-        if (metrics && fs_exists(metrics)) found = own_file(whole, place);
-        mem_free(metrics);
+        if (fs_holds(place, "metrics.jsonl")) found = own_file(whole, place);
     }
     mem_free(whole);
     return found;
@@ -94,15 +92,6 @@ static const char *own_file_of(const char *place, const char *run_dir)
     char *folder = run_dir ? fs_place(run_dir) : NULL;
     const char *own = folder ? own_file(place, folder) : NULL;
     mem_free(folder);
-    return own;
-}
-
-/* Of a folder that stands for the checkpoints in it. */
-static const char *own_file_read(const char *place, const char *path)
-{
-    char *checkpoints = fs_join(path, "checkpoints");
-    const char *own = checkpoints && fs_is_dir(checkpoints) ? own_file_of(place, path) : NULL;
-    mem_free(checkpoints);
     return own;
 }
 
@@ -176,7 +165,8 @@ static Status check(const Outputs *o, int i, char *place)
             return fail(ERR_USAGE, "%s: %s holds images: give another file", key, path);
     if (o->config) TRY(check_apart(o->config, key, path));
     own = own_file_of(place, o->run_dir);
-    for (int k = 0; k < o->read_count && !own; k++) own = own_file_read(place, o->read[k].path);
+    for (int k = 0; k < o->read_count && !own; k++) /* a folder stands for the checkpoints in it */
+        if (fs_holds(o->read[k].path, "checkpoints")) own = own_file_of(place, o->read[k].path);
     if (!own) own = any_own_file(place);
     return own ? fail(ERR_USAGE, "%s: %s is the run's own (%s): give another file", key, path, own)
                : OK;

@@ -32,6 +32,7 @@
 #include "base/mem.h"
 #include "base/process/process.h"
 #include "base/str.h"
+#include "base/wire.h"
 
 enum { LENGTH_BYTES = 8, DATA_ALIGN = 8, CRC_DIGITS = 8, NAME_LIMIT = 200 };
 static const uint64_t header_limit = 100u * 1000u * 1000u;
@@ -129,8 +130,7 @@ static bool write_content(int fd, const void *cookie)
 {
     const Content *c = cookie;
     unsigned char length[LENGTH_BYTES];
-    for (int i = 0; i < LENGTH_BYTES; i++)
-        length[i] = (unsigned char)((uint64_t)c->header->length >> (8 * i));
+    wire_store(length, c->header->length, LENGTH_BYTES);
     if (!fs_write_all(fd, length, sizeof(length)) ||
         !fs_write_all(fd, c->header->text, c->header->length))
         return false;
@@ -228,14 +228,13 @@ static Status fail_start(const SafeFile *f, const uint8_t start[LENGTH_BYTES], u
 static Status read_header(SafeFile *f, bool whole)
 {
     uint8_t length_bytes[LENGTH_BYTES];
-    uint64_t length = 0;
     uint32_t unused = 0;
     TRY(measure(f));
     f->bytes = length_bytes;
     Status status = read_bytes(f, 0, LENGTH_BYTES, &unused);
     f->bytes = NULL;
     if (status != OK) return status;
-    for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)length_bytes[i] << (8 * i);
+    const uint64_t length = wire_load(length_bytes, LENGTH_BYTES);
     if (length > header_limit || length > f->file_bytes - LENGTH_BYTES)
         return fail_start(f, length_bytes, length);
     if (!whole) f->file_bytes = LENGTH_BYTES + (size_t)length;
@@ -284,10 +283,10 @@ static bool whole_number(const JsonValue *v)
 
 static Status parse_dtype(const SafeFile *f, const JsonValue *entry, DType *out)
 {
-    const JsonValue *dtype = json_get(entry, "dtype");
-    if (dtype == NULL || dtype->type != JSON_STRING) return bad_tensor(f, entry->key, "no dtype");
+    const char *dtype = json_text(entry, "dtype", NULL);
+    if (dtype == NULL) return bad_tensor(f, entry->key, "no dtype");
     for (int i = 0; i < DTYPE_ROWS; i++) {
-        if (strcmp(dtype->string, dtype_rows[i].name) != 0) continue;
+        if (strcmp(dtype, dtype_rows[i].name) != 0) continue;
         *out = dtype_rows[i].dtype;
         return OK;
     }
@@ -520,6 +519,5 @@ const SafeTensor *safetensors_find(const SafeFile *f, const char *name)
 
 const char *safetensors_metadata(const SafeFile *f, const char *key)
 {
-    const JsonValue *value = json_get(f->metadata, key);
-    return value != NULL && value->type == JSON_STRING ? value->string : NULL;
+    return json_text(f->metadata, key, NULL);
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "kernels/float_math.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -202,23 +203,6 @@ static Status recognise(WeightList *out, ModelNames *chosen, const Graph *g, con
 
 /* ---- numbers ---- */
 
-static float from_half(uint16_t half)
-{
-    const int exponent = half >> 10 & 31, fraction = half & 1023;
-    float size = exponent == 0 ? ldexpf((float)fraction, -24)
-                               : ldexpf((float)(1024 + fraction), exponent - 25);
-    if (exponent == 31) size = fraction ? NAN : INFINITY;
-    return half >> 15 ? -size : size;
-}
-
-static float from_bf16(uint16_t half)
-{
-    const uint32_t bits = (uint32_t)half << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 /* Element i of data, which need not be aligned. */
 static float read_float(DType type, const void *data, int64_t i)
 {
@@ -235,7 +219,7 @@ static float read_float(DType type, const void *data, int64_t i)
         return value;
     }
     memcpy(&half, at, sizeof half);
-    return type == DTYPE_BF16 ? from_bf16(half) : from_half(half);
+    return type == DTYPE_BF16 ? float_from_bf16(half) : float_from_f16(half);
 }
 
 static bool is_float(DType type)
@@ -432,74 +416,70 @@ static int state_index(const Executor *x, const char *name)
 }
 
 /* values: of side * side patches. */
-static Status import_positions(Executor *x, const Weight *w, const ModelDef *def, int64_t side,
-                               const float *values)
+static Status fit_positions(float *own, const Weight *w, const ModelDef *def, int64_t side,
+                            const float *values)
 {
     const PositionGrid *g = &w->grid;
-    float *fitting = mem_alloc(tensor_plain_bytes(&w->desc));
-    if (!fitting) return ERR_MEMORY;
-    Status status = positions_resample(g, side, w->desc.dims[2], def->names == MODEL_NAMES_TIMM,
-                                       values, fitting);
-    if (status == OK) status = executor_import_state(x, state_index(x, w->name), fitting);
-    if (status == OK)
-        log_warning("%s: of %lld x %lld patches there, made to fit %lld x %lld", w->other,
-                    (long long)side, (long long)side, (long long)g->height, (long long)g->width);
-    mem_free(fitting);
-    return status;
+    TRY(positions_resample(g, side, w->desc.dims[2], def->names == MODEL_NAMES_TIMM, values, own));
+    log_warning("%s: of %lld x %lld patches there, made to fit %lld x %lld", w->other,
+                (long long)side, (long long)side, (long long)g->height, (long long)g->width);
+    return OK;
 }
 
-/* values: [filters, channels there, height, width]. A grey image gives what it gave as a coloured
- * one whose channels are all the same. */
-static Status import_channels(Executor *x, const Weight *w, int64_t there, const float *values)
+/* own: zeros. values: [filters, channels there, height, width]. A grey image gives what it gave as
+ * a coloured one whose channels are all the same. */
+static void fit_channels(float *own, const Weight *w, int64_t there, const float *values)
 {
     const int64_t *d = w->desc.dims, window = d[2] * d[3];
-    float *fitting = mem_calloc(tensor_plain_bytes(&w->desc), 1);
-    if (!fitting) return ERR_MEMORY;
     for (int64_t k = 0; k < d[0]; k++)
         for (int64_t from = 0; from < there; from++)
             for (int64_t to = 0; to < d[1]; to++)
                 for (int64_t i = 0; i < window; i++)
-                    fitting[(k * d[1] + to) * window + i] +=
+                    own[(k * d[1] + to) * window + i] +=
                         values[(k * there + from) * window + i] / (float)d[1];
-    const Status status = executor_import_state(x, state_index(x, w->name), fitting);
-    if (status == OK)
-        log_warning("%s: of %lld channels there, made to fit %lld", w->other, (long long)there,
-                    (long long)d[1]);
-    mem_free(fitting);
-    return status;
+    log_warning("%s: of %lld channels there, made to fit %lld", w->other, (long long)there,
+                (long long)d[1]);
 }
 
 /* values: a row for each class there. */
-static Status import_rows(Executor *x, const Weight *w, const HeadRows *rows, const float *values)
+static Status fit_rows(float *own, Executor *x, const Weight *w, const HeadRows *rows,
+                       const float *values)
 {
     const int64_t classes = w->desc.dims[0], row = tensor_elements(&w->desc) / classes;
-    const int index = state_index(x, w->name);
-    float *own = mem_alloc(tensor_plain_bytes(&w->desc));
-    if (!own) return ERR_MEMORY;
-    Status status = executor_export_state(x, index, own);
+    TRY(executor_export_state(x, state_index(x, w->name), own));
     for (int64_t c = 0; c < classes; c++)
         if (rows->from[c] >= 0)
             memcpy(own + c * row, values + rows->from[c] * row, (size_t)row * sizeof *own);
-    if (status == OK) status = executor_import_state(x, index, own);
-    mem_free(own);
-    return status;
+    return OK;
+}
+
+/* own: zeros of the weight's own shape; values: those of the file. */
+static Status fit(float *own, Executor *x, const Weight *w, const ModelDef *def,
+                  const TensorDesc *there, const HeadRows *rows, const float *values)
+{
+    const int64_t side = other_side(w, there);
+    if (w->head && rows) return fit_rows(own, x, w, rows, values);
+    if (side) return fit_positions(own, w, def, side, values);
+    if (other_channels(w, there)) fit_channels(own, w, there->dims[1], values);
+    else memcpy(own, values, tensor_plain_bytes(&w->desc));
+    return OK;
 }
 
 static Status import(Executor *x, const Weight *w, const ModelDef *def, const SafeTensor *t,
                      const HeadRows *rows)
 {
-    const int64_t count = tensor_elements(&t->desc), side = other_side(w, &t->desc);
+    const int64_t count = tensor_elements(&t->desc);
     const int index = state_index(x, w->name);
     float *values = mem_alloc((size_t)count * sizeof *values);
-    if (!values) return ERR_MEMORY;
-    for (int64_t i = 0; i < count; i++) values[i] = read_float(t->desc.dtype, t->data, i);
+    float *own = mem_calloc(tensor_plain_bytes(&w->desc), 1);
     ASSERT(index >= 0);
-    const Status status = w->head && rows ? import_rows(x, w, rows, values)
-                          : side          ? import_positions(x, w, def, side, values)
-                          : other_channels(w, &t->desc)
-                              ? import_channels(x, w, t->desc.dims[1], values)
-                              : executor_import_state(x, index, values);
+    Status status = values && own ? OK : ERR_MEMORY;
+    for (int64_t i = 0; i < count && status == OK; i++)
+        values[i] = read_float(t->desc.dtype, t->data, i);
+    if (status == OK) status = fit(own, x, w, def, &t->desc, rows, values);
+    if (status == OK) status = executor_import_state(x, index, own);
     mem_free(values);
+    mem_free(own);
     return status;
 }
 

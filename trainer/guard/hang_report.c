@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "base/process/process.h"
 #include "base/process/stacks.h"
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,10 +28,7 @@ static void read_line(char *out, size_t bytes, int thread, const char *file)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/task/%d/%s", thread, file);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, out, bytes - 1) : 0;
-    if (fd >= 0) close(fd);
-    out[n > 0 ? n : 0] = '\0';
+    fs_read_head(path, out, bytes);
     out[strcspn(out, "\n")] = '\0';
 }
 

@@ -3,7 +3,6 @@
 #include "trainer/guard/presence.h"
 
 #include "base/clock.h"
-#include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/thread.h"

@@ -58,18 +58,6 @@ void probe_destroy(Probe *p)
 
 /* ---- the hosts script ---- */
 
-/* The last line of text that is not blank, without what would break ours. */
-static void last_line(char *out, size_t bytes, const char *text)
-{
-    out[0] = '\0';
-    for (const char *p = text; p && *p;) {
-        size_t n = strcspn(p, "\r\n");
-        if (strspn(p, " \t\r\n") < n)
-            snprintf(out, bytes, "%.*s", (int)(n < bytes ? n : bytes - 1), p);
-        p += n + (p[n] != '\0');
-    }
-}
-
 static bool is_no_program(int code)
 {
     return code == CANNOT_EXECUTE || code == CHILD_CANNOT_START;
@@ -80,16 +68,15 @@ static bool is_no_program(int code)
  * that. */
 static Trouble read_result(Probe *p, const ChildResult *r, char *problem, size_t bytes)
 {
-    char line[256];
+    const char *line = str_last_line(r->errors.text);
     int duplicates = 0;
     p->no_program = is_no_program(r->code) ? r->code : 0;
-    last_line(line, sizeof line, r->errors.text);
     if (r->timed_out) {
         snprintf(problem, bytes, "the hosts script was killed after %.0f s", PROBE_SCRIPT_S);
         return KILLED;
     }
     if (r->code != 0) {
-        snprintf(problem, bytes, "the hosts script failed with exit code %d%s%s", r->code,
+        snprintf(problem, bytes, "the hosts script failed with exit code %d%s%.255s", r->code,
                  line[0] ? ": " : "", line);
         return p->no_program ? NOT_RUN : FAILED;
     }

@@ -12,6 +12,7 @@ int64_t progress_last_step(const char *run_dir);
  * ended; -1 where it does not. */
 int progress_exit_code(const char *run_dir);
 /* Whether a rank 0 holds the folder's lock (runlog.c); a server of files may hold it for minutes on
- * behalf of a host that died. *bytes: how long metrics.jsonl is now, -1 where there is none. */
+ * behalf of a host that died. *bytes: how long metrics.jsonl is now, -1 where there is none; NULL
+ * ok. */
 bool progress_is_locked(const char *run_dir, int64_t *bytes);
 #endif

@@ -10,6 +10,7 @@
 #include "base/process/process.h"
 #include "trainer/launch/lock.h"
 #include "trainer/launch/progress.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -139,14 +140,13 @@ void record_state(Record *r, const LaunchState *s)
 
 static double number_of(const JsonValue *v, const char *key)
 {
-    const JsonValue *field = json_get(v, key);
-    return field && field->type == JSON_NUMBER ? field->number : 0;
+    const double number = json_double(v, key);
+    return isnan(number) ? 0 : number;
 }
 
 static const char *string_of(const JsonValue *v, const char *key)
 {
-    const JsonValue *field = json_get(v, key);
-    return field && field->type == JSON_STRING ? field->string : "?";
+    return json_text(v, key, "?");
 }
 
 static void describe(StrBuf *out, const JsonValue *v, const char *run_dir)

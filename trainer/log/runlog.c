@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #define LOCK_WAIT_S   30.0
 #define LOCK_PERIOD_S 0.2

@@ -215,13 +215,7 @@ Status energy_add_gpus(Energy *e, Comm *comm, const char *uuid, EnergyCover *out
     if (status == OK) {
         ranks[comm->rank].leader = comm->local_leader;
         snprintf(ranks[comm->rank].uuid, sizeof ranks->uuid, "%s", uuid);
-        CommJob job = { .kind = COMM_ALLGATHER,
-                        .type = COMM_BYTES,
-                        .data = ranks,
-                        .count = sizeof *ranks,
-                        .name = "GPUs" };
-        comm_post(comm, &job);
-        comm_wait(comm, &job);
+        comm_allgather(comm, ranks, sizeof *ranks, "GPUs");
         status = comm_agree(comm, e ? add_own(e, comm, ranks, out) : OK);
     }
     mem_free(ranks);

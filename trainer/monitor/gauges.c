@@ -157,6 +157,15 @@ static void add_label(StrBuf *out, const char *name, const char *value)
     str_add(out, "\"");
 }
 
+/* Several, with commas between; names end with NULL. */
+static void add_labels(StrBuf *out, const char *const names[], const char *const values[])
+{
+    for (int i = 0; names[i]; i++) {
+        if (i > 0) str_add(out, ",");
+        add_label(out, names[i], values[i]);
+    }
+}
+
 static void add_head(StrBuf *out, const char *name, const char *type, const char *help)
 {
     str_printf(out, "# HELP " PREFIX "%s %s\n# TYPE " PREFIX "%s %s\n", name, help, name, type);
@@ -181,13 +190,8 @@ static void add_info(const Gauges *g, StrBuf *out)
 {
     add_head(out, "run_info", "gauge", "What runs: always 1.");
     str_add(out, PREFIX "run_info{");
-    add_label(out, "run", g->run);
-    str_add(out, ",");
-    add_label(out, "model", g->model);
-    str_add(out, ",");
-    add_label(out, "host", g->host);
-    str_add(out, ",");
-    add_label(out, "version", g->version);
+    add_labels(out, (const char *const[]){ "run", "model", "host", "version", NULL },
+               (const char *const[]){ g->run, g->model, g->host, g->version });
     str_add(out, "} 1\n");
 }
 
@@ -237,13 +241,9 @@ static void add_cost(const Gauges *g, StrBuf *out)
     add_head(out, "cost_total", "counter",
              "What this host has cost since this process started, by the run's own prices.");
     str_add(out, PREFIX "cost_total{");
-    add_label(out, "run", g->run);
-    str_add(out, ",");
-    add_label(out, "currency", g->prices->cost.currency);
-    str_add(out, ",");
-    add_label(out, "prices", prices.text ? prices.text : "");
-    str_add(out, ",");
-    add_label(out, "host", g->host);
+    add_labels(out, (const char *const[]){ "run", "currency", "prices", "host", NULL },
+               (const char *const[]){ g->run, g->prices->cost.currency,
+                                      prices.text ? prices.text : "", g->host });
     str_printf(out, "} %.15g\n", cost);
     str_free(&prices);
 }

@@ -252,18 +252,11 @@ static void add_event(Monitor *m, int64_t step, const EventScalar *scalars, int 
         complain(&m->events_broken);
 }
 
-void monitor_run(Monitor *m, int64_t total_steps)
+void monitor_run(Monitor *m, int64_t total_steps, Energy *energy)
 {
     if (!m) return;
     pthread_mutex_lock(&m->lock);
     m->gauges.total_steps = (double)total_steps;
-    pthread_mutex_unlock(&m->lock);
-}
-
-void monitor_watch_energy(Monitor *m, Energy *energy)
-{
-    if (!m) return;
-    pthread_mutex_lock(&m->lock);
     m->energy = energy;
     pthread_mutex_unlock(&m->lock);
 }

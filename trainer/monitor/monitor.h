@@ -26,9 +26,8 @@ typedef struct MonitorStep { /* of one step; NaN: not known */
     double seconds, data_wait_s, comm_wait_s;
     bool recorded; /* by log.every: goes to the event file */
 } MonitorStep;
-void monitor_run(Monitor *m, int64_t total_steps);
-/* What this host spends is told too; energy outlives m. */
-void monitor_watch_energy(Monitor *m, Energy *energy);
+/* energy: what this host spends is told too; it outlives m. */
+void monitor_run(Monitor *m, int64_t total_steps, Energy *energy);
 /* The run begins behind this step, and only now writes to its folder. resumed: readers shall drop
  * what earlier files say of later ones. ERR_IO. */
 Status monitor_begin(Monitor *m, bool resumed, int64_t step);

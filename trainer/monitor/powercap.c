@@ -5,10 +5,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { ZONES_MAX = 64, PATH_BYTES = 512, TEXT_BYTES = 64 };
 
@@ -26,12 +24,8 @@ struct Powercap {
 /* A file of one line, without its end. */
 static Status read_line(const char *path, char out[TEXT_BYTES])
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, out, TEXT_BYTES - 1);
-    int error = errno;
-    if (fd >= 0) close(fd);
-    if (n < 0) return fail(ERR_ENV, "%s: %s", path, strerror(error));
-    out[n] = '\0';
+    if (fs_read_head(path, out, TEXT_BYTES) < 0)
+        return fail(ERR_ENV, "%s: %s", path, strerror(errno));
     out[strcspn(out, "\n")] = '\0';
     return OK;
 }

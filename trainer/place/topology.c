@@ -4,7 +4,6 @@
 #include "trainer/place/topology.h"
 #include "base/fs.h"
 #include <stdio.h>
-#include <string.h>
 
 #define NVIDIA        0x10de
 #define CLASS_DISPLAY 0x03 /* the first byte of PCI's class */

@@ -5,19 +5,10 @@
 #include "base/json.h"
 #include "trainer/report/html.h"
 #include "trainer/report/report.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #define NAME_BYTES 256
-
-bool collect_holds(const char *dir, const char *file)
-{
-    char *path = fs_join(dir, file);
-    bool found = path && fs_exists(path);
-    mem_free(path);
-    return found;
-}
 
 /* The last part of a path, without slashes behind it; "." and the like stay as they are. */
 static void short_name(char out[NAME_BYTES], const char *dir)
@@ -51,36 +42,17 @@ static Status add_run(RunSet *s, const char *dir)
 
 /* ---- folders of convoy scale ---- */
 
-static const char *text_of(const JsonValue *record, const char *key)
-{
-    const JsonValue *v = json_get(record, key);
-    return v && v->type == JSON_STRING ? v->string : "";
-}
-
-/* -1 where absent or no whole number. */
-static int64_t whole_of(const JsonValue *record, const char *key)
-{
-    const JsonValue *v = json_get(record, key);
-    return v && v->type == JSON_NUMBER && v->is_integer ? v->integer : -1;
-}
-
-static double number_of(const JsonValue *record, const char *key)
-{
-    const JsonValue *v = json_get(record, key);
-    return v && v->type == JSON_NUMBER ? v->number : (double)NAN;
-}
-
 /* A finished point: its run folder lies in the folder of the series. */
 static Status take_point(RunSet *s, const char *dir, const JsonValue *record)
 {
-    const char *run = text_of(record, "run");
+    const char *run = json_text(record, "run", "");
     char *path = fs_join(dir, run);
     if (!path) return ERR_MEMORY;
     Status status = OK;
-    if (run[0] == '\0' || !collect_holds(path, "metrics.jsonl"))
+    if (run[0] == '\0' || !fs_holds(path, "metrics.jsonl"))
         str_printf(&s->notes, "%s: the run of point %s is not there.\n", dir, run);
     else if ((status = add_run(s, path)) == OK)
-        s->runs[s->count - 1].warmup_steps = whole_of(record, "warmup_steps");
+        s->runs[s->count - 1].warmup_steps = json_whole(record, "warmup_steps");
     mem_free(path);
     return status;
 }
@@ -97,12 +69,12 @@ static Prediction *prediction_of(RunSet *s, const char *fabric)
 
 static Status take_prediction(RunSet *s, const char *dir, const JsonValue *record)
 {
-    Prediction *p = prediction_of(s, text_of(record, "fabric"));
+    Prediction *p = prediction_of(s, json_text(record, "fabric", ""));
     (void)dir;
     if (!p || p->count == PREDICTION_POINTS_MAX) return OK;
-    p->ranks[p->count] = whole_of(record, "ranks");
-    p->epoch_s[p->count] = number_of(record, "epoch_s");
-    p->efficiency[p->count] = number_of(record, "efficiency");
+    p->ranks[p->count] = json_whole(record, "ranks");
+    p->epoch_s[p->count] = json_double(record, "epoch_s");
+    p->efficiency[p->count] = json_double(record, "efficiency");
     if (p->ranks[p->count] > 0) p->count++;
     return OK;
 }
@@ -122,7 +94,7 @@ static Status each_record(RunSet *s, const char *dir, const char *file, const ch
         JsonValue *record = NULL;
         status = json_parse(arena, p, (size_t)(end - p), &record);
         if (status == ERR_DATA) status = OK;
-        else if (status == OK && strcmp(text_of(record, "event"), event) == 0)
+        else if (status == OK && strcmp(json_text(record, "event", ""), event) == 0)
             status = take(s, dir, record);
     }
     arena_destroy(arena);
@@ -136,7 +108,7 @@ static Status add_scale(RunSet *s, const char *dir)
     int before = s->count;
     s->scale = true;
     TRY(each_record(s, dir, "scale.jsonl", "point", take_point));
-    bool predictions = collect_holds(dir, "predictions.jsonl");
+    bool predictions = fs_holds(dir, "predictions.jsonl");
     if (predictions) TRY(each_record(s, dir, "predictions.jsonl", "prediction", take_prediction));
     if (s->count > before || predictions) return OK;
     return fail(ERR_DATA, "%s: no finished point in its scale.jsonl", dir);
@@ -146,8 +118,8 @@ static Status add_input(RunSet *s, const char *dir)
 {
     if (!fs_is_dir(dir))
         return fail(ERR_DATA, "%s: %s", dir, fs_exists(dir) ? "not a folder" : "is not there");
-    if (collect_holds(dir, "scale.jsonl")) return add_scale(s, dir);
-    if (collect_holds(dir, "metrics.jsonl")) return add_run(s, dir);
+    if (fs_holds(dir, "scale.jsonl")) return add_scale(s, dir);
+    if (fs_holds(dir, "metrics.jsonl")) return add_run(s, dir);
     return fail(ERR_DATA, "%s: no run folder: it holds neither metrics.jsonl nor scale.jsonl", dir);
 }
 

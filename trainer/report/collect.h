@@ -26,5 +26,4 @@ typedef struct RunSet {
 /* ERR_DATA naming the first input that is neither a run nor a folder of convoy scale. */
 Status collect_runs(RunSet *out, const char *const *inputs, int count);
 void collect_free(RunSet *s);
-bool collect_holds(const char *dir, const char *file);
 #endif

@@ -5,105 +5,47 @@
 #include "trainer/report/plot.h"
 #include "trainer/report/sections.h"
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #define CURVES_MAX 28  /* runs that can be told apart by colour and dashes */
 #define BANDS_MAX  3   /* more of them would hide each other */
 #define MANY_BINS  100 /* points of a line where there are more of them: pages are mailed */
 
-typedef enum Source { FROM_STEPS, FROM_EVALS, FROM_LOOKS } Source;
+typedef enum Source { FROM_STEPS, FROM_EVALS, FROM_LOOKS, SOURCES } Source;
 typedef enum Against { AGAINST_STEPS, AGAINST_EPOCHS, AGAINST_TIME, AGAINST_COUNT } Against;
 
 typedef struct Curve {
     const char *title, *unit;
     Source source;
-    double (*value)(const void *record); /* of a ReportStep or a ReportEval; of looks NULL, and */
-    int gauge;                           /* ... which of a look's, and */
-    double scale;                        /* ... in which unit */
+    size_t value; /* where it is in a record; of a look it is a range */
+    double scale; /* in which unit */
+    size_t of;    /* 0, or where that is which it is a share of */
     /* the axis reaches these at least; NaN: where the values are */
     double low, high;
     bool exact; /* not smoothed */
 } Curve;
 
-static double step_loss(const void *p)
-{
-    return ((const ReportStep *)p)->loss;
-}
+#define STEPS(value, scale) FROM_STEPS, offsetof(ReportStep, value), scale, 0
+#define EVALS(value, scale) FROM_EVALS, offsetof(ReportEval, value), scale, 0
+#define LOOKS(at, scale)                                                                           \
+    FROM_LOOKS, offsetof(ReportLook, gauge) + (at) * sizeof(ReportRange), scale, 0
 
-static double step_speed(const void *p)
-{
-    return ((const ReportStep *)p)->images_per_s;
-}
-
-/* In percent. Clocks of several threads told the parts: a little more than all is all. */
-static double share(double part, double whole)
-{
-    const double percent = 100 * part / whole;
-    return percent > 100 ? 100 : percent;
-}
-
-static double step_data(const void *p)
-{
-    const ReportStep *s = p;
-    return share(s->data_wait_ms, s->step_ms);
-}
-
-static double step_comm(const void *p)
-{
-    const ReportStep *s = p;
-    return share(s->comm_wait_ms, s->step_ms);
-}
-
-static double step_lr(const void *p)
-{
-    return ((const ReportStep *)p)->lr;
-}
-
-static double step_norm(const void *p)
-{
-    return ((const ReportStep *)p)->grad_norm;
-}
-
-static double step_mfu(const void *p)
-{
-    return 100 * ((const ReportStep *)p)->mfu;
-}
-
-static double eval_loss(const void *p)
-{
-    return ((const ReportEval *)p)->loss;
-}
-
-static double eval_top1(const void *p)
-{
-    return 100 * ((const ReportEval *)p)->top1;
-}
-
-static double eval_ema_top1(const void *p)
-{
-    return 100 * ((const ReportEval *)p)->ema_top1;
-}
-
-static double eval_top5(const void *p)
-{
-    return 100 * ((const ReportEval *)p)->top5;
-}
-
-#define STEPS(value)     FROM_STEPS, value, 0, 1
-#define EVALS(value)     FROM_EVALS, value, 0, 1
-#define LOOKS(at, scale) FROM_LOOKS, NULL, at, scale
+/* of the time of a step */
+#define SHARES(part) FROM_STEPS, offsetof(ReportStep, part), 100, offsetof(ReportStep, step_ms)
 static const Curve curves[] = {
-    { "Training loss", "loss", STEPS(step_loss), NAN, NAN, false },
-    { "Evaluation: top-1", "% of the images", EVALS(eval_top1), NAN, NAN, true },
-    { "Evaluation: top-1 of averaged weights", "%", EVALS(eval_ema_top1), NAN, NAN, true },
-    { "Evaluation: loss", "loss", EVALS(eval_loss), NAN, NAN, true },
-    { "Evaluation: top-5", "% of the images", EVALS(eval_top5), NAN, NAN, true },
-    { "Speed", "images/s over all ranks", STEPS(step_speed), 0, NAN, false },
-    { "Model FLOPs utilisation", "% of the peak", STEPS(step_mfu), 0, NAN, false },
-    { "Waiting for data", "% of the step time", STEPS(step_data), 0, 1, false },
-    { "Waiting for gradient sums", "% of the step time", STEPS(step_comm), 0, 1, false },
-    { "Learning rate", "learning rate", STEPS(step_lr), 0, NAN, true },
-    { "Gradient norm", "norm before clipping", STEPS(step_norm), 0, NAN, false },
+    { "Training loss", "loss", STEPS(loss, 1), NAN, NAN, false },
+    { "Evaluation: top-1", "% of the images", EVALS(top1, 100), NAN, NAN, true },
+    { "Evaluation: top-1 of averaged weights", "%", EVALS(ema_top1, 100), NAN, NAN, true },
+    { "Evaluation: loss", "loss", EVALS(loss, 1), NAN, NAN, true },
+    { "Evaluation: top-5", "% of the images", EVALS(top5, 100), NAN, NAN, true },
+    { "Speed", "images/s over all ranks", STEPS(images_per_s, 1), 0, NAN, false },
+    { "Model FLOPs utilisation", "% of the peak", STEPS(mfu, 100), 0, NAN, false },
+    { "Waiting for data", "% of the step time", SHARES(data_wait_ms), 0, 1, false },
+    { "Waiting for gradient sums", "% of the step time", SHARES(comm_wait_ms), 0, 1, false },
+    { "Learning rate", "learning rate", STEPS(lr, 1), 0, NAN, true },
+    { "Gradient norm", "norm before clipping", STEPS(grad_norm, 1), 0, NAN, false },
     { "GPU utilisation", "% of the time", LOOKS(0, 100), 0, 100, false },
     { "GPU memory", "GiB", LOOKS(1, 1.0 / (1 << 30)), 0, NAN, true },
     { "GPU power", "W", LOOKS(2, 1), 0, NAN, false },
@@ -126,28 +68,43 @@ static bool same_steps(const RunSet *set)
 
 static int64_t records_of(const ReportRun *r, Source source)
 {
-    return source == FROM_STEPS   ? r->step_count
-           : source == FROM_EVALS ? r->eval_count
-                                  : r->look_count;
+    const int64_t counts[SOURCES] = { r->step_count, r->eval_count, r->look_count };
+    return counts[source];
+}
+
+static const void *record_of(const ReportRun *r, Source source, int64_t i)
+{
+    const struct {
+        const void *first;
+        size_t bytes;
+    } all[SOURCES] = { { r->steps, sizeof *r->steps },
+                       { r->evals, sizeof *r->evals },
+                       { r->looks, sizeof *r->looks } };
+    return (const char *)all[source].first + (size_t)i * all[source].bytes;
+}
+
+static double number_at(const void *record, size_t at)
+{
+    return *(const double *)(const void *)((const char *)record + at);
 }
 
 static double place_of(const ReportRun *r, Source source, int64_t i, Against against)
 {
-    const ReportStep *s = source == FROM_STEPS ? &r->steps[i] : NULL;
-    const ReportEval *e = source == FROM_EVALS ? &r->evals[i] : NULL;
-    const ReportLook *l = source == FROM_LOOKS ? &r->looks[i] : NULL;
-    const double places[AGAINST_COUNT] = {
-        (double)(s   ? s->step
-                 : e ? e->step
-                     : l->step),
-        s   ? s->epochs
-        : e ? e->epochs
-            : l->epochs,
-        s   ? s->elapsed_s
-        : e ? e->elapsed_s
-            : l->elapsed_s,
+    static const struct {
+        size_t step, epochs, elapsed_s;
+    } at[SOURCES] = {
+        { offsetof(ReportStep, step), offsetof(ReportStep, epochs),
+          offsetof(ReportStep, elapsed_s) },
+        { offsetof(ReportEval, step), offsetof(ReportEval, epochs),
+          offsetof(ReportEval, elapsed_s) },
+        { offsetof(ReportLook, step), offsetof(ReportLook, epochs),
+          offsetof(ReportLook, elapsed_s) },
     };
-    return places[against];
+    const void *record = record_of(r, source, i);
+    if (against != AGAINST_STEPS)
+        return number_at(record,
+                         against == AGAINST_TIME ? at[source].elapsed_s : at[source].epochs);
+    return (double)*(const int64_t *)(const void *)((const char *)record + at[source].step);
 }
 
 /* What plots are drawn against, and where all of them begin and end. */
@@ -172,7 +129,7 @@ static bool find_ground(Ground *g, const RunSet *set, Against against)
     static const char *const names[AGAINST_COUNT] = { "steps", "epochs", "time" };
     *g = (Ground){ against, names[against], names[against], 1, (double)INFINITY, 0 };
     for (int i = 0; i < set->count; i++) {
-        for (int source = 0; source <= FROM_LOOKS; source++) {
+        for (int source = 0; source < SOURCES; source++) {
             const int64_t n = records_of(&set->runs[i], (Source)source);
             for (int64_t k = 0; k < n; k++) {
                 const double x = place_of(&set->runs[i], (Source)source, k, against);
@@ -188,15 +145,23 @@ static bool find_ground(Ground *g, const RunSet *set, Against against)
     return found;
 }
 
+static double value_of(const Curve *c, const void *record)
+{
+    const double value = c->scale * number_at(record, c->value);
+    if (c->of == 0) return value;
+    const double share = value / number_at(record, c->of);
+    return share > 100 ? 100 : share; /* clocks of several threads told the parts: a little more */
+}
+
 /* All points of a curve of a run. */
 static void fill(PlotPoint *out, const ReportRun *r, const Curve *c, const Ground *g)
 {
     const double no = (double)NAN;
     for (int64_t i = 0; i < records_of(r, c->source); i++) {
-        const ReportRange *range = c->source == FROM_LOOKS ? &r->looks[i].gauge[c->gauge] : NULL;
-        double y = range                     ? c->scale * report_run_mean(range)
-                   : c->source == FROM_STEPS ? c->value(&r->steps[i])
-                                             : c->value(&r->evals[i]);
+        const void *record = record_of(r, c->source, i);
+        const ReportRange *range =
+            c->source == FROM_LOOKS ? (const void *)((const char *)record + c->value) : NULL;
+        double y = range ? c->scale * report_run_mean(range) : value_of(c, record);
         out[i] = (PlotPoint){ .x = place_of(r, c->source, i, g->against) / g->unit,
                               .y = isfinite(y) ? y : no,
                               .low = range && range->count > 1 ? c->scale * range->low : no,
@@ -227,7 +192,7 @@ static void draw(StrBuf *out, const RunSet *set, const Curve *c, const Ground *g
         int64_t n = records_of(r, c->source);
         PlotPoint *bins = room->bins + (int64_t)i * PLOT_BINS;
         fill(room->all, r, c, g);
-        bool marked = c->value == step_loss || c->value == eval_loss;
+        bool marked = strcmp(c->unit, "loss") == 0;
         room->series[i] =
             (PlotSeries){ .points = bins,
                           .count = n ? plot_bin(bins, most, room->all, n) : 0,
@@ -304,7 +269,7 @@ Status section_curves(StrBuf *out, const RunSet *set)
     Room room = { .bins = mem_calloc((size_t)CURVES_MAX * PLOT_BINS, sizeof *room.bins) };
     int64_t most = 1;
     for (int i = 0; i < set->count; i++) {
-        for (int source = 0; source <= FROM_LOOKS; source++) {
+        for (int source = 0; source < SOURCES; source++) {
             const int64_t n = records_of(&set->runs[i], (Source)source);
             most = n > most ? n : most;
         }

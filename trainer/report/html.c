@@ -2,7 +2,6 @@
 #include "trainer/report/html.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define DASH "\xE2\x80\x93"

@@ -39,17 +39,17 @@ static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling,
     return OK;
 }
 
-/* Writes text to out, its ".html" replaced by suffix. */
-static Status write_beside(const char *out, const char *suffix, const StrBuf *text, bool quiet)
+/* Writes text, which is freed, to out, its ".html" replaced by suffix. */
+static Status write_beside(Status status, const char *out, const char *suffix, StrBuf *text,
+                           bool quiet)
 {
     size_t n = strlen(out);
     if (str_ends_with_nocase(out, ".html")) n -= strlen(".html");
     StrBuf path = { 0 };
     str_add_n(&path, out, n);
     str_add(&path, suffix);
-    bool failed = text->failed || path.failed;
-    Status status = failed ? fail(ERR_MEMORY, "out of memory")
-                           : fs_write_atomic(path.text, text->text, text->length);
+    if (path.failed) status = ERR_MEMORY;
+    status = fs_write_text(status, path.text, text);
     if (status == OK && !quiet) log_info("wrote %s", path.text);
     str_free(&path);
     return status;
@@ -62,18 +62,13 @@ static Status write_files(const char *out, const RunSet *set, const Scaling *sca
     StrBuf page = { 0 }, records = { 0 }, table = { 0 };
     const bool live = refresh_s > 0;
     Status status = build_page(&page, set, scaling, refresh_s);
-    if (!live) {
-        section_records_csv(&records, set);
-        section_scaling_csv(&table, scaling);
-    }
-    if (status == OK) status = write_beside(out, ".html", &page, live);
-    if (status == OK && !live) status = write_beside(out, ".csv", &records, false);
-    if (status == OK && !live && scaling->count >= 2)
-        status = write_beside(out, ".scaling.csv", &table, false);
-    str_free(&page);
-    str_free(&records);
-    str_free(&table);
-    return status;
+    status = write_beside(status, out, ".html", &page, live);
+    if (live || status != OK) return status;
+    section_records_csv(&records, set);
+    TRY(write_beside(OK, out, ".csv", &records, false));
+    if (scaling->count < 2) return OK;
+    section_scaling_csv(&table, scaling);
+    return write_beside(OK, out, ".scaling.csv", &table, false);
 }
 
 static bool have_ended(const RunSet *set)

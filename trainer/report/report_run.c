@@ -10,23 +10,11 @@
 
 /* ---- fields of a record ---- */
 
-static double number(const JsonValue *record, const char *key)
-{
-    const JsonValue *v = json_get(record, key);
-    return v && v->type == JSON_NUMBER ? v->number : (double)NAN;
-}
-
-static int64_t whole(const JsonValue *record, const char *key)
-{
-    const JsonValue *v = json_get(record, key);
-    return v && v->type == JSON_NUMBER && v->is_integer ? v->integer : -1;
-}
-
 /* Copied into the run's arena; "" where absent. */
 static const char *text(ReportRun *r, const JsonValue *record, const char *key)
 {
-    const JsonValue *v = json_get(record, key);
-    const char *copy = v && v->type == JSON_STRING ? arena_strdup(r->arena, v->string) : "";
+    const char *value = json_text(record, key, "");
+    const char *copy = *value ? arena_strdup(r->arena, value) : "";
     return copy ? copy : "";
 }
 
@@ -44,7 +32,7 @@ static Status grow(void *array, int64_t count, size_t size)
 /* Of a record of that step; those of earlier versions do not tell. */
 static double epochs_of(const ReportRun *r, const JsonValue *record, int64_t step)
 {
-    const double told = number(record, "epochs");
+    const double told = json_double(record, "epochs");
     if (!isnan(told)) return told;
     if (r->start.images <= 0 || r->start.global_batch <= 0) return (double)NAN;
     return (double)step * (double)r->start.global_batch / (double)r->start.images;
@@ -79,17 +67,17 @@ static ReportStart read_start(ReportRun *r, const JsonValue *record)
                           .version = text(r, record, "version"),
                           .device = text(r, record, "device"),
                           .precision = text(r, record, "precision"),
-                          .world = whole(record, "world"),
-                          .hosts = whole(record, "hosts"),
-                          .cpus = whole(record, "cpus"),
-                          .compute_threads = whole(record, "compute_threads"),
+                          .world = json_whole(record, "world"),
+                          .hosts = json_whole(record, "hosts"),
+                          .cpus = json_whole(record, "cpus"),
+                          .compute_threads = json_whole(record, "compute_threads"),
                           .oversubscribed = json_truth(record, "oversubscribed"),
-                          .images = whole(record, "images"),
-                          .val_images = whole(record, "val_images"),
-                          .classes = whole(record, "classes"),
-                          .parameters = whole(record, "parameters"),
-                          .global_batch = whole(record, "global_batch"),
-                          .steps = whole(record, "steps") };
+                          .images = json_whole(record, "images"),
+                          .val_images = json_whole(record, "val_images"),
+                          .classes = json_whole(record, "classes"),
+                          .parameters = json_whole(record, "parameters"),
+                          .global_batch = json_whole(record, "global_batch"),
+                          .steps = json_whole(record, "steps") };
 }
 
 static Status take_start(ReportRun *r, const JsonValue *record)
@@ -109,32 +97,32 @@ static Status take_resume(ReportRun *r, const JsonValue *record)
     r->resumes++;
     r->seconds += r->earlier_s;
     r->earlier_s = 0;
-    cut_behind(r, whole(record, "step"));
+    cut_behind(r, json_whole(record, "step"));
     if (json_truth(record, "other_val")) r->first_eval = r->eval_count;
     return OK;
 }
 
 static Status take_step(ReportRun *r, const JsonValue *record)
 {
-    int64_t step = whole(record, "step");
+    int64_t step = json_whole(record, "step");
     if (step < 1) {
         r->broken_lines++;
         return OK;
     }
     cut_behind(r, step - 1);
     TRY(grow(&r->steps, r->step_count, sizeof *r->steps));
-    r->steps[r->step_count++] = (ReportStep){ .epoch = whole(record, "epoch"),
+    r->steps[r->step_count++] = (ReportStep){ .epoch = json_whole(record, "epoch"),
                                               .step = step,
                                               .epochs = epochs_of(r, record, step),
                                               .elapsed_s = elapsed_of(r),
-                                              .loss = number(record, "loss"),
-                                              .lr = number(record, "lr"),
-                                              .images_per_s = number(record, "images_per_s"),
-                                              .step_ms = number(record, "step_ms"),
-                                              .data_wait_ms = number(record, "data_wait_ms"),
-                                              .comm_wait_ms = number(record, "comm_wait_ms"),
-                                              .grad_norm = number(record, "grad_norm"),
-                                              .mfu = number(record, "mfu") };
+                                              .loss = json_double(record, "loss"),
+                                              .lr = json_double(record, "lr"),
+                                              .images_per_s = json_double(record, "images_per_s"),
+                                              .step_ms = json_double(record, "step_ms"),
+                                              .data_wait_ms = json_double(record, "data_wait_ms"),
+                                              .comm_wait_ms = json_double(record, "comm_wait_ms"),
+                                              .grad_norm = json_double(record, "grad_norm"),
+                                              .mfu = json_double(record, "mfu") };
     return OK;
 }
 
@@ -142,12 +130,12 @@ static Status take_epoch(ReportRun *r, const JsonValue *record)
 {
     TRY(grow(&r->epochs, r->epoch_count, sizeof *r->epochs));
     ReportEpoch *e = &r->epochs[r->epoch_count++];
-    *e = (ReportEpoch){ .epoch = whole(record, "epoch"),
-                        .images = whole(record, "images"),
-                        .seconds = number(record, "seconds"),
+    *e = (ReportEpoch){ .epoch = json_whole(record, "epoch"),
+                        .images = json_whole(record, "images"),
+                        .seconds = json_double(record, "seconds"),
                         .first = r->cold,
                         .steps_before = r->step_count ? r->steps[r->step_count - 1].step : 0 };
-    const int64_t steps = whole(record, "steps"),
+    const int64_t steps = json_whole(record, "steps"),
                   before = r->epoch_count > 1 ? r->epochs[r->epoch_count - 2].batch : 0;
     e->batch = steps > 0 ? e->images / steps : r->start.global_batch;
     e->partial = e->images + (before > e->batch ? before : e->batch) <= r->start.images;
@@ -165,7 +153,7 @@ static double elapsed_at(const ReportRun *r, int64_t steps)
 
 static Status take_eval(ReportRun *r, const JsonValue *record)
 {
-    int64_t step = whole(record, "step");
+    int64_t step = json_whole(record, "step");
     if (json_truth(record, "foreign")) return OK; /* of other images or weights */
     const bool few = r->start.classes > 0 && r->start.classes <= 5;
     int64_t at = r->eval_count;
@@ -174,16 +162,16 @@ static Status take_eval(ReportRun *r, const JsonValue *record)
     for (; at > 0 && r->evals[at - 1].step > step; at--) r->evals[at] = r->evals[at - 1];
     r->eval_count++;
     const bool by_hand = json_get(record, "checkpoint") != NULL;
-    r->evals[at] = (ReportEval){ .epoch = whole(record, "epoch"),
+    r->evals[at] = (ReportEval){ .epoch = json_whole(record, "epoch"),
                                  .step = step,
-                                 .images = whole(record, "images"),
+                                 .images = json_whole(record, "images"),
                                  .epochs = epochs_of(r, record, step),
                                  .elapsed_s = by_hand ? elapsed_at(r, step) : elapsed_of(r),
-                                 .loss = number(record, "loss"),
-                                 .top1 = number(record, "top1"),
-                                 .top5 = few ? (double)NAN : number(record, "top5"),
-                                 .ema_loss = number(record, "ema_loss"),
-                                 .ema_top1 = number(record, "ema_top1"),
+                                 .loss = json_double(record, "loss"),
+                                 .top1 = json_double(record, "top1"),
+                                 .top5 = few ? (double)NAN : json_double(record, "top5"),
+                                 .ema_loss = json_double(record, "ema_loss"),
+                                 .ema_top1 = json_double(record, "ema_top1"),
                                  .ema_best = json_truth(record, "ema_best"),
                                  .by_hand = by_hand };
     return OK;
@@ -191,13 +179,13 @@ static Status take_eval(ReportRun *r, const JsonValue *record)
 
 static Status take_spent(ReportRun *r, const JsonValue *record)
 {
-    const Spent s = { fmax(0, number(record, "host_seconds")), fmax(0, number(record, "gpu_j")),
-                      fmax(0, number(record, "cpu_j")), fmax(0, number(record, "assumed_j")) };
-    const JsonValue *part = json_get(record, "part");
-    const int64_t images = whole(record, "images"), step = whole(record, "step");
+    const Spent s = { fmax(0, json_double(record, "host_seconds")),
+                      fmax(0, json_double(record, "gpu_j")), fmax(0, json_double(record, "cpu_j")),
+                      fmax(0, json_double(record, "assumed_j")) };
+    const char *part = json_text(record, "part", "");
+    const int64_t images = json_whole(record, "images"), step = json_whole(record, "step");
     int i = 0;
-    if (!part || part->type != JSON_STRING) return OK;
-    while (i < COST_PARTS && strcmp(part->string, cost_part_names[i]) != 0) i++;
+    while (i < COST_PARTS && strcmp(part, cost_part_names[i]) != 0) i++;
     if (i == COST_PARTS) return OK;
     cost_add(&r->spent.part[i], &s);
     r->trained_images += images > 0 ? images : 0;
@@ -240,8 +228,8 @@ static Status take_gpu(ReportRun *r, const JsonValue *record)
 {
     static const char *const keys[REPORT_GAUGES] = { "utilization", "memory_used_bytes", "power_w",
                                                      "sm_clock_mhz", "temperature_c" };
-    const int64_t gpu = whole(record, "gpu");
-    const double least = number(record, "utilization_min");
+    const int64_t gpu = json_whole(record, "gpu");
+    const double least = json_double(record, "utilization_min");
     ReportLook *look;
     if (gpu < 0 || gpu >= REPORT_GPUS_MAX) return OK;
     if (!r->gpus && !(r->gpus = mem_calloc(REPORT_GPUS_MAX, sizeof *r->gpus))) return ERR_MEMORY;
@@ -250,8 +238,8 @@ static Status take_gpu(ReportRun *r, const JsonValue *record)
     ReportGpu *g = &r->gpus[gpu];
     g->utilization_min = g->looks++ ? fmin(g->utilization_min, least) : least;
     for (int i = 0; i < REPORT_GAUGES; i++) {
-        add_gauge(&look->gauge[i], number(record, keys[i]));
-        add_gauge(&g->gauge[i], number(record, keys[i]));
+        add_gauge(&look->gauge[i], json_double(record, keys[i]));
+        add_gauge(&g->gauge[i], json_double(record, keys[i]));
     }
     return OK;
 }
@@ -261,7 +249,7 @@ static Status take_done(ReportRun *r, const JsonValue *record)
     const char *reason = text(r, record, "reason");
     if (strcmp(reason, REPORT_EVAL_DONE) == 0) return OK;
     r->done = true;
-    r->code = whole(record, "code");
+    r->code = json_whole(record, "code");
     r->reason = reason;
     return OK;
 }
@@ -277,7 +265,7 @@ static const struct {
 /* Time counts from record to record, but not from one process to the next. */
 static void take_time(ReportRun *r, const JsonValue *record, bool starts)
 {
-    double time = number(record, "time");
+    double time = json_double(record, "time");
     if ((r->done && !starts) || json_get(record, "checkpoint")) return; /* by convoy eval */
     if (isnan(time)) return;
     if (!starts && r->last_s > 0 && time > r->last_s) r->seconds += time - r->last_s;

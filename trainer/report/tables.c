@@ -6,6 +6,7 @@
 #include "trainer/report/report.h"
 #include "trainer/report/sections.h"
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,46 +22,31 @@ static void describe_end(const ReportRun *r, char out[160])
     else snprintf(out, 160, "ended with %lld: %.100s", (long long)r->code, r->reason);
 }
 
-/* The median of a value of the steps; NaN for none. */
-static Status median_of(const ReportRun *r, double (*value)(const ReportStep *s), double *out)
+static double value_at(const ReportStep *s, size_t at)
+{
+    return *(const double *)(const void *)((const char *)s + at);
+}
+
+/* The median of a value of the steps, by its place in them; NaN for none. */
+static Status median_of(const ReportRun *r, size_t at, double *out)
 {
     double *values = mem_calloc((size_t)r->step_count + 1, sizeof *values);
     if (!values) return ERR_MEMORY;
-    for (int64_t i = 0; i < r->step_count; i++) values[i] = value(&r->steps[i]);
+    for (int64_t i = 0; i < r->step_count; i++) values[i] = value_at(&r->steps[i], at);
     *out = statistics_median(values, r->step_count);
     mem_free(values);
     return OK;
 }
 
-static double speed_of(const ReportStep *s)
-{
-    return s->images_per_s;
-}
-
-static double mfu_of(const ReportStep *s)
-{
-    return 100 * s->mfu;
-}
-
 /* A sum over steps as a share of their time, in percent. */
-static double share_of(const ReportRun *r, double (*value)(const ReportStep *s))
+static double share_of(const ReportRun *r, size_t at)
 {
     double part = 0, whole = 0;
     for (int64_t i = 0; i < r->step_count; i++) {
-        part += value(&r->steps[i]);
+        part += value_at(&r->steps[i], at);
         whole += r->steps[i].step_ms;
     }
     return part < whole ? 100 * part / whole : whole > 0 ? 100 : (double)NAN;
-}
-
-static double data_of(const ReportStep *s)
-{
-    return s->data_wait_ms;
-}
-
-static double comm_of(const ReportStep *s)
-{
-    return s->comm_wait_ms;
 }
 
 static double best_top1(const ReportRun *r)
@@ -78,8 +64,8 @@ static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
     StrBuf took = { 0 };
     const ReportStep *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
     const ReportEval *eval = r->eval_count ? &r->evals[r->eval_count - 1] : NULL;
-    TRY(median_of(r, speed_of, &speed));
-    TRY(median_of(r, mfu_of, &mfu));
+    TRY(median_of(r, offsetof(ReportStep, images_per_s), &speed));
+    TRY(median_of(r, offsetof(ReportStep, mfu), &mfu));
     describe_end(r, end);
     if (r->first_s > 0) clock_format_unix(r->first_s, began, sizeof began);
     if (r->last_s > 0) str_add_duration(&took, r->seconds);
@@ -99,9 +85,9 @@ static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
     html_number(out, eval ? 100 * eval->top1 : (double)NAN, 2);
     html_number(out, best_top1(r), 2);
     html_number(out, speed, 1);
-    html_number(out, mfu, 1);
-    html_number(out, share_of(r, data_of), 2);
-    html_number(out, share_of(r, comm_of), 2);
+    html_number(out, 100 * mfu, 1);
+    html_number(out, share_of(r, offsetof(ReportStep, data_wait_ms)), 2);
+    html_number(out, share_of(r, offsetof(ReportStep, comm_wait_ms)), 2);
     html_row_end(out);
     if (took.failed) out->failed = true;
     str_free(&took);
@@ -309,15 +295,18 @@ void section_config(StrBuf *out, const RunSet *set)
 
 /* ---- CSV ---- */
 
-/* The columns of a record that it does not have are empty. */
+enum { VALUES = 11 };
+
+/* Values stand in the columns from first on; those that the record does not have are empty. */
 static void csv_record(StrBuf *out, const ReportRun *r, const char *event, int64_t epoch,
-                       int64_t step, const double *values, int count)
+                       int64_t step, int first, const double *values, int count)
 {
     csv_text(out, r->name);
     csv_text(out, event);
     csv_whole(out, epoch);
     csv_whole(out, step);
-    for (int i = 0; i < count; i++) csv_number(out, values[i]);
+    for (int i = 0; i < VALUES; i++)
+        csv_number(out, i >= first && i < first + count ? values[i - first] : (double)NAN);
     str_add(out, "\n");
 }
 
@@ -331,32 +320,21 @@ void section_records_csv(StrBuf *out, const RunSet *set)
         const ReportRun *r = &set->runs[i];
         for (int64_t k = 0; k < r->step_count; k++) {
             const ReportStep *s = &r->steps[k];
-            const double values[] = { s->loss,
-                                      s->lr,
-                                      s->images_per_s,
-                                      s->step_ms,
-                                      s->data_wait_ms,
-                                      s->comm_wait_ms,
-                                      s->grad_norm,
-                                      no,
-                                      no,
-                                      no,
-                                      no };
-            csv_record(out, r, "step", s->epoch, s->step, values, 11);
+            const double values[] = { s->loss,         s->lr,           s->images_per_s, s->step_ms,
+                                      s->data_wait_ms, s->comm_wait_ms, s->grad_norm };
+            csv_record(out, r, "step", s->epoch, s->step, 0, values, 7);
         }
         for (int64_t k = 0; k < r->epoch_count; k++) {
             const ReportEpoch *e = &r->epochs[k];
-            const double values[] = {
-                no, no, no, no, no, no, no, no, no, e->seconds, (double)e->images
-            };
-            csv_record(out, r, "epoch", e->epoch, e->steps_before, values, 11);
+            const double values[] = { e->seconds, (double)e->images };
+            csv_record(out, r, "epoch", e->epoch, e->steps_before, 9, values, 2);
         }
         for (int64_t k = 0; k < r->eval_count; k++) {
             const ReportEval *e = &r->evals[k];
             const double values[] = {
                 e->loss, no, no, no, no, no, no, e->top1, e->top5, no, (double)e->images
             };
-            csv_record(out, r, "eval", e->epoch, e->step, values, 11);
+            csv_record(out, r, "eval", e->epoch, e->step, 0, values, VALUES);
         }
     }
 }

@@ -13,21 +13,15 @@
 
 static Status read_number(const JsonValue *object, const char *path, const char *key, double *out)
 {
-    const JsonValue *v = json_get(object, key);
-    if (!v || v->type != JSON_NUMBER || !(v->number > 0))
-        return fail(ERR_DATA, "%s: %s is missing or not above 0", path, key);
-    *out = v->number;
-    return OK;
+    *out = json_double(object, key);
+    return *out > 0 ? OK : fail(ERR_DATA, "%s: %s is missing or not above 0", path, key);
 }
 
 static Status need_text(const JsonValue *object, const char *path, const char *key,
                         const char **out)
 {
-    const JsonValue *v = json_get(object, key);
-    if (!v || v->type != JSON_STRING || !v->string[0])
-        return fail(ERR_DATA, "%s: %s is missing", path, key);
-    *out = v->string;
-    return OK;
+    *out = json_text(object, key, "");
+    return **out ? OK : fail(ERR_DATA, "%s: %s is missing", path, key);
 }
 
 /* Trees are an option of a file. */

@@ -132,13 +132,12 @@ static void predict_fabric(void *cookie, const Fabric *f)
     }
 }
 
-static Status write_predictions(const Series *s, const StrBuf *text)
+static Status write_predictions(const Series *s, StrBuf *text)
 {
     int finished = 0;
-    if (text->failed) return fail(ERR_MEMORY, "out of memory");
     TRY(series_write(s, &finished)); /* makes the folder one that convoy report knows */
     char *path = fs_join(s->dir, "predictions.jsonl");
-    Status status = path ? fs_write_atomic(path, text->text, text->length) : ERR_MEMORY;
+    Status status = fs_write_text(path ? OK : ERR_MEMORY, path, text);
     mem_free(path);
     return status;
 }

@@ -178,11 +178,7 @@ Status series_point_find(const Point *p, const Series *s, ReportRun *run, bool *
 {
     *run = (ReportRun){ 0 };
     *finished = false;
-    char *path = fs_join(p->run_dir, "metrics.jsonl");
-    if (!path) return ERR_MEMORY;
-    bool there = fs_exists(path);
-    mem_free(path);
-    if (!there) return OK;
+    if (!fs_holds(p->run_dir, "metrics.jsonl")) return OK;
     TRY(report_run_read(run, p->run_dir, p->name));
     Status status = OK;
     if (s->config->scale.steps > 0) run->warmup_steps = s->config->scale.warmup_steps;

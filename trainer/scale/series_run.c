@@ -37,23 +37,15 @@ static void mpirun_words(Words *out, const Point *p, const Series *s, const Seri
 
 /* ---- running ---- */
 
-static Status stop(pid_t pid, const char *name)
-{
-    int code = 0;
-    child_signal(pid, SIGUSR1);
-    if (!child_wait(pid, &code, GRACE_S)) child_kill(pid);
-    child_kill_all();
-    return fail(ERR_STOPPED, "asked to stop at %s; finished points stay, the same command goes on",
-                name);
-}
-
 static Status wait_for(pid_t pid, const Point *p, const char *log)
 {
     int code = 0;
-    while (!child_wait(pid, &code, POLL_S))
-        if (signals_stop_requested()) return stop(pid, p->name);
+    bool ended = false;
+    while (!ended && !signals_stop_requested()) ended = child_wait(pid, &code, POLL_S);
+    if (!ended) child_signal(pid, SIGUSR1);
+    if (!ended && !child_wait(pid, &code, GRACE_S)) child_kill(pid);
     child_kill_all();
-    if (signals_stop_requested() && code != 0)
+    if (signals_stop_requested() && (code != 0 || !ended))
         return fail(ERR_STOPPED,
                     "asked to stop at %s; finished points stay, the same command goes on", p->name);
     Status status = mpirun_status(code);

@@ -8,8 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#define CLASSES_DEFAULT 1000
-#define FORWARD_SHARE   (1.0 / 3) /* backward computes twice as much */
+#define FORWARD_SHARE (1.0 / 3) /* backward computes twice as much */
 
 /* Parameters of masked language models as Hugging Face counts them (RobertaForMaskedLM, whose
  * output shares the matrix of the embedding): 124,697,433 and 355,412,057. */
@@ -27,20 +26,9 @@ static const TextRow texts[] = {
 static Status build(Graph **out, const Config *c, const ModelDef *def)
 {
     const int64_t size = progressive_image_size(c, progressive_stage_count(c) - 1);
-    ModelOptions o = { .stem = (Stem)c->model.stem,
-                       .blurpool = (BlurPool)c->model.blurpool,
-                       .width = 1,
-                       .stochastic_depth = c->model.stochastic_depth,
-                       .dropout = c->model.dropout,
-                       .attention_dropout = c->model.attention_dropout };
-    o.graph = (GraphOptions){ .batch = 1,
-                              .channels = c->model.in_channels,
-                              .height = size,
-                              .width = size,
-                              .classes = c->model.classes > 0 ? c->model.classes : CLASSES_DEFAULT,
-                              .training = true,
-                              .views = 1 };
-    for (int i = 0; i < c->model.in_channels; i++) o.graph.std[i] = 1;
+    ModelOptions o = config_model_options(c, size, -1);
+    o.graph.training = true;
+    o.graph.views = 1;
     return model_build(out, def, &o);
 }
 

@@ -7,8 +7,6 @@
 #include "trainer/comm/device_comm.h"
 #include "trainer/place/place_plan.h"
 #include "trainer/place/topology.h"
-#include <stdio.h>
-#include <string.h>
 
 enum { MASK_WORDS = 64, LIST_BYTES = 256 }; /* 4096 CPUs */
 
@@ -77,13 +75,7 @@ static Status look(Binding *b, int device)
 
 static Status meet(Binding *b)
 {
-    CommJob job = { .kind = COMM_ALLGATHER,
-                    .type = COMM_BYTES,
-                    .data = b->cards,
-                    .count = sizeof *b->cards,
-                    .name = "placement" };
-    comm_post(b->comm, &job);
-    comm_wait(b->comm, &job);
+    comm_allgather(b->comm, b->cards, sizeof *b->cards, "placement");
     for (int i = 0; i < b->comm->world; i++) {
         const Card *card = &b->cards[i];
         const int k = b->ranks;

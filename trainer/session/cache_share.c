@@ -67,11 +67,7 @@ static Status exchange(Comm *comm, const SampleCache *cache, CacheKey *out)
         mine[KEY_FD] = own.fd;
         mine[KEY_TOKEN] = (int64_t)own.token;
     }
-    CommJob job = {
-        .kind = COMM_ALLGATHER, .type = COMM_I64, .data = words, .count = KEY_WORDS, .name = "cache"
-    };
-    comm_post(comm, &job);
-    comm_wait(comm, &job);
+    comm_allgather(comm, words, KEY_WORDS * sizeof *words, "cache");
     const int64_t *node = words + comm->local_leader * KEY_WORDS;
     *out =
         (CacheKey){ .pid = node[KEY_PID], .fd = node[KEY_FD], .token = (uint64_t)node[KEY_TOKEN] };

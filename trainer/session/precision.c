@@ -53,15 +53,7 @@ double precision_amx_share(const Graph *g)
 
 Status precision_network_share(double *out, const Config *c)
 {
-    ModelOptions o = { .stem = (Stem)c->model.stem,
-                       .blurpool = (BlurPool)c->model.blurpool,
-                       .width = 1 };
-    o.graph = (GraphOptions){ .batch = 1,
-                              .channels = c->model.in_channels,
-                              .height = c->data.image_size,
-                              .width = c->data.image_size,
-                              .classes = c->model.classes > 0 ? c->model.classes : 1000 };
-    for (int i = 0; i < c->model.in_channels; i++) o.graph.std[i] = 1;
+    const ModelOptions o = config_model_options(c, c->data.image_size, -1);
     Graph *g = NULL;
     TRY(model_build(&g, model_find(c->model.name), &o));
     *out = precision_amx_share(g);

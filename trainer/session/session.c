@@ -9,11 +9,6 @@
 
 /* ---- programs ---- */
 
-static float list_value(const ConfigList *list, int i)
-{
-    return (float)list->values[list->count == 1 ? 0 : i];
-}
-
 static int views_of(const Config *c)
 {
     static const int views[TTA_CHOICE_COUNT] = {
@@ -33,37 +28,24 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
                                   int64_t image_size)
 {
     const Config *c = s->config;
-    ModelOptions o = { .stem = (Stem)c->model.stem,
-                       .blurpool = (BlurPool)c->model.blurpool,
-                       .zero_init_last_gamma = c->model.zero_init_last_gamma,
-                       .width = 1,
-                       .stochastic_depth = c->model.stochastic_depth,
-                       .dropout = c->model.dropout,
-                       .attention_dropout = c->model.attention_dropout };
-    o.graph = (GraphOptions){ .batch = batch,
-                              .channels = c->model.in_channels,
-                              .height = image_size,
-                              .width = image_size,
-                              .classes = s->classes,
-                              .training = training,
-                              .bn_frozen = c->model.bn == BN_CHOICE_FROZEN,
-                              .bn_ranks = session_bn_ranks(s),
-                              .loss_scale = training && s->device.precision == PRECISION_FP16,
-                              .seed = (uint64_t)c->train.seed,
-                              .freeze = c->model.freeze,
-                              .label_smoothing = training ? (float)c->train.label_smoothing : 0,
-                              .loss = c->train.loss,
-                              .bce_threshold = (float)c->train.bce_threshold,
-                              .bce_sum = c->train.bce_sum,
-                              .class_weights = c->train.class_weights[0] != '\0',
-                              .erase = training && augment_options_erase(c),
-                              .erase_mode = c->data.erase_mode,
-                              .mix = training && augment_options_mix(c),
-                              .views = training ? VIEWS_ONE : views_of(c) };
-    for (int i = 0; i < c->model.in_channels; i++) {
-        o.graph.mean[i] = list_value(&c->data.mean, i);
-        o.graph.std[i] = list_value(&c->data.std, i);
-    }
+    ModelOptions o = config_model_options(c, image_size, s->classes);
+    GraphOptions *g = &o.graph;
+    g->batch = batch;
+    g->training = training;
+    g->bn_frozen = c->model.bn == BN_CHOICE_FROZEN;
+    g->bn_ranks = session_bn_ranks(s);
+    g->loss_scale = training && s->device.precision == PRECISION_FP16;
+    g->seed = (uint64_t)c->train.seed;
+    g->freeze = c->model.freeze;
+    g->label_smoothing = training ? (float)c->train.label_smoothing : 0;
+    g->loss = c->train.loss;
+    g->bce_threshold = (float)c->train.bce_threshold;
+    g->bce_sum = c->train.bce_sum;
+    g->class_weights = c->train.class_weights[0] != '\0';
+    g->erase = training && augment_options_erase(c);
+    g->erase_mode = c->data.erase_mode;
+    g->mix = training && augment_options_mix(c);
+    g->views = training ? VIEWS_ONE : views_of(c);
     return o;
 }
 

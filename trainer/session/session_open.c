@@ -10,7 +10,6 @@
 #include "trainer/session/bind.h"
 #include "trainer/session/class_weights.h"
 #include "trainer/session/memory.h"
-#include <stdio.h>
 #include <string.h>
 
 static bool is_set(const char *s)

@@ -33,13 +33,7 @@ static int count_sharers(Comm *comm)
         return comm->local_world;
     }
     keys[comm->rank] = placement_key();
-    CommJob job = { .kind = COMM_ALLGATHER,
-                    .type = COMM_I64,
-                    .data = keys,
-                    .count = 1,
-                    .name = "thread placement" };
-    comm_post(comm, &job);
-    comm_wait(comm, &job);
+    comm_allgather(comm, keys, sizeof *keys, "thread placement");
     int sharers = 0;
     for (int i = 0; i < comm->world; i++) sharers += keys[i] == keys[comm->rank];
     mem_free(keys);

@@ -2,7 +2,6 @@
 #include "trainer/cmd/bench/bench.h"
 #include "data/data.h"
 #include "trainer/cmd/command_run.h"
-#include <stdlib.h>
 
 Config bench_config(const Config *c)
 {
@@ -11,16 +10,4 @@ Config bench_config(const Config *c)
     local.data.val = NULL;
     local.data.val_split = 0;
     return local;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double bench_median(double *values, int64_t count)
-{
-    qsort(values, (size_t)count, sizeof *values, compare_doubles);
-    return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }

@@ -33,6 +33,4 @@ Status bench_like(Comm *comm, const Config *c, const BenchOptions *o);
 
 /* c with synthetic images where data.train is not set; shares c's strings. */
 Config bench_config(const Config *c);
-/* The middle value; sorts values. count >= 1. */
-double bench_median(double *values, int64_t count);
 #endif

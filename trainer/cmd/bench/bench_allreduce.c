@@ -72,13 +72,7 @@ static Status print_devices(const BenchSums *s)
              "#  Rank %2d Group  0 Pid %6ld on %10s device %2d [%s] %.*s", s->comm->rank,
              (long)getpid(), process_host(), s->device ? s->choice.index : s->comm->local_rank,
              place, (int)strcspn(name, ","), name);
-    CommJob job = { .kind = COMM_ALLGATHER,
-                    .type = COMM_BYTES,
-                    .data = lines,
-                    .count = sizeof *lines,
-                    .name = "bench: devices" };
-    comm_post(s->comm, &job);
-    comm_wait(s->comm, &job);
+    comm_allgather(s->comm, lines, sizeof *lines, "bench: devices");
     log_info("#");
     log_info("# Using devices");
     for (int i = 0; i < s->comm->world; i++) log_info("%s", lines[i]);

@@ -14,9 +14,9 @@
 #include "data/load/dataset_internal.h"
 #include "data/load/worker.h"
 #include "trainer/cmd/bench/bench.h"
+#include "trainer/report/statistics.h"
 #include "trainer/session/augment_options.h"
 #include "trainer/session/session_open.h"
-#include <stdio.h>
 #include <string.h>
 
 #define HELD_BYTES_MAX ((size_t)2 << 30)
@@ -84,7 +84,7 @@ static Status make_views(Worker *w, const Session *s, const Held *h, const ViewO
 static void print_times(const Session *s, const Held *h, const WorkerTimes *before,
                         const WorkerTimes *after, double *seconds, int64_t passes_made)
 {
-    double passes = (double)passes_made, median_s = bench_median(seconds, passes_made),
+    double passes = (double)passes_made, median_s = statistics_median(seconds, passes_made),
            fastest_s = seconds[0];
     double images = (double)h->count, per_image = 1e3 / (images * passes);
     SeekStore *seeks = dataset_seeks(s->train);
@@ -216,10 +216,9 @@ static Status replay(const Config *c, const BenchOptions *o)
     Status status = worker_create(&worker);
     if (status == OK) status = decoder_create(&indexer);
     if (status == OK) status = replay_lines(worker, indexer, &view, o, (char *)text, &out);
-    if (status == OK) status = fs_write_atomic(o->dump, out.text ? out.text : "", out.length);
+    status = fs_write_text(status, o->dump, &out);
     decoder_destroy(indexer);
     worker_destroy(worker);
-    str_free(&out);
     mem_free(text);
     return status;
 }

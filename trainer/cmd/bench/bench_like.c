@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "trainer/cmd/bench/bench.h"
 #include "trainer/cmd/bench/bench_sums.h"
+#include "trainer/report/statistics.h"
 #include "trainer/scale/predict.h"
 #include "trainer/scale/step_model.h"
 #include "trainer/train/reducer.h"
@@ -131,7 +132,7 @@ static Status time_steps(Replay *r, double compute_s, double *times, double *ste
         comm_allreduce(comm, &seconds, 1, COMM_F64, COMM_MAX, "bench");
         if (i >= 0) times[i] = seconds;
     }
-    *step_s = bench_median(times, o->steps);
+    *step_s = statistics_median(times, o->steps);
     return OK;
 }
 

@@ -15,7 +15,6 @@
 #include "base/mem.h"
 #include "trainer/cmd/bench/bench.h"
 #include "trainer/session/session_open.h"
-#include <stdio.h>
 #include <string.h>
 
 typedef enum Input { INPUT_COLD, INPUT_CACHED, INPUT_SYNTHETIC, INPUT_NOW, INPUT_COUNT } Input;
@@ -234,13 +233,7 @@ static Status checksum_steps(Session *s, const BenchOptions *o, Loader *loader, 
                  own = share * (size_t)s->comm->rank;
     for (int64_t step = o->first; step < o->first + o->steps; step++) {
         TRY(comm_agree(s->comm, checksum_step(s, loader, crcs + own)));
-        CommJob job = { .kind = COMM_ALLGATHER,
-                        .type = COMM_BYTES,
-                        .data = crcs,
-                        .count = share * sizeof *crcs,
-                        .name = "checksums" };
-        comm_post(s->comm, &job);
-        comm_wait(s->comm, &job);
+        comm_allgather(s->comm, crcs, share * sizeof *crcs, "checksums");
         uint32_t all = crc32c_update(0, crcs, share * (size_t)s->comm->world * sizeof *crcs);
         log_info("step %lld crc %08x images %lld", (long long)step, all,
                  (long long)s->plan.global_batch);

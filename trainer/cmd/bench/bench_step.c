@@ -5,12 +5,12 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "trainer/cmd/bench/bench.h"
+#include "trainer/report/statistics.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/sharpness.h"
 #include "trainer/train/stepper.h"
-#include <stdio.h>
 
 typedef struct StepTimes {
     double *ms;           /* [steps] */
@@ -209,7 +209,7 @@ static double last_overlap(Comm *comm, const BenchOptions *o, double *overlap)
 
 static void print_times(const Session *s, const BenchOptions *o, StepTimes *t)
 {
-    double median = bench_median(t->ms, o->steps), steps = (double)o->steps;
+    double median = statistics_median(t->ms, o->steps), steps = (double)o->steps;
     double overlap = last_overlap(s->comm, o, t->overlap);
     log_info("model %s", s->config->model.name);
     log_info("ranks %d", s->comm->world);

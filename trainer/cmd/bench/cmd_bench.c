@@ -78,16 +78,6 @@ static const char help[] =
     "          separated by commas)\n  --set key=value     "
     "overrides a key of CONFIG; --set may be left out (convoy inspect config lists them)\n";
 
-static Status count_option(const Args *args, const char *name, int64_t fallback, int64_t *out)
-{
-    const char *text = args_value(args, name);
-    *out = fallback;
-    if (!text) return OK;
-    if (str_to_i64(text, out) && *out >= 0 && *out <= STEPS_MAX) return OK;
-    return fail(ERR_USAGE, "convoy bench: %s %s is not a whole number from 0 to %d", name, text,
-                STEPS_MAX);
-}
-
 /* A size such as 8, 64K, 200M. */
 static Status size_option(const Args *args, const char *name, int64_t fallback, int64_t *out)
 {
@@ -136,10 +126,10 @@ static Status bench(Comm *comm, Config *c, const Args *args)
                        .crc = args_value(args, "--crc") != NULL,
                        .like = args_value(args, "--like"),
                        .predict = args_value(args, "--predict") };
-    TRY(count_option(args, "--steps", STEPS_DEFAULT, &o.steps));
-    TRY(count_option(args, "--warmup", 3, &o.warmup));
-    TRY(count_option(args, "--images", IMAGES_DEFAULT, &o.images));
-    TRY(count_option(args, "--first", 0, &o.first));
+    TRY(args_count(args, "--steps", STEPS_DEFAULT, 1, STEPS_MAX, &o.steps));
+    TRY(args_count(args, "--warmup", 3, 0, STEPS_MAX, &o.warmup));
+    TRY(args_count(args, "--images", IMAGES_DEFAULT, 1, STEPS_MAX, &o.images));
+    TRY(args_count(args, "--first", 0, 0, STEPS_MAX, &o.first));
     TRY(size_option(args, "--min-bytes", 8, &o.min_bytes));
     TRY(size_option(args, "--max-bytes", 0, &o.max_bytes));
     TRY(args_count(args, "--factor", 2, 2, 1 << 20, &o.factor));
@@ -152,8 +142,6 @@ static Status bench(Comm *comm, Config *c, const Args *args)
         return fail(ERR_USAGE,
                     "convoy bench: --like needs --rate, --rate and --predict need --like, "
                     "and --min-busbw does without");
-    if (o.images < 1) return fail(ERR_USAGE, "convoy bench: --images must be at least 1");
-    if (o.steps < 1) return fail(ERR_USAGE, "convoy bench: --steps must be at least 1");
     if (args_value(args, "--verbose")) TRY(log_open(NULL, comm->rank, LOG_DEBUG));
     return find_bench(args->positional[0])->run(comm, c, &o);
 }
