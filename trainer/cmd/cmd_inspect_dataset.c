@@ -44,11 +44,12 @@ typedef struct Check {
 
 static Status add_bad(Check *c, int64_t id, const char *reason)
 {
-    BadImage *grown = mem_grow(c->bad, (size_t)c->bad_count, &c->bad_capacity, sizeof *c->bad);
-    if (!grown) return ERR_MEMORY;
-    c->bad = grown;
     char *copy = mem_strdup(reason);
     if (!copy) return ERR_MEMORY;
+    if (!mem_grow(&c->bad, (size_t)c->bad_count, &c->bad_capacity, sizeof *c->bad)) {
+        mem_free(copy);
+        return ERR_MEMORY;
+    }
     c->bad[c->bad_count++] = (BadImage){ .id = id, .reason = copy };
     return OK;
 }
