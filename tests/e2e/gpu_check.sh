@@ -30,7 +30,8 @@ tar -xOf "$SCRATCH/results/gpu_check_again.tar.gz" again/checks.csv | cut -d , -
 printf '%s\n' fails,2 fails_beside,2 hangs,124 | diff - "$SCRATCH/repeated" ||
     broken "again did not repeat what had failed"
 rm "$SCRATCH/results/scratch/again/failed.txt" # as if all had passed
-REHEARSE=h200 AGAIN=branches expect "nothing left" 0 scripts/gpu_check.sh again "$SCRATCH/results" 60
+REHEARSE=h200 AGAIN=branches expect "nothing left" 0 \
+    scripts/gpu_check.sh again "$SCRATCH/results" 60
 expect_text "nothing left" 1 "nothing of branches is left to repeat"
 expect "learning a rehearsal" 1 python3 scripts/gpu_learn.py "$SCRATCH/results" --root "$SCRATCH"
 expect_text "learning a rehearsal" 1 "a rehearsal is no measurement"
