@@ -70,6 +70,17 @@ static double number_of(const JsonValue *record, const char *key)
     return v && v->type == JSON_NUMBER ? v->number : (double)NAN;
 }
 
+/* What a series is to have; its points follow. */
+static Status take_series(RunSet *s, const char *dir, const JsonValue *record)
+{
+    const JsonValue *ranks = json_get(record, "ranks");
+    const int64_t repeats = whole_of(record, "repeats");
+    (void)dir;
+    for (const JsonValue *r = ranks ? ranks->child : NULL; r && repeats < INT32_MAX; r = r->next)
+        s->points_due += repeats;
+    return OK;
+}
+
 /* A finished point: its run folder lies in the folder of the series. */
 static Status take_point(RunSet *s, const char *dir, const JsonValue *record)
 {
@@ -77,6 +88,7 @@ static Status take_point(RunSet *s, const char *dir, const JsonValue *record)
     char *path = fs_join(dir, run);
     if (!path) return ERR_MEMORY;
     Status status = OK;
+    s->points_due--;
     if (run[0] == '\0' || !collect_holds(path, "metrics.jsonl"))
         str_printf(&s->notes, "%s: the run of point %s is not there.\n", dir, run);
     else if ((status = add_run(s, path)) == OK)
@@ -135,6 +147,7 @@ static Status add_scale(RunSet *s, const char *dir)
 {
     int before = s->count;
     s->scale = true;
+    TRY(each_record(s, dir, "scale.jsonl", "scale", take_series));
     TRY(each_record(s, dir, "scale.jsonl", "point", take_point));
     bool predictions = collect_holds(dir, "predictions.jsonl");
     if (predictions) TRY(each_record(s, dir, "predictions.jsonl", "prediction", take_prediction));
