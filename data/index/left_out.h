@@ -4,7 +4,9 @@
 #define CONVOY_DATA_INDEX_LEFT_OUT_H
 #include "base/str.h"
 
-#define LEFT_OUT_ENDINGS 8 /* that are told apart */
+/* How many are told, the most frequent of those that are counted: the first by name, so that
+ * neither depends on the order in which a folder is read. */
+enum { LEFT_OUT_TOLD = 8, LEFT_OUT_ENDINGS = 64 };
 
 typedef struct LeftOutEnding {
     char text[12]; /* ".gif", in small letters; "" without one */
@@ -15,7 +17,7 @@ typedef struct LeftOut { /* zero-initialise */
     int64_t count;
     StrBuf first; /* the first path by name, whatever order a folder is read in */
     int endings;
-    LeftOutEnding of[LEFT_OUT_ENDINGS];
+    LeftOutEnding of[LEFT_OUT_ENDINGS]; /* by name */
 } LeftOut;
 
 /* folder NULL: just name. */
