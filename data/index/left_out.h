@@ -4,9 +4,8 @@
 #define CONVOY_DATA_INDEX_LEFT_OUT_H
 #include "base/str.h"
 
-/* How many are told, the most frequent of those that are counted: the first by name, so that
- * neither depends on the order in which a folder is read. */
-enum { LEFT_OUT_TOLD = 8, LEFT_OUT_ENDINGS = 64 };
+/* Counted: the first by name, whatever order a folder is read in; told: the most frequent. */
+enum { LEFT_OUT_ENDINGS = 64, LEFT_OUT_TOLD = 8 };
 
 typedef struct LeftOutEnding {
     char text[12]; /* ".gif", in small letters; "" without one */

@@ -131,7 +131,7 @@ expect_text "rows in order" 1 "3 classes there without names, in data.train 2 wi
 train no_gap 1 "${digits[@]}" "data.dir=$SCRATCH/digits" \
     "model.init=$SCRATCH/others.safetensors"
 expect_text "rows of as many" 0 "without names"
-train_fails few 64 "data.train has 3 classes, but the network 2 (model.classes): none for class 2" \
+train_fails few 64 "data.train has 3 classes, but the network 2 (model.classes): not class 2" \
     1 "${digits[@]}" "data.dir=$SCRATCH/digits" model.classes=2
 
 # ---- what is a point of the run's curve ----

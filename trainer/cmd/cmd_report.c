@@ -65,9 +65,8 @@ static double written_s(const char *dir, const char *file)
     return there ? (double)info.st_mtime : 0;
 }
 
-/* A series that lacks points is over where no convoy scale holds its folder, once scale.jsonl is as
- * old as another host's may be: its lock is not seen everywhere. Jobs hold none and are waited
- * for. */
+/* A series that lacks points has died where nobody holds its lock, as a run below. Jobs have none
+ * and are waited for. */
 static bool series_goes_on(const char *dir, bool tell)
 {
     RunSet set;

@@ -155,8 +155,7 @@ static Status check_classes(const Session *s, int64_t learnt)
         const Dataset *d = i == 0 ? s->train : s->val;
         if (d && wanted > 0 && wanted < dataset_classes(d))
             return fail(ERR_USAGE,
-                        "%s has %d classes, but the network %lld (model.classes): none for class "
-                        "%s",
+                        "%s has %d classes, but the network %lld (model.classes): not class %s",
                         i == 0 ? "data.train" : "data.val", dataset_classes(d), (long long)wanted,
                         dataset_class_name(d, (int)wanted));
     }

@@ -84,7 +84,7 @@ static void say(const HeadRows *rows, ClassesBy by, const Session *s, const char
     if (!rows->known && rows->taken > 0 && dataset_named_classes(s->train) &&
         dataset_classes(s->train) < s->classes)
         log_warning("%s: %lld classes there without names, in data.train %d with: taken in order, "
-                    "so wrong behind the first one that data.train lacks",
+                    "wrong behind the first that data.train lacks",
                     path, (long long)s->classes, dataset_classes(s->train));
     if (rows->taken == 0)
         log_info("weights from %s; the last layer, %s there, starts afresh", path,
