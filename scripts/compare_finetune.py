@@ -135,6 +135,9 @@ def main():
         halves = [os.path.join(scratch, name) for name in ("source", "target")]
         for half, out in enumerate(halves):
             link_half(options.folder, out, half)
+            if len(loader(out, "train")) == 0:
+                sys.exit("%s/train: half of its classes have fewer than %d images, which is no "
+                         "batch" % (options.folder, BATCH))
         classes = [len(os.listdir(os.path.join(half, "train"))) for half in halves]
         saved = options.weights or os.path.join(scratch, "weights.pth")
         if not os.path.exists(saved):

@@ -9,11 +9,13 @@
 
 static void count_ending(LeftOut *l, const char *ending, int64_t count)
 {
-    int i = 0;
-    while (i < l->endings && strcmp(l->of[i].text, ending) != 0) i++;
+    int i = 0, order = 1;
+    while (i < l->endings && (order = strcmp(l->of[i].text, ending)) < 0) i++;
     if (i == LEFT_OUT_ENDINGS) return;
-    if (i == l->endings) {
-        l->endings++;
+    if (order != 0) {
+        if (l->endings < LEFT_OUT_ENDINGS) l->endings++;
+        memmove(&l->of[i + 1], &l->of[i], (size_t)(l->endings - i - 1) * sizeof *l->of);
+        l->of[i].count = 0;
         snprintf(l->of[i].text, sizeof l->of[i].text, "%s", ending);
     }
     l->of[i].count += count;
@@ -70,7 +72,7 @@ Status left_out_tell(const LeftOut *l, const char *where)
     int64_t others = l->count;
     memcpy(of, l->of, sizeof of);
     qsort(of, (size_t)l->endings, sizeof *of, by_count);
-    for (int i = 0; i < l->endings; i++) {
+    for (int i = 0; i < l->endings && i < LEFT_OUT_TOLD; i++) {
         others -= of[i].count;
         str_printf(&list, "%s%lld %s", i ? ", " : "", (long long)of[i].count,
                    of[i].text[0] ? of[i].text : "without ending");

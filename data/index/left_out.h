@@ -4,7 +4,8 @@
 #define CONVOY_DATA_INDEX_LEFT_OUT_H
 #include "base/str.h"
 
-#define LEFT_OUT_ENDINGS 8 /* that are told apart */
+/* Counted: the first by name, whatever order a folder is read in; told: the most frequent. */
+enum { LEFT_OUT_ENDINGS = 64, LEFT_OUT_TOLD = 8 };
 
 typedef struct LeftOutEnding {
     char text[12]; /* ".gif", in small letters; "" without one */
@@ -15,7 +16,7 @@ typedef struct LeftOut { /* zero-initialise */
     int64_t count;
     StrBuf first; /* the first path by name, whatever order a folder is read in */
     int endings;
-    LeftOutEnding of[LEFT_OUT_ENDINGS];
+    LeftOutEnding of[LEFT_OUT_ENDINGS]; /* by name */
 } LeftOut;
 
 /* folder NULL: just name. */

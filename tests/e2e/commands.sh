@@ -191,6 +191,22 @@ do
     [[ $line == cold* ]] && grep -q "cold: not measured" "$out" && continue
     grep -q "^$line [0-9.]*$" "$out" || broken_run "bench loader: no line $line"
 done
+# A thread makes no more images than it has time for, however few are asked for: of 8 that were made
+# meanwhile one at most was begun before, so three of the others took the median or longer.
+for ((i = 0; i < 10; i++)); do
+    answers "images_per_s" bench loader "$SCRATCH/small.yaml" --steps 1 --input now \
+        --set data.threads=1 --set train.batch_per_rank=8
+    awk '$1 == "images_per_s" { rate = $2 } $1 == "now_decode_ms_p50" { ms = $2 }
+        END { exit rate * ms > 1000 * 9 / 3 }' "$out" || broken_run "bench loader: too fast"
+done
+for what in loader step; do
+    expect_error "bench $what of less than a batch" 64 \
+        "train.batch_per_rank: a global batch of 9999 images is larger than the dataset" \
+        1 bench "$what" "$SCRATCH/small.yaml" --set train.batch_per_rank=9999
+done
+expect "a run folder that ends in .." 0 run 1 bench loader "$SCRATCH/small.yaml" --steps 1 --crc \
+    "run.dir=$SCRATCH/data/train/.." --set data.index=auto
+[[ -d $SCRATCH/index && ! -e $SCRATCH/data/train/index ]] || broken "the index became a class"
 answers "step 1 crc " bench loader "$SCRATCH/small.yaml" --steps 2 --crc
 expect_error "bench loader --input" 64 "--input warm is none of cold, cached, synthetic, now" \
     1 bench loader "$SCRATCH/small.yaml" --input warm

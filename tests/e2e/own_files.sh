@@ -120,6 +120,20 @@ train of_export 1 "${digits[@]}" "data.dir=$SCRATCH/letters" \
     "model.init=$SCRATCH/digits.safetensors"
 expect_text "rows of an export" 1 "the last layer, of other classes there, starts afresh"
 
+# Weights of others have no names, so a class that is missing here moves those behind it.
+"$tools"/make_ckptmeta "$SCRATCH/digits.safetensors" "$SCRATCH/others.safetensors" convoy ""
+mkdir "$SCRATCH/lacking"
+cp -r "$SCRATCH/digits/train" "$SCRATCH/digits/val" "$SCRATCH/lacking"
+rm -r "$SCRATCH"/lacking/*/1
+train gap 1 "${digits[@]}" "data.dir=$SCRATCH/lacking" model.classes=3 \
+    "model.init=$SCRATCH/others.safetensors"
+expect_text "rows in order" 1 "3 classes there without names, in data.train 2 with"
+train no_gap 1 "${digits[@]}" "data.dir=$SCRATCH/digits" \
+    "model.init=$SCRATCH/others.safetensors"
+expect_text "rows of as many" 0 "without names"
+train_fails few 64 "data.train has 3 classes, but the network 2 (model.classes): not class 2" \
+    1 "${digits[@]}" "data.dir=$SCRATCH/digits" model.classes=2
+
 # ---- what is a point of the run's curve ----
 foreign="no point of the run's curve"
 expect "eval of another run's weights" 0 run 1 eval "$SCRATCH/five" --checkpoint "$SCRATCH/folder"
@@ -160,6 +174,10 @@ expect "predict RUN" 0 run 1 predict "$SCRATCH/folder" "$picture"
 grep -v '^by' "$out" > "$SCRATCH/by_run"
 expect "predict WEIGHTS" 0 run 1 predict "${foreign[@]}" --classes "$SCRATCH/names.txt"
 cmp "$out" "$SCRATCH/by_run" || broken "predict by the run and by its weights differ"
+expect "predict WEIGHTS by the names of its export" 0 run 1 predict "${foreign[@]}"
+cmp "$out" "$SCRATCH/by_run" || broken "predict by the run and by the names of its export differ"
+"$tools"/make_ckptmeta "$SCRATCH/weights.safetensors" "$SCRATCH/nameless.safetensors" convoy ""
+foreign[0]=$SCRATCH/nameless.safetensors
 expect "predict WEIGHTS without names" 0 run 1 predict "${foreign[@]}" --json --top 1
 expect_text "predict WEIGHTS without names" 1 '{"class":"9","label":9,'
 expect "predict at another size" 0 run 1 predict "${foreign[@]:0:4}" data.image_size=64 --csv

@@ -1,6 +1,6 @@
 /* make_ckptmeta.c - a checkpoint with another metadata entry, its checksums right:
- * make_ckptmeta FILE OUT KEY VALUE. KEY "bias" gives the first element of the tensor VALUE, a short
- * one, as NaN instead. For tests/e2e. */
+ * make_ckptmeta FILE OUT KEY VALUE, without the entry where VALUE is "". KEY "bias" gives the first
+ * element of the tensor VALUE, a short one, as NaN instead. For tests/e2e. */
 #include "base/mem.h"
 #include "trainer/files/safetensors.h"
 #include <math.h>
@@ -20,7 +20,7 @@ static Status rewrite(SafeFile *f, char **argv)
     for (int i = 0; i < KEYS; i++) {
         const char *value = safetensors_metadata(f, keys[i]);
         if (strcmp(keys[i], argv[3]) == 0) value = argv[4];
-        if (value) pairs[count++] = (SafePair){ keys[i], value };
+        if (value && value[0]) pairs[count++] = (SafePair){ keys[i], value };
     }
     SafeTensor *tensors = mem_calloc((size_t)safetensors_count(f), sizeof *tensors);
     if (!tensors) return ERR_MEMORY;

@@ -41,6 +41,10 @@ TEST(numbers_of_a_stretch)
     CHECK_CONTAINS(text, "data wait 1.0 %, 1.5 batches ready, decode ");
     CHECK_CONTAINS(text, " on 2 threads, read ");
     CHECK_CONTAINS(text, " with 4 readers, 5.0 MB/s, 25.0 % from the cache, 3 replaced");
+    s.images = 100; /* readers are far ahead */
+    input_report_make(&r, &s, 100);
+    input_report_describe(&r, text, sizeof text);
+    CHECK_CONTAINS(text, " 25.0 % from the cache");
     input_report_describe(&r, text, 20); /* cut, not overrun */
     CHECK_INT(strlen(text), 19);
 }

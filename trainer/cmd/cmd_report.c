@@ -11,8 +11,11 @@
 #include "trainer/launch/progress.h"
 #include "trainer/report/collect.h"
 #include "trainer/report/report.h"
+#include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define PERIOD_S 10.0
 /* without a record, while no rank holds the folder */
@@ -52,20 +55,45 @@ static void wait_for_runs(const Args *args, double every_s)
     }
 }
 
-/* A run without an end has died where nobody holds its folder, and it has been silent: what another
- * host holds is not seen everywhere. A folder of convoy scale goes on. tell: that it has
- * died. */
-static bool goes_on(const char *dir, bool tell)
+/* Of a file in dir; 0 where it is not there. */
+static double written_s(const char *dir, const char *file)
 {
-    char *path = fs_join(dir, "metrics.jsonl");
     struct stat info;
-    ReportRun run;
+    char *path = fs_join(dir, file);
     const bool there = path && stat(path, &info) == 0;
     mem_free(path);
-    if (!there || report_run_read(&run, dir, "") != OK) return true;
+    return there ? (double)info.st_mtime : 0;
+}
+
+/* A series that lacks points has died where nobody holds its lock, as a run below. Jobs have none
+ * and are waited for. */
+static bool series_goes_on(const char *dir, bool tell)
+{
+    RunSet set;
+    if (collect_runs(&set, &dir, 1) != OK) return true;
+    bool on = set.points_due > 0;
+    collect_free(&set);
+    if (!on || clock_unix_s() - written_s(dir, "scale.jsonl") <= SILENT_ELSEWHERE_S) return on;
+    char *lock = fs_join(dir, "scale.lock");
+    const int fd = lock ? open(lock, O_RDONLY | O_CLOEXEC) : -1;
+    on = fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0;
+    if (fd >= 0) close(fd);
+    mem_free(lock);
+    if (!on && tell) log_warning("%s: nobody writes there any more, and points are missing", dir);
+    return on;
+}
+
+/* A run without an end has died where nobody holds its folder, and it has been silent: what another
+ * host holds is not seen everywhere. tell: that it has died. */
+static bool goes_on(const char *dir, bool tell)
+{
+    if (fs_holds(dir, "scale.jsonl")) return series_goes_on(dir, tell);
+    ReportRun run;
+    const double last_s = written_s(dir, "metrics.jsonl");
+    if (last_s <= 0 || report_run_read(&run, dir, "") != OK) return true;
     const double limit_s =
         strcmp(run.start.host, process_host()) == 0 ? SILENT_S : SILENT_ELSEWHERE_S;
-    const bool done = run.done, died = !done && clock_unix_s() - (double)info.st_mtime > limit_s &&
+    const bool done = run.done, died = !done && clock_unix_s() - last_s > limit_s &&
                                        !progress_is_locked(dir, NULL) && !lock_is_held(dir);
     report_run_free(&run);
     if (died && tell)

@@ -16,7 +16,7 @@ typedef struct CheckpointModel {
     Graph *graph;      /* for evaluation, of the batch it was opened with */
     bool ema;          /* averaged weights were chosen */
     bool foreign;      /* opened by foreign_model_open(): of meta only class_names count */
-    char *class_names; /* what meta's then point to */
+    char *class_names; /* what meta's then point to, where they are of a text file */
 } CheckpointModel;
 
 /* ERR_DATA naming path: no checkpoint, a damaged configuration in it, an unknown network, tensors

@@ -122,12 +122,14 @@ static Status configure(CheckpointModel *m, const ModelWeights *w, const Foreign
     return config_load(&m->config, NULL, sets, count);
 }
 
-/* A name a line. */
+/* A name a line; without a file, those that convoy export wrote. */
 static Status read_names(CheckpointModel *m, const char *file, const char *path)
 {
     uint8_t *text = NULL;
     size_t bytes = 0;
     int64_t lines = 0;
+    if (!file && safetensors_metadata(m->file, "convoy"))
+        m->meta.class_names = safetensors_metadata(m->file, "class_names");
     if (!file) return OK;
     TRY(fs_read_limited(file, FS_TEXT_BYTES, &text, &bytes));
     m->class_names = (char *)text;

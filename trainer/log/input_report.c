@@ -27,7 +27,7 @@ void input_report_make(InputReport *out, const LoaderStats *s, double seconds)
                           .decode_p99_s = latency_counts_percentile(&s->decode, 0.99),
                           .read_p50_s = latency_counts_percentile(&s->read, 0.5),
                           .read_p99_s = latency_counts_percentile(&s->read, 0.99),
-                          .images = s->images,
+                          .reads = reads > 0 ? reads : s->images,
                           .cache_hits = s->cache_hits,
                           .replaced = s->replaced,
                           .decode_threads = s->decode_threads,
@@ -50,7 +50,7 @@ void input_report_make(InputReport *out, const LoaderStats *s, double seconds)
 
 void input_report_merge(InputReport *r, Comm *comm)
 {
-    double sums[] = { r->read_bytes_per_s, (double)r->images, (double)r->cache_hits,
+    double sums[] = { r->read_bytes_per_s, (double)r->reads, (double)r->cache_hits,
                       (double)r->replaced };
     double most[] = { r->wait_share,      -r->ready,
                       r->decode_p50_s,    r->decode_p99_s,
@@ -60,7 +60,7 @@ void input_report_merge(InputReport *r, Comm *comm)
     comm_allreduce(comm, sums, sizeof sums / sizeof *sums, COMM_F64, COMM_SUM, "input sums");
     comm_allreduce(comm, most, sizeof most / sizeof *most, COMM_F64, COMM_MAX, "input maxima");
     *r = (InputReport){ .read_bytes_per_s = sums[0],
-                        .images = (int64_t)sums[1],
+                        .reads = (int64_t)sums[1],
                         .cache_hits = (int64_t)sums[2],
                         .replaced = (int64_t)sums[3],
                         .wait_share = most[0],
@@ -89,7 +89,7 @@ void input_report_describe(const InputReport *r, char *out, size_t bytes)
                       1e-6 * r->read_bytes_per_s);
     if (r->cache_hits > 0 && n > 0 && (size_t)n < bytes)
         n += snprintf(out + n, bytes - (size_t)n, ", %.1f %% from the cache",
-                      100 * (double)r->cache_hits / (double)(r->images > 0 ? r->images : 1));
+                      100 * (double)r->cache_hits / (double)(r->reads > 0 ? r->reads : 1));
     if (r->replaced > 0 && n > 0 && (size_t)n < bytes)
         snprintf(out + n, bytes - (size_t)n, ", %lld replaced", (long long)r->replaced);
 }

@@ -10,8 +10,8 @@ typedef struct InputReport { /* of all ranks: sums, or the rank that fared worst
     double ready;            /* batches that were ready when one was asked for, mean */
     /* per image; read 0 where sources are in memory */
     double decode_p50_s, decode_p99_s, read_p50_s, read_p99_s;
-    double read_bytes_per_s; /* from storage */
-    int64_t images, cache_hits, replaced;
+    double read_bytes_per_s;               /* from storage */
+    int64_t reads, cache_hits, replaced;   /* reads: for batches of later, too */
     int decode_threads, readers;           /* of a rank */
     int more_decode_threads, more_readers; /* of a rank, that would have kept up; 0: none */
     bool storage_limit;                    /* the storage gives no more, whatever reads */

@@ -42,6 +42,17 @@ static Status add_run(RunSet *s, const char *dir)
 
 /* ---- folders of convoy scale ---- */
 
+/* What a series is to have; its points follow. */
+static Status take_series(RunSet *s, const char *dir, const JsonValue *record)
+{
+    const JsonValue *ranks = json_get(record, "ranks");
+    const int64_t repeats = json_whole(record, "repeats");
+    (void)dir;
+    for (const JsonValue *r = ranks ? ranks->child : NULL; r && repeats < INT32_MAX; r = r->next)
+        s->points_due += repeats;
+    return OK;
+}
+
 /* A finished point: its run folder lies in the folder of the series. */
 static Status take_point(RunSet *s, const char *dir, const JsonValue *record)
 {
@@ -49,6 +60,7 @@ static Status take_point(RunSet *s, const char *dir, const JsonValue *record)
     char *path = fs_join(dir, run);
     if (!path) return ERR_MEMORY;
     Status status = OK;
+    s->points_due--;
     if (run[0] == '\0' || !fs_holds(path, "metrics.jsonl"))
         str_printf(&s->notes, "%s: the run of point %s is not there.\n", dir, run);
     else if ((status = add_run(s, path)) == OK)
@@ -107,6 +119,7 @@ static Status add_scale(RunSet *s, const char *dir)
 {
     int before = s->count;
     s->scale = true;
+    TRY(each_record(s, dir, "scale.jsonl", "scale", take_series));
     TRY(each_record(s, dir, "scale.jsonl", "point", take_point));
     bool predictions = fs_holds(dir, "predictions.jsonl");
     if (predictions) TRY(each_record(s, dir, "predictions.jsonl", "prediction", take_prediction));

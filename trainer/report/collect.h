@@ -17,7 +17,8 @@ typedef struct RunSet {
     ReportRun *runs; /* owned, count of them */
     int count;       /* ... by their number of ranks, where that differs */
     bool ranks_differ;
-    bool scale; /* a folder of convoy scale is among the inputs */
+    bool scale;         /* a folder of convoy scale is among the inputs */
+    int64_t points_due; /* of such folders: points that are not finished */
     Prediction *predictions;
     int prediction_count;
     StrBuf notes; /* sentences, one a line: what could not be read */

@@ -73,7 +73,7 @@ static Status write_files(const char *out, const RunSet *set, const Scaling *sca
 
 static bool have_ended(const RunSet *set)
 {
-    bool ended = !set->scale;
+    bool ended = set->points_due <= 0;
     for (int i = 0; i < set->count; i++) ended = ended && set->runs[i].done;
     return ended;
 }

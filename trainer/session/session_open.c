@@ -3,6 +3,7 @@
 #include "trainer/session/session_open.h"
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -26,17 +27,19 @@ static bool is_set(const char *s)
 /* Where data.index says that indexes are kept; *out NULL for nowhere. mem_free. */
 static Status index_place(char **out, const Config *c)
 {
-    const char *wanted = c->data.index, *dir = c->run.dir, *slash = strrchr(dir, '/');
+    const char *wanted = c->data.index;
+    const bool beside = strcmp(wanted, "auto") == 0; /* the runs of a project share it */
     StrBuf place = { 0 };
     *out = NULL;
-    if (strcmp(wanted, "off") == 0) return OK;
-    /* auto: beside the run folder, so that the runs of a project share it */
-    if (strcmp(wanted, "auto") != 0) str_add(&place, wanted);
-    else if (slash && slash[1]) str_printf(&place, "%.*s/index", (int)(slash - dir), dir);
-    else if (dir[0]) str_printf(&place, "%s%sindex", slash ? dir : "", slash ? "../" : "");
-    else return OK;
+    if (strcmp(wanted, "off") == 0 || (beside && !c->run.dir[0])) return OK;
+    char *run = beside ? fs_place(c->run.dir) : NULL;
+    if (run) str_printf(&place, "%.*s/index", (int)(strrchr(run, '/') - run), run);
+    else if (!beside) str_add(&place, wanted);
+    mem_free(run);
     *out = place.text;
-    return place.failed ? fail(ERR_MEMORY, "out of memory naming the index") : OK;
+    return place.failed || (beside && !place.text)
+               ? fail(ERR_MEMORY, "out of memory naming the index")
+               : OK;
 }
 
 /* A file named by data.index is the training set's; the validation set's lies beside it under a
@@ -150,8 +153,10 @@ static Status check_classes(const Session *s, int64_t learnt)
     for (int i = 0; i < 2; i++) {
         const Dataset *d = i == 0 ? s->train : s->val;
         if (d && wanted > 0 && wanted < dataset_classes(d))
-            return fail(ERR_USAGE, "%s has %d classes, but the network %lld (model.classes)",
-                        i == 0 ? "data.train" : "data.val", dataset_classes(d), (long long)wanted);
+            return fail(ERR_USAGE,
+                        "%s has %d classes, but the network %lld (model.classes): not class %s",
+                        i == 0 ? "data.train" : "data.val", dataset_classes(d), (long long)wanted,
+                        dataset_class_name(d, (int)wanted));
     }
     if (!s->val) return OK;
     if (s->train && dataset_classes(s->val) > dataset_classes(s->train) && wanted == 0)

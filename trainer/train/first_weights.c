@@ -81,6 +81,11 @@ static void say(const HeadRows *rows, ClassesBy by, const Session *s, const char
     bool same = !rows->known || (!other_number && by != CLASSES_BY_PLACE);
     for (int64_t c = 0; rows->known && c < s->classes; c++) same = same && rows->from[c] == c;
     if (!rows->known && rows->taken > 0) session_tell_order(s->train, "data.train", path);
+    if (!rows->known && rows->taken > 0 && dataset_named_classes(s->train) &&
+        dataset_classes(s->train) < s->classes)
+        log_warning("%s: %lld classes there without names, in data.train %d with: taken in order, "
+                    "wrong behind the first that data.train lacks",
+                    path, (long long)s->classes, dataset_classes(s->train));
     if (rows->taken == 0)
         log_info("weights from %s; the last layer, %s there, starts afresh", path,
                  rows->there == 0 ? "which is not"

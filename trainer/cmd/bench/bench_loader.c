@@ -52,6 +52,7 @@ static LoaderOptions loader_options(const Session *s, const BenchOptions *o)
     return options;
 }
 
+/* Until o->steps batches of images were made meanwhile: of those taken some lay ready before. */
 static Status run_loader(Session *s, const Dataset *data, const BenchOptions *o, Rates *r)
 {
     Loader *loader;
@@ -59,11 +60,13 @@ static Status run_loader(Session *s, const Dataset *data, const BenchOptions *o,
     LoaderStats before;
     TRY(loader_create(&loader, data, &options));
     Status status = take_batches(loader, o->warmup);
-    loader_stats(loader, &before);
     double start_s = clock_s();
-    if (status == OK) status = take_batches(loader, o->steps);
+    loader_stats(loader, &before);
+    do {
+        if (status == OK) status = take_batches(loader, 1);
+        loader_stats(loader, &r->stats);
+    } while (status == OK && r->stats.images - before.images < o->steps * s->plan.batch);
     r->seconds = clock_s() - start_s;
-    loader_stats(loader, &r->stats);
     before.read = (LatencyCounts){ 0 };
     loader_stats_subtract(&r->stats, &before);
     loader_destroy(loader);
@@ -74,9 +77,10 @@ static Status measure(Session *s, const Dataset *data, const BenchOptions *o, Ra
 {
     comm_barrier(s->comm, "bench");
     TRY(comm_agree(s->comm, run_loader(s, data, o, r)));
-    double slowest = r->seconds;
+    double slowest = r->seconds, images = (double)r->stats.images;
     comm_allreduce(s->comm, &slowest, 1, COMM_F64, COMM_MAX, "bench");
-    r->images_per_s = (double)(o->steps * s->plan.batch * s->comm->world) / slowest;
+    comm_allreduce(s->comm, &images, 1, COMM_F64, COMM_SUM, "bench");
+    r->images_per_s = images / slowest;
     return OK;
 }
 
