@@ -5,10 +5,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "trainer/cmd/bench/bench.h"
+#include "trainer/rules/sharpness.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include "trainer/train/evaluate.h"
-#include "trainer/train/sharpness.h"
 #include "trainer/train/stepper.h"
 #include <stdio.h>
 
