@@ -130,7 +130,8 @@ def file_text(path, renamed, translate, counts_in):
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return hashlib.sha256(re.sub(COMMIT.encode(), rb"\1", data)).hexdigest()
+        # with the byte before it, which in ONNX tells how long it is
+        return hashlib.sha256(re.sub(b"(?s)." + COMMIT.encode(), rb"\1", data)).hexdigest()
     if path.endswith(".yaml"):
         text = translate("\n".join(config_lines(text)))
         return "\n".join(sorted(line for line in text.splitlines() if counts(line)))
