@@ -17,12 +17,17 @@ SHOWN_LINES = 20
 EXACT = ("help.txt", "networks.txt", "keys.txt")  # have no times
 THREADED = ("log.txt", ".log", ".jsonl")  # lines of threads and ranks, in any order
 # Keys of metrics.jsonl that tell times, rates and what threads happened to do.
-TIMES = re.compile(r"^(time|seconds|ready_batches|readers|cache_hits)$|_(ms|per_s|percent)$")
+TIMES = re.compile(r"^(time|ready_batches|readers|cache_hits)$|seconds$|_(ms|per_s|percent)$")
 NOISE = [
     (r"(?ms)^-{60,}\n.*?^-{60,}\n", ""),  # what mpirun says about a rank that has failed
     (r"(?m)^.* ETA .*\n|^\[[^]\n]*:\d+\] .*\n", ""),  # progress lines come by time; more of mpirun
     (r"(?m)^\d{4}-\d\d-\d\dT[\d:]+Z ", ""),
     (r"[\d.]+(/[\d.]+)?(?= ?(s|ms|images/s|MB/s|batches ready|readers|bytes above)\b)", "N"),
+    (r"(?m)^((info )?(evaluate|export): +)\S+", r"\1convoy"),  # by the path of the program
+    (r"(?m)^(info )?spent .*\n", ""),
+    # records of time alone; how many there are depends on it
+    (r'(?m)^\{"event": ?"spent".*"part": ?"(checkpoint|wait)".*\n', ""),
+    (r"(time_\w+_s +)[\d.]+", r"\1N"),  # log.format: epoch
     (r"((data|comm) wait|epoch time:) [\d.]+", r"\1 N"),
     (r"(?m)^((?:info )? +\d+ +[\d.]+) +[\d.]+(?= )", r"\1 N"),  # log.format: table
 ]
@@ -57,12 +62,16 @@ def config_lines(text):
     return sorted(lines)
 
 
-def checkpoint_lines(data, renamed):
+def checkpoint_lines(path, data, renamed):
     size = struct.unpack("<Q", data[:8])[0]
     header, body = json.loads(data[8 : 8 + size]), data[8 + size :]
     meta = header.pop("__metadata__", {})
     meta.pop("header_crc32c", None)  # of the text that is compared here
     meta.pop("convoy", None)  # which of the two wrote it
+    meta.pop("spent", None)  # seconds of both
+    if path.endswith("end.safetensors"):  # where the run was stopped, which time decides
+        meta.pop("ema_images", None)
+        meta.pop("lookahead_images", None)
     if renamed:
         meta.pop("config_hash", None)  # of the keys, among others
     lines = [f"config {line}" for line in config_lines(meta.pop("config", ""))]
@@ -92,7 +101,12 @@ def is_alias_warning(line, words):
     return names_any(line, words)
 
 
+COMMIT = r"(\d\.\d+\.\d+)\+[0-9a-f]{7,40}(\.dirty)?"
+
+
 def text_lines(path, renamed, text):
+    text = re.sub(COMMIT, r"\1", text)
+    text = re.sub(r"(?m)^(available|largest batch per rank) .*\n", "", text)  # by free memory
     if path.endswith(EXACT):
         return text.splitlines()
     if renamed:
@@ -111,12 +125,13 @@ def file_text(path, renamed, translate, counts_in):
     with open(path, "rb") as file:
         data = file.read()
     if path.endswith(".safetensors"):
-        text = translate("\n".join(checkpoint_lines(data, renamed)))
+        text = translate("\n".join(checkpoint_lines(path, data, renamed)))
         return "\n".join(sorted(line for line in text.splitlines() if counts(line)))
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return hashlib.sha256(data).hexdigest()
+        # with the byte before it, which in ONNX tells how long it is
+        return hashlib.sha256(re.sub(b"(?s)." + COMMIT.encode(), rb"\1", data)).hexdigest()
     if path.endswith(".yaml"):
         text = translate("\n".join(config_lines(text)))
         return "\n".join(sorted(line for line in text.splitlines() if counts(line)))

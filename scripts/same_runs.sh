@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
-# same_runs.sh OLD NEW - shows that a restructuring has changed nothing: two convoy programs, built
-# before and after it, do the same small things on the CPU, and what they leave is compared.
+# same_runs.sh OLD NEW [PATTERN] - shows that a restructuring has changed nothing: two convoy
+# programs, built before and after it, do the same small things on the CPU, and what they leave is
+# compared.
 #
 #   git worktree add ../before COMMIT && make -C ../before && make all tools
 #   scripts/same_runs.sh ../before/convoy ./convoy
 #
 # Checkpoints must be equal bit for bit, also of runs that were stopped and of runs that NEW goes on
 # with where OLD has stopped; and but for times and rates records, configs, logs, help, descriptions
-# of networks, and the answers to wrong input. Config files and tests/e2e/bad_*.sh are those beside
-# OLD if there are any, as they speak OLD's words; scripts/renamed_words.txt says which are others
-# in NEW. Needs python3, and build/make_* (or CONVOY_TOOLS). Takes two minutes on two idle cores.
+# of networks and of the memory that runs take, and the answers to wrong input. Config files and
+# tests/e2e/bad_*.sh are those beside OLD if there are any, as they speak OLD's words;
+# scripts/renamed_words.txt says which are others in NEW. Needs python3, and build/make_* (or
+# CONVOY_TOOLS). Takes four minutes of processor time; PATTERN, a regular expression, chooses by
+# name.
 # The last line is "N passed, N failed, N skipped"; what differs, with its data, stays in
 # build/same-runs-*.
 set -uo pipefail
-old=$(realpath "${1:-.}") new=$(realpath "${2:-.}")
+only=${3:-} old=$(realpath "${1:-.}") new=$(realpath "${2:-.}")
 if [[ ! -f $old || ! -x $old || ! -f $new || ! -x $new ]]; then
-    echo "usage: same_runs.sh OLD NEW" >&2
+    echo "usage: same_runs.sh OLD NEW [PATTERN]" >&2
     exit 64
 fi
 cd "$(dirname "$0")/.." || exit 1
@@ -72,6 +75,7 @@ on()
 both()
 {
     local name=$1 side wrong='' start=$SECONDS
+    [[ $name =~ $only ]] || return 0
     for side in old new; do (on "$side" "$side/$name" "${@:2}") || wrong+=" $side"; done
     if python3 "$compare" "$work"/{old,new}/"$name" "$WORDS" > "$work/diff" && [[ -z $wrong ]]; then
         echo "ok   $name ($((SECONDS - start)) s)"
@@ -125,8 +129,18 @@ go_on()
 # across NAME ARGS... - NEW ends what OLD has begun as OLD does.
 across()
 {
+    # others go on with what across-b0 began
+    [[ $1 =~ $only || $1 == across-b0 ]] || return 0
     (on old "begun/$1" train "${@:2}" train.max_steps=3)
     both "$1" go_on "$@"
+}
+
+# fewer NAME ARGS... - the same by one rank, of what two have begun.
+fewer()
+{
+    [[ $1 =~ $only ]] || return 0
+    (on old "begun/$1" train 2 "${@:2}" train.max_steps=3)
+    both "$1" go_on "$1" 1 "${@:2}"
 }
 
 # choices KEY - the names that a config key takes, or one that no run succeeds with.
@@ -179,6 +193,18 @@ list_keys()
     printf 'inspect memory %s --set device.backend=cpu\n' "$tree"/configs/*.yaml
 }
 
+# What memory runs take by the states that they keep.
+list_memory()
+{
+    local key sets='--set device.backend=cpu --set data.format=synthetic --set data.val='
+    sets+=' --set model.name=resnet20 --set data.image_size=32 --set model.classes=7'
+    for key in $(choices optimizer.name | sed 's/[^ ]*/optimizer.name=&/g') ema.decay=0.9 \
+        optimizer.{momentum=0,sam_rho=0.05,lookahead={timm,airbench}} train.accumulate=2 \
+        model.name=mobilenet_v3_small model.freeze=conv1; do
+        echo "inspect memory ../../empty.yaml $sets --set $key"
+    done
+}
+
 # What is done with a run that OLD has begun, and with data.
 list_uses()
 {
@@ -186,7 +212,7 @@ list_uses()
     local config=$run/config.yaml weights=$run/checkpoints/latest
     printf '%s\n' "inspect checkpoint $weights" "inspect memory $config" \
         "eval $config --checkpoint $weights --set run.dir=run --per-class a.csv --confusion b.csv" \
-        "eval $config --checkpoint $weights --set run.dir=run --set data.flip_eval=true" \
+        "eval $config --checkpoint $weights --set run.dir=run --set data.tta=flip" \
         "predict $weights $data/val/star/0000.jpg $data/val/ring/0000.jpg" \
         "predict $weights $data/val/star/0000.jpg $data/nowhere.jpg --json" \
         "export $weights a.safetensors --names torchvision" "export $weights c.onnx" \
@@ -227,17 +253,37 @@ synthetic=(data.format=synthetic data.train= data.val= data.synthetic_images=40 
 mixing=(data.mixup=0.2 data.cutmix=1 data.random_erase=0.5 train.label_smoothing=0.1)
 b0=(model.name=efficientnet_b0 model.stochastic_depth=0.3 train.max_steps=4 train.eval_every=0)
 grey=(model.name=mlp model.in_channels=1 data.image_size=28 data.eval_resize=28 data.augment=none)
+sam=(optimizer.sam_rho=0.05)
+few=(train.max_steps=2 train.eval_every=0 train.batch_per_rank=2)
 sizes=("data.progressive_sizes=16, 24" "data.progressive_until=1, 2" train.epochs=3)
 
 for name in $(choices optimizer.name); do
     both "optimizer-$name" train 1 "optimizer.name=$name" optimizer.lr=0.005
+    across "across-$name" 2 "optimizer.name=$name" optimizer.lr=0.005 train.max_steps=8
 done
 both sgd-variants train 2 optimizer.nesterov=true optimizer.momentum=0.8 optimizer.decay_all=true \
     optimizer.lr_scaling=linear
 for name in $(choices schedule.name); do
     both "schedule-$name" train 1 "schedule.name=$name" "schedule.milestones=0.5, 1" \
-        schedule.gamma=0.2 schedule.power=2 schedule.min_lr=0.001
+        schedule.gamma=0.2 schedule.power=2 schedule.min_lr=0.001 schedule.decay_epochs=0.5 \
+        schedule.warmup_lr=0.001
 done
+for name in $(choices ema.rule); do
+    across "ema-$name" 1 "ema.rule=$name" ema.decay=0.9 optimizer.lookahead=timm
+done
+across lookahead 2 optimizer.lookahead=airbench optimizer.lookahead_steps=2 schedule.name=constant
+across every-state 2 optimizer.name=lamb optimizer.lr=0.005 ema.decay=0.9 ema.warmup=true \
+    optimizer.lookahead=timm optimizer.lookahead_steps=2 "${sam[@]}" optimizer.clip_norm=0.5
+both sam train 1 "${sam[@]}" optimizer.sam_interval=2
+both sam-ranks train 2 "${sam[@]}" comm.bucket_mb=0.2 ema.decay=0.9
+fewer fewer-ranks train.batch_mode=global train.global_batch=8 optimizer.name=adamw ema.decay=0.9
+both sync train 2 model.bn=sync
+both sync-groups train 2 model.bn=sync model.bn_group=1 "${sam[@]}"
+for name in $(choices train.loss); do
+    both "loss-$name" train 2 "train.loss=$name" train.class_weights=auto data.order=balanced
+done
+both rates train 1 "optimizer.groups=layer1.*: lr=0.5; *.bias: decay=2" \
+    optimizer.head_lr=3 optimizer.layer_decay=0.9 optimizer.decay_skip=mlperf model.freeze=conv1
 both clip-accumulate train 2 optimizer.clip_norm=0.5 train.accumulate=2 train.batch_per_rank=2 \
     comm.bucket_mb=0.2 log.file=rank-%r.log
 both global-batch train 2 train.batch_mode=global train.global_batch=12 log.format=table
@@ -247,12 +293,20 @@ both resnet18 train 1 model.name=resnet18 model.stem=cifar model.zero_init_last_
 both efficientnet train 2 "${b0[@]}" data.image_size=64 data.eval_resize=64 comm.bucket_mb=4
 both tf-efficientnet train 1 "${b0[@]}" model.name=tf_efficientnet_b0 model.dropout=0.5
 both mlp train 2 model.name=mlp data.augment=none
+both airbench train 2 "${few[@]}" model.name=airbench94 data.augment=airbench
+for name in mobilenet_v3_small regnet_y_400mf deit_tiny_patch16_224; do
+    both "$name" train 1 "${few[@]}" "model.name=$name" data.augment=none
+done
+both bf16 train 2 train.precision=bf16 device.emulate=true train.max_steps=3 train.eval_every=0
 for name in $(choices data.auto_augment); do
     both "augment-$name" train 1 "data.auto_augment=$name" "data.color_jitter=0.4, 0.4, 0.4, 0.1" \
         data.auto_augment_fill=9 data.autoaugment_policy=cifar10 data.threads=2
 done
-both mixing train 2 "${mixing[@]}" data.repeated=2 data.auto_augment=randaugment
-both views train 1 data.augment=imagenet data.train_interpolation=random data.flip_eval=true \
+both mixing train 2 "${mixing[@]}" data.repeated_augmentation=2 data.auto_augment=randaugment
+for name in $(choices data.erase_mode); do
+    both "erase-$name" train 1 data.random_erase=0.7 "data.erase_mode=$name"
+done
+both views train 1 data.augment=imagenet data.train_interpolation=random data.tta=flip \
     data.interpolation=bicubic data.auto_augment=trivialaugment \
     data.auto_augment_interpolation=nearest train.seed=5 optimizer.momentum=0
 both progressive train 2 "${sizes[@]}" train.batch_per_rank=2
@@ -267,7 +321,7 @@ across across-two 2 schedule.name=constant data.auto_augment=augmix train.accumu
 across across-b0 2 schedule.name=constant "${b0[@]}"
 both fine-tuning train 1 "${b0[@]}" model.classes=12 data.val= \
     model.init=../../begun/across-b0/run/checkpoints/latest
-for name in help networks keys uses; do
+for name in help networks keys memory uses; do
     "list_$name" > "$work/$name.list"
     both "$name" answer "$name"
 done

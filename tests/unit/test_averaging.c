@@ -6,7 +6,8 @@
 #include "tests/test.h"
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
-#include "trainer/train/averages.h"
+#include "trainer/rules/averages.h"
+#include "trainer/train/train_state.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -334,13 +335,18 @@ static void close_net(Net *t)
 
 static float *copy_of(const Net *t, AverageKind kind, Slab slab)
 {
-    return averages_slab(t->averages, kind, slab);
+    const AverageTraits traits = averaging_traits(t->config, kind);
+    const StateShape shape = slab == SLAB_PARAM ? STATE_PARAMS : STATE_BUFFERS;
+    for (int k = 0; k < state_count(t->n.executor); k++) {
+        const State *s = state_at(t->n.executor, k);
+        if (s->def.shape == shape && strcmp(s->def.prefix, traits.prefix) == 0) return s->data;
+    }
+    return NULL;
 }
 
 static void start(Net *t)
 {
-    const bool all[AVERAGE_KIND_COUNT] = { true, true };
-    CHECK_OK(averages_start(t->averages, all));
+    CHECK_OK(train_state_begin(t->n.executor));
 }
 
 static void run_average(Net *t, int64_t update)
@@ -361,7 +367,7 @@ TEST(copies_start_at_the_weights_and_change_places_exactly)
     float *before = mem_alloc(bytes);
     REQUIRE(before && t.buffers);
     CHECK(copy_of(&t, AVERAGE_LOOKAHEAD, SLAB_PARAM) == NULL);
-    CHECK_INT(averages_count(t.averages), executor_state_count(t.n.executor));
+    CHECK_INT(state_tensor_count(t.n.executor), 2 * executor_state_count(t.n.executor));
     start(&t);
     CHECK(memcmp(copy_of(&t, AVERAGE_EMA, SLAB_PARAM), t.params, bytes) == 0);
     CHECK(memcmp(copy_of(&t, AVERAGE_EMA, SLAB_BUFFER), t.buffers, statistics) == 0);

@@ -10,7 +10,7 @@
 #include "trainer/config/schedule.h"
 #include "trainer/log/console.h"
 #include "trainer/log/runlog.h"
-#include "trainer/train/penalty.h"
+#include "trainer/rules/penalty.h"
 #include <stdio.h>
 #include <string.h>
 

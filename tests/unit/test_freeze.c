@@ -6,7 +6,7 @@
 #include "tests/tools/network.h"
 #include "tests/tools/plan_check.h"
 #include "trainer/config/config.h"
-#include "trainer/train/optimizer.h"
+#include "trainer/rules/optimizer.h"
 #include <string.h>
 
 static Graph *build(const char *model, const char *freeze)

@@ -7,7 +7,7 @@
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
 #include "trainer/config/config.h"
-#include "trainer/train/optimizer.h"
+#include "trainer/rules/optimizer.h"
 #include <math.h>
 #include <string.h>
 

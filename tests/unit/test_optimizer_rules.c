@@ -7,8 +7,8 @@
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
 #include "trainer/config/config.h"
-#include "trainer/train/optimizer.h"
-#include "trainer/train/trust.h"
+#include "trainer/rules/optimizer.h"
+#include "trainer/rules/trust.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -431,17 +431,23 @@ TEST(rmsprop_tf_starts_with_a_mean_square_of_one)
 {
     Training t;
     open_training(&t, &rmsprop_tf, "resnet20", 0.25, SIZE_MAX);
-    REQUIRE(optimizer_state_count(t.optimizer) == 2);
-    CHECK_STR(optimizer_state_name(t.optimizer, 1), "square_avg");
-    for (int s = 0; s < 2; s++) {
-        const OpTensor state = optimizer_state(t.optimizer, s, 0);
-        const int64_t count = tensor_elements(&state.desc);
-        float *values = mem_alloc(tensor_plain_bytes(&state.desc));
+    static const char *const prefixes[] = { "optimizer.momentum.", "optimizer.square_avg." };
+    const Executor *x = t.network.executor;
+    int s = 0;
+    for (int k = 0; k < state_count(x); k++) {
+        const State *state = state_at(x, k);
+        if (state->def.kind != STATE_OPTIMIZER) continue;
+        REQUIRE(s < 2);
+        CHECK_STR(state->def.prefix, prefixes[s]);
+        const OpTensor flat = backend_flat(state->data, state->bytes);
+        float *values = mem_alloc(state->bytes);
         REQUIRE(values != NULL);
-        CHECK_OK(t.network.backend->v->export_tensor(t.network.backend, &state, values));
-        for (int64_t i = 0; i < count; i++) CHECK(values[i] == (float)s);
+        CHECK_OK(t.network.backend->v->export_tensor(t.network.backend, &flat, values));
+        for (size_t i = 0; i < state->bytes / sizeof *values; i++) CHECK(values[i] == (float)s);
         mem_free(values);
+        s++;
     }
+    CHECK_INT(s, 2);
     close_training(&t);
 }
 

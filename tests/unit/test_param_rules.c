@@ -7,9 +7,9 @@
 #include "tests/tools/network.h"
 #include "trainer/config/config.h"
 #include "trainer/config/param_groups.h"
-#include "trainer/train/optimizer.h"
-#include "trainer/train/param_rules.h"
-#include "trainer/train/penalty.h"
+#include "trainer/rules/optimizer.h"
+#include "trainer/rules/param_rules.h"
+#include "trainer/rules/penalty.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

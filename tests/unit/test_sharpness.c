@@ -6,8 +6,8 @@
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
 #include "trainer/config/config.h"
-#include "trainer/train/optimizer.h"
-#include "trainer/train/sharpness.h"
+#include "trainer/rules/optimizer.h"
+#include "trainer/rules/sharpness.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -132,8 +132,7 @@ static Status load_weights(Session *s, const char *path, WeightsChoice which, Ch
         held->both = again || (which == WEIGHTS_OF_BEST && safetensors_has(file, averages));
         if (status == OK)
             status = weights_choose(file, which, s->config->ema.best, path, &held->ema);
-        if (status == OK)
-            status = train_state_restore(s->executor, NULL, NULL, s->backend, file, path);
+        if (status == OK) status = train_state_restore(s->executor, file, path);
         if (status == OK && held->ema && !held->both) log_info("%s: its averaged weights", path);
     } else {
         const ModelDef *def = model_find(s->config->model.name);

@@ -8,9 +8,9 @@
 #include "trainer/config/progressive.h"
 #include "trainer/config/schedule.h"
 #include "trainer/config/train_plan.h"
+#include "trainer/rules/param_rules.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
-#include "trainer/train/param_rules.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -103,7 +103,7 @@ static Status restore(const Predictor *p, const char *path)
     const CheckpointModel *m = &p->model;
     return m->foreign ? weights_restore(p->executor, program_graph(p->program), m->def, m->file,
                                         path, NULL)
-                      : train_state_restore(p->executor, NULL, NULL, p->backend, m->file, path);
+                      : train_state_restore(p->executor, m->file, path);
 }
 
 static Status check_own(const char *path)

@@ -12,10 +12,10 @@
 #include "kernels/ops/update.h"
 #include "trainer/cmd/command_run.h"
 #include "trainer/config/progressive.h"
+#include "trainer/rules/optimizer.h"
 #include "trainer/session/device_rates.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
-#include "trainer/train/optimizer.h"
 #include <math.h>
 #include <stdio.h>
 

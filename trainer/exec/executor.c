@@ -272,11 +272,22 @@ static Status create_lanes(Executor *x)
     return OK;
 }
 
+/* The first two rows of the table of states (state.h). */
+static void keep_weights(Executor *x)
+{
+    static const Slab slabs[] = { [STATE_PARAMS] = SLAB_PARAM, [STATE_BUFFERS] = SLAB_BUFFER };
+    for (int shape = STATE_PARAMS; shape <= STATE_BUFFERS; shape++)
+        x->kept[x->kept_count++] = (State){ .def = { .shape = (StateShape)shape, .saved = true },
+                                            .data = x->slabs[slabs[shape]],
+                                            .bytes = x->slab_bytes[slabs[shape]] };
+}
+
 Status executor_commit(Executor *x)
 {
     TRY(create_lanes(x));
     TRY(alloc_slabs(x));
     TRY(executor_alloc_records(x));
+    keep_weights(x);
     TRY(alloc_results(x));
     for (int i = 0; i < x->program_count; i++) {
         TRY(program_bind(x->programs[i]));
@@ -338,6 +349,8 @@ void executor_destroy(Executor *x)
         if (x->lanes[l] && v->stream_wait(x->backend, x->lanes[l]) != OK) break;
     }
     for (int i = 0; i < x->program_count; i++) program_destroy(x->programs[i]);
+    for (int k = 0; k < x->kept_count; k++)
+        if (x->kept[k].owned) v->free(x->backend, x->kept[k].data);
     for (int s = 0; s < SLAB_COUNT; s++) {
         if (s == SLAB_GRAD && x->borrows_grads) continue;
         if (x->slabs[s]) v->free(x->backend, x->slabs[s]);

@@ -69,6 +69,8 @@ Status executor_set_record(Executor *x, const char *name, const void *values);
 Status executor_alloc_host(Executor *x, size_t bytes, void *out);
 void executor_free_host(Executor *x, void *p); /* NULL ok */
 Status executor_copy_to_host(Executor *x, void *host, const void *data, size_t bytes);
+/* Enqueues a copy within the backend's memory, of whole floats. */
+Status executor_copy(Executor *x, void *to, const void *from, size_t bytes, Stream *stream);
 
 typedef struct ItemTimes { /* [items of the timeline]: when each ran, clock_s() */
     double *start_s, *end_s;

@@ -1,10 +1,11 @@
-/* executor_internal.h - the struct behind executor.h, for executor*.c only. */
+/* executor_internal.h - the struct behind executor.h, for executor*.c and state.c only. */
 #ifndef CONVOY_TRAINER_EXEC_EXECUTOR_INTERNAL_H
 #define CONVOY_TRAINER_EXEC_EXECUTOR_INTERNAL_H
 #include "trainer/exec/executor.h"
 #include "trainer/exec/program_internal.h"
+#include "trainer/exec/state.h"
 
-enum { MAX_PROGRAMS = 24, EXECUTOR_RECORDS_MAX = 4, RECORD_RING = 4 };
+enum { MAX_PROGRAMS = 24, EXECUTOR_RECORDS_MAX = 4, EXECUTOR_KEPT_MAX = 16, RECORD_RING = 4 };
 
 typedef struct StateEntry {
     const char *name; /* the first program's graph owns it */
@@ -40,6 +41,8 @@ struct Executor {
     size_t staging_bytes;
     Record *records[EXECUTOR_RECORDS_MAX];
     int record_count;
+    State kept[EXECUTOR_KEPT_MAX]; /* state.h's table */
+    int kept_count;
     double (*results)[STATS_COUNT]; /* executor_alloc_host() */
     /* Timed runs on a device: an event before and one behind each item; whose times are wanted,
      * NULL if nobody's. */

@@ -34,6 +34,16 @@ Status executor_copy_to_host(Executor *x, void *host, const void *data, size_t b
     return OK;
 }
 
+Status executor_copy(Executor *x, void *to, const void *from, size_t bytes, Stream *stream)
+{
+    const DeviceVTable *d = device_of(x);
+    if (d && bytes > 0)
+        return d->cast(x->backend, from, DTYPE_F32, to, DTYPE_F32, (int64_t)(bytes / sizeof(float)),
+                       stream);
+    if (bytes > 0) memcpy(to, from, bytes);
+    return OK;
+}
+
 static Status copy_result(Executor *x, Program *p, const TimelineItem *item, Stream *lane,
                           const RunOptions *o)
 {

@@ -1,8 +1,7 @@
 /* memory.c - see memory.h. */
 #include "trainer/session/memory.h"
 #include "base/process/process.h"
-#include "kernels/ops/update.h"
-#include "trainer/config/averaging.h"
+#include "trainer/rules/rules.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -58,32 +57,31 @@ static size_t read_ahead_bytes(const Session *s)
     return o.read_ahead_bytes * (size_t)from_files;
 }
 
-static size_t optimizer_states(const Config *c)
-{
-    return (size_t)update_states((UpdateKind)c->optimizer.name, c->optimizer.momentum);
-}
-
-/* Copies of parameters and of running statistics. */
-static void averaged_copies(const Config *c, size_t *params, size_t *buffers)
-{
-    *params = *buffers = 0;
-    for (int k = 0; k < AVERAGE_KIND_COUNT; k++) {
-        const AverageTraits t = averaging_traits(c, (AverageKind)k);
-        *params += t.wanted;
-        *buffers += t.wanted && t.statistics;
-    }
-}
-
 static size_t staging_bytes(const Session *s)
 {
-    size_t bytes = 0, params, buffers;
-    averaged_copies(s->config, &params, &buffers);
-    params += 1 + optimizer_states(s->config);
+    StateDef defs[RULES_STATES_MAX];
+    const int count = rules_states(s->config, defs);
+    size_t bytes = 0, of_params = 1, of_buffers = 1; /* the weights themselves */
+    for (int k = 0; k < count; k++) {
+        of_params += defs[k].saved && defs[k].shape == STATE_PARAMS;
+        of_buffers += defs[k].saved && defs[k].shape == STATE_BUFFERS;
+    }
     for (int i = 0; i < executor_state_count(s->executor); i++) {
         size_t plain = tensor_plain_bytes(&executor_state(s->executor, i)->desc);
-        bytes += plain * (executor_state_is_param(s->executor, i) ? params : 1 + buffers);
+        bytes += plain * (executor_state_is_param(s->executor, i) ? of_params : of_buffers);
     }
     return bytes;
+}
+
+static void add_states(const Session *s, const ExecutorMemory *m, size_t bytes[MEMORY_ITEM_COUNT])
+{
+    static const MemoryItem items[STATE_KIND_COUNT] = { [STATE_OPTIMIZER] = MEMORY_OPTIMIZER,
+                                                        [STATE_AVERAGES] = MEMORY_AVERAGES,
+                                                        [STATE_KEPT] = MEMORY_SHARPNESS };
+    StateDef defs[RULES_STATES_MAX];
+    const int count = rules_states(s->config, defs);
+    for (int k = 0; k < count; k++)
+        bytes[items[defs[k].kind]] += defs[k].shape == STATE_PARAMS ? m->params : m->buffers;
 }
 
 /* What lies where the programs compute. */
@@ -105,13 +103,7 @@ static void add_plan(const Session *s, const Executor *x, int64_t batch,
     if (s->val)
         bytes[MEMORY_INPUTS] +=
             prefetch_device_bytes(s->backend, batch, session_image_bytes(s, DATA_VAL), false);
-    if (s->use == SESSION_TRAIN) {
-        size_t params, buffers;
-        averaged_copies(s->config, &params, &buffers);
-        bytes[MEMORY_OPTIMIZER] = m.params * optimizer_states(s->config);
-        if (s->config->optimizer.sam_rho > 0) bytes[MEMORY_SHARPNESS] = m.params + m.buffers;
-        bytes[MEMORY_AVERAGES] = m.params * params + m.buffers * buffers;
-    }
+    if (s->use == SESSION_TRAIN) add_states(s, &m, bytes);
     bytes[MEMORY_ALLREDUCE] = session_allreduce_bytes(s, m.grads);
 }
 

@@ -10,13 +10,13 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "trainer/rules/penalty.h"
+#include "trainer/rules/sharpness.h"
 #include "trainer/session/utilization.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/loop_checkpoint.h"
 #include "trainer/train/loop_divergence.h"
 #include "trainer/train/loop_spent.h"
-#include "trainer/train/penalty.h"
-#include "trainer/train/sharpness.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -501,8 +501,7 @@ static Status open_parts(Loop *l, const char *run_dir)
                        s->executor));
     stepper_set_tracing(l->stepper, l->tracing);
     if (!loop_is_main(l)) return OK;
-    TRY(train_state_list(s->executor, stepper_optimizer(l->stepper), stepper_averages(l->stepper),
-                         &list, &count));
+    TRY(train_state_list(s->executor, &list, &count));
     const Config *c = s->config;
     /* who goes back may have to go behind the newest one */
     const int64_t least = c->train.on_nan == ON_NAN_ROLLBACK ? 2 : 1;

@@ -73,8 +73,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
     const int64_t images = train_plan_images(&s->plan, steps);
     double start_s = clock_s();
     StrBuf spent = { 0 };
-    TRY(train_state_stage(s->executor, stepper_optimizer(l->stepper), stepper_averages(l->stepper),
-                          s->backend, l->checkpoint.writer, l->divergence.tensor));
+    TRY(train_state_stage(s->executor, l->checkpoint.writer, l->divergence.tensor));
     tracing_copy(l->tracing, "checkpoint to staging memory", steps, start_s);
     TRY(loop_checkpoint_poll(l)); /* the file before, while its record is to be had */
     CheckpointMeta meta = { .step = steps + l->start.step_offset,
@@ -217,8 +216,7 @@ static Status check_and_restore(Loop *l, const SafeFile *file, const CheckpointM
     StrBuf math = { 0 };
     Status status = check_resumable(l, meta, path, changed, &math);
     if (status == OK) {
-        status = train_state_restore(l->s->executor, stepper_optimizer(l->stepper),
-                                     stepper_averages(l->stepper), l->s->backend, file, path);
+        status = train_state_restore(l->s->executor, file, path);
         if (status == ERR_DATA && math.length > 0) status = fail_note(status, "%s", math.text);
     }
     str_free(&math);
@@ -289,34 +287,22 @@ static Status resume_on_main(Loop *l)
     return status;
 }
 
-static Status broadcast_optimizer(Loop *l)
+/* Weights went before. */
+static Status broadcast_states(Loop *l)
 {
-    Optimizer *o = stepper_optimizer(l->stepper);
-    const OpTensor *scale = optimizer_loss_scale(o);
-    for (int s = 0; s < optimizer_state_count(o); s++) {
-        TRY(session_broadcast_memory(l->s, optimizer_state_slab(o, s),
-                                     executor_slab_bytes(l->s->executor, SLAB_PARAM),
-                                     "optimizer state"));
+    const Executor *x = l->s->executor;
+    for (int k = 0; k < state_count(x); k++) {
+        const State *s = state_at(x, k);
+        if (s->def.saved && s->def.kind != STATE_WEIGHTS)
+            TRY(session_broadcast_memory(l->s, s->data, s->bytes, state_kind_name(s->def.kind)));
     }
-    for (int i = 0; i < AVERAGE_KIND_COUNT * 2; i++) {
-        const Slab slab = i % 2 ? SLAB_BUFFER : SLAB_PARAM;
-        void *copy = averages_slab(stepper_averages(l->stepper), (AverageKind)(i / 2), slab);
-        if (copy)
-            TRY(session_broadcast_memory(l->s, copy, executor_slab_bytes(l->s->executor, slab),
-                                         "averages"));
-    }
-    if (scale) TRY(session_broadcast_memory(l->s, scale->data, scale->bytes, "loss scale"));
-    return comm_agree(l->s->comm, optimizer_state_changed(o));
+    return comm_agree(l->s->comm, optimizer_state_changed(stepper_optimizer(l->stepper)));
 }
 
 static Status start_averages(Loop *l)
 {
-    bool all[AVERAGE_KIND_COUNT];
-    for (int k = 0; k < AVERAGE_KIND_COUNT; k++) {
-        all[k] = true;
-        l->averages.rest[k] = (AverageRest){ 1, 0 };
-    }
-    return comm_agree(l->s->comm, averages_start(stepper_averages(l->stepper), all));
+    for (int k = 0; k < AVERAGE_KIND_COUNT; k++) l->averages.rest[k] = (AverageRest){ 1, 0 };
+    return comm_agree(l->s->comm, train_state_begin(l->s->executor));
 }
 
 Status loop_checkpoint_resume(Loop *l)
@@ -341,7 +327,7 @@ Status loop_checkpoint_resume(Loop *l)
     stepper_set_lr_factor(l->stepper, l->rollback.lr_factor);
     stepper_set_step_offset(l->stepper, l->start.step_offset);
     TRY(session_broadcast(l->s));
-    return l->start.resumed ? broadcast_optimizer(l) : start_averages(l);
+    return l->start.resumed ? broadcast_states(l) : start_averages(l);
 }
 
 Status loop_checkpoint_go_back(Loop *l, int64_t below, double lr_factor)

@@ -32,10 +32,7 @@ static Status find_tensor(Loop *l, bool here)
     Status status = OK;
     comm_allreduce(s->comm, &looks, 1, COMM_I64, COMM_MIN, "divergence");
     if (looks == s->comm->world) looks = 0;
-    if (looks == s->comm->rank)
-        status =
-            train_state_find_bad(s->executor, stepper_optimizer(l->stepper),
-                                 stepper_averages(l->stepper), s->backend, l->divergence.tensor);
+    if (looks == s->comm->rank) status = train_state_find_bad(s->executor, l->divergence.tensor);
     comm_broadcast(s->comm, l->divergence.tensor, sizeof l->divergence.tensor, (int)looks,
                    "divergence");
     return comm_agree(s->comm, status);

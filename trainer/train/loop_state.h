@@ -50,7 +50,7 @@ typedef struct Loop {
         double loss;
         const char *symptom; /* what of the step is not finite; NULL: its loss was */
         double value;
-        char tensor[TRAIN_STATE_NAME_BYTES]; /* the first bad one; "": all are finite */
+        char tensor[STATE_NAME_BYTES]; /* the first bad one; "": all are finite */
     } divergence;
     struct { /* steps that the loader at hand feeds: of one size (progressive.h) and phase */
         int64_t first, end;

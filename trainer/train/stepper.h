@@ -2,9 +2,9 @@
 #ifndef CONVOY_TRAINER_TRAIN_STEPPER_H
 #define CONVOY_TRAINER_TRAIN_STEPPER_H
 #include "trainer/config/schedule.h"
+#include "trainer/rules/averages.h"
+#include "trainer/rules/optimizer.h"
 #include "trainer/session/session.h"
-#include "trainer/train/averages.h"
-#include "trainer/train/optimizer.h"
 #include "trainer/train/reducer.h"
 #include "trainer/train/tracing.h"
 

@@ -2,8 +2,8 @@
  * step, stepper_issue.c its beginning and what is declared here. */
 #ifndef CONVOY_TRAINER_TRAIN_STEPPER_INTERNAL_H
 #define CONVOY_TRAINER_TRAIN_STEPPER_INTERNAL_H
+#include "trainer/rules/sharpness.h"
 #include "trainer/train/host_reduce.h"
-#include "trainer/train/sharpness.h"
 #include "trainer/train/stepper.h"
 
 enum {

@@ -1,79 +1,21 @@
-/* train_state.c - see train_state.h. One order of tensors serves listing, staging and restoring:
- * entry i is a parameter or buffer of the executor, behind those the optimizer's states, parameter
- * by parameter, the state of the loss scale where there is one, and the averaged copies. */
+/* train_state.c - see train_state.h. What there is, and in which order, is the executor's table of
+ * states; here it is walked. */
 #include "trainer/train/train_state.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-#define NAME_BYTES      TRAIN_STATE_NAME_BYTES
-#define LOSS_SCALE_NAME "optimizer.loss_scale"
-
-static int param_count(const Executor *x)
+Status train_state_list(const Executor *x, SafeTensor **out, int *count)
 {
-    int count = 0;
-    for (int i = 0; i < executor_state_count(x); i++) count += executor_state_is_param(x, i);
-    return count;
-}
-
-static bool has_loss_scale(const Optimizer *optim)
-{
-    return optim && optimizer_loss_scale(optim);
-}
-
-static int entry_count(const Executor *x, const Optimizer *optim, const Averages *averages)
-{
-    int states =
-        executor_state_count(x) + (optim ? optimizer_state_count(optim) * param_count(x) : 0);
-    return states + has_loss_scale(optim) + (averages ? averages_count(averages) : 0);
-}
-
-static OpTensor average_entry(const Averages *averages, int i, char name[NAME_BYTES])
-{
-    AverageKind kind;
-    const char *state;
-    const OpTensor t = averages_entry(averages, i, &kind, &state);
-    snprintf(name, NAME_BYTES, "%s%s", averages_prefix(averages, kind), state);
-    return t;
-}
-
-/* Tensor and name of entry i. Parameters come first in the executor's order, so optimizer entries
- * count from 0 again.
- */
-static OpTensor entry(const Executor *x, const Optimizer *optim, const Averages *averages, int i,
-                      char name[NAME_BYTES])
-{
-    int states = executor_state_count(x), before = entry_count(x, optim, NULL);
-    if (i >= before) return average_entry(averages, i - before, name);
-    if (i < states) {
-        snprintf(name, NAME_BYTES, "%s", executor_state_name(x, i));
-        return *executor_state(x, i);
-    }
-    int params = param_count(x), s = (i - states) / params, p = (i - states) % params;
-    if (s == optimizer_state_count(optim)) {
-        snprintf(name, NAME_BYTES, "%s", LOSS_SCALE_NAME);
-        return *optimizer_loss_scale(optim);
-    }
-    snprintf(name, NAME_BYTES, "optimizer.%s.%s", optimizer_state_name(optim, s),
-             executor_state_name(x, p));
-    return optimizer_state(optim, s, p);
-}
-
-Status train_state_list(const Executor *x, const Optimizer *optim, const Averages *averages,
-                        SafeTensor **out, int *count)
-{
-    int n = entry_count(x, optim, averages);
-    SafeTensor *list = *out = mem_calloc((size_t)n, sizeof *list + NAME_BYTES);
+    const int n = *count = state_tensor_count(x);
+    SafeTensor *list = *out = mem_calloc((size_t)n, sizeof *list + STATE_NAME_BYTES);
     if (!list) return ERR_MEMORY;
     char *names = (char *)(list + n);
-    for (int i = 0; i < n; i++, names += NAME_BYTES) {
-        OpTensor t = entry(x, optim, averages, i, names);
+    for (int i = 0; i < n; i++, names += STATE_NAME_BYTES) {
+        const OpTensor t = state_tensor(x, i, names, NULL);
         list[i] = (SafeTensor){ .name = names, .desc = t.desc };
     }
-    *count = n;
     return OK;
 }
 
@@ -86,44 +28,39 @@ static bool is_finite(const TensorDesc *d, const float *values)
     return true;
 }
 
-static Status export_finite(Backend *backend, const OpTensor *t, const char *name, void *out,
-                            char bad[NAME_BYTES])
+static Status export_finite(const Executor *x, int i, void *out, char bad[STATE_NAME_BYTES])
 {
-    TRY(backend->v->export_tensor(backend, t, out));
-    if (is_finite(&t->desc, out)) return OK;
-    snprintf(bad, NAME_BYTES, "%s", name);
+    char name[STATE_NAME_BYTES];
+    const Backend *b = executor_backend(x);
+    const OpTensor t = state_tensor(x, i, name, NULL);
+    TRY(b->v->export_tensor(executor_backend(x), &t, out));
+    if (is_finite(&t.desc, out)) return OK;
+    snprintf(bad, STATE_NAME_BYTES, "%s", name);
     return fail(ERR_DIVERGED, "%s is not finite", name);
 }
 
-Status train_state_find_bad(const Executor *x, const Optimizer *optim, const Averages *averages,
-                            Backend *backend, char bad[NAME_BYTES])
+Status train_state_find_bad(const Executor *x, char bad[STATE_NAME_BYTES])
 {
-    char name[NAME_BYTES];
+    const int n = state_tensor_count(x);
     size_t most = 0;
     bad[0] = '\0';
-    for (int i = 0; i < executor_state_count(x); i++) {
-        size_t bytes = tensor_plain_bytes(&executor_state(x, i)->desc);
+    for (int i = 0; i < n; i++) {
+        const OpTensor t = state_tensor(x, i, NULL, NULL);
+        const size_t bytes = tensor_plain_bytes(&t.desc);
         if (bytes > most) most = bytes;
     }
-    void *plain = mem_alloc(most + LOSS_SCALE_COUNT * sizeof(float));
+    void *plain = mem_alloc(most);
     Status status = plain ? OK : ERR_MEMORY;
-    for (int i = 0; i < entry_count(x, optim, averages) && status == OK; i++) {
-        OpTensor t = entry(x, optim, averages, i, name);
-        status = export_finite(backend, &t, name, plain, bad);
-    }
+    for (int i = 0; i < n && status == OK; i++) status = export_finite(x, i, plain, bad);
     mem_free(plain);
     return status == ERR_DIVERGED ? OK : status;
 }
 
-Status train_state_stage(const Executor *x, const Optimizer *optim, const Averages *averages,
-                         Backend *backend, CheckpointWriter *w, char bad[NAME_BYTES])
+Status train_state_stage(const Executor *x, CheckpointWriter *w, char bad[STATE_NAME_BYTES])
 {
-    char name[NAME_BYTES];
     TRY(checkpoint_stage(w));
-    for (int i = 0; i < entry_count(x, optim, averages); i++) {
-        OpTensor t = entry(x, optim, averages, i, name);
-        TRY(export_finite(backend, &t, name, checkpoint_staging(w, i), bad));
-    }
+    for (int i = 0; i < state_tensor_count(x); i++)
+        TRY(export_finite(x, i, checkpoint_staging(w, i), bad));
     return OK;
 }
 
@@ -144,46 +81,45 @@ static Status check_tensor(const SafeFile *file, const char *path, const char *n
                 path, name, have_text, want_text);
 }
 
-/* The copies that no tensor of the file is of. */
-static void find_absent(const Averages *averages, const SafeFile *file,
-                        bool absent[AVERAGE_KIND_COUNT])
+/* Nothing of the state is in the file, and it does without. */
+static bool lacks(const SafeFile *file, const State *s)
 {
-    for (int k = 0; k < AVERAGE_KIND_COUNT; k++)
-        absent[k] = !averages || !safetensors_has(file, averages_prefix(averages, (AverageKind)k));
+    return s->def.lack != STATE_NEEDED && !safetensors_has(file, s->def.prefix);
 }
 
-/* A run that goes on in fp16 but did not begin in it starts with the configured scale, and a copy
- * that it begins to keep with the weights. */
-static bool may_lack(const char *name, const Averages *averages,
-                     const bool absent[AVERAGE_KIND_COUNT])
+static Status begin_at_weights(Executor *x, const State *s, const char *path)
 {
-    for (int k = 0; averages && k < AVERAGE_KIND_COUNT; k++)
-        if (absent[k] && str_starts_with(name, averages_prefix(averages, (AverageKind)k)))
-            return true;
-    return strcmp(name, LOSS_SCALE_NAME) == 0;
+    if (s->def.shape == STATE_PARAMS)
+        log_info("%s: no %s* in it: that average starts at its weights", path, s->def.prefix);
+    return state_follow(x, s);
 }
 
-Status train_state_restore(Executor *x, Optimizer *optim, Averages *averages, Backend *backend,
-                           const SafeFile *file, const char *path)
+Status train_state_restore(Executor *x, const SafeFile *file, const char *path)
 {
-    char name[NAME_BYTES];
-    bool absent[AVERAGE_KIND_COUNT];
-    const int n = entry_count(x, optim, averages);
-    find_absent(averages, file, absent);
+    char name[STATE_NAME_BYTES];
+    const State *whose;
+    const int n = state_tensor_count(x);
+    Backend *b = executor_backend(x);
     for (int i = 0; i < n; i++) {
-        OpTensor t = entry(x, optim, averages, i, name);
-        if (safetensors_find(file, name) || !may_lack(name, averages, absent))
-            TRY(check_tensor(file, path, name, &t.desc));
+        const OpTensor t = state_tensor(x, i, name, &whose);
+        if (!lacks(file, whose)) TRY(check_tensor(file, path, name, &t.desc));
     }
     for (int i = 0; i < n; i++) {
-        OpTensor t = entry(x, optim, averages, i, name);
-        const SafeTensor *have = safetensors_find(file, name);
-        if (have) TRY(backend->v->import_tensor(backend, &t, have->data));
+        const OpTensor t = state_tensor(x, i, name, &whose);
+        if (!lacks(file, whose))
+            TRY(b->v->import_tensor(b, &t, safetensors_find(file, name)->data));
     }
     TRY(executor_params_changed(x));
-    for (int k = 0; averages && k < AVERAGE_KIND_COUNT; k++)
-        if (absent[k] && averages_slab(averages, (AverageKind)k, SLAB_PARAM))
-            log_info("%s: no %s* in it: that average starts at its weights", path,
-                     averages_prefix(averages, (AverageKind)k));
-    return averages ? averages_start(averages, absent) : OK;
+    for (int k = 0; k < state_count(x); k++) {
+        const State *s = state_at(x, k);
+        if (s->def.lack == STATE_FOLLOWS && lacks(file, s)) TRY(begin_at_weights(x, s, path));
+    }
+    return OK;
+}
+
+Status train_state_begin(Executor *x)
+{
+    for (int k = 0; k < state_count(x); k++)
+        if (state_at(x, k)->def.lack == STATE_FOLLOWS) TRY(state_follow(x, state_at(x, k)));
+    return OK;
 }

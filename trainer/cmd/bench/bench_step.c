@@ -6,10 +6,10 @@
 #include "base/str.h"
 #include "trainer/cmd/bench/bench.h"
 #include "trainer/report/statistics.h"
+#include "trainer/rules/sharpness.h"
 #include "trainer/session/memory.h"
 #include "trainer/session/session_open.h"
 #include "trainer/train/evaluate.h"
-#include "trainer/train/sharpness.h"
 #include "trainer/train/stepper.h"
 
 typedef struct StepTimes {

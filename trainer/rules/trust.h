@@ -3,8 +3,8 @@
  *
  * A tensor lies in one bucket, and sums are counted from its own first element: ratios are the same
  * however gradients are cut into buckets. */
-#ifndef CONVOY_TRAINER_TRAIN_TRUST_H
-#define CONVOY_TRAINER_TRAIN_TRUST_H
+#ifndef CONVOY_TRAINER_RULES_TRUST_H
+#define CONVOY_TRAINER_RULES_TRUST_H
 #include "kernels/backend.h"
 #include "trainer/config/config.h"
 

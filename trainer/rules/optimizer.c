@@ -1,11 +1,12 @@
 /* optimizer.c - see optimizer.h. */
-#include "trainer/train/optimizer.h"
+#include "trainer/rules/optimizer.h"
 #include "base/mem.h"
 #include "kernels/ops/update.h"
-#include "trainer/train/param_rules.h"
-#include "trainer/train/sharpness.h"
-#include "trainer/train/trust.h"
+#include "trainer/rules/param_rules.h"
+#include "trainer/rules/sharpness.h"
+#include "trainer/rules/trust.h"
 #include <math.h>
+#include <stdio.h>
 
 /* torch.amp.GradScaler's; the largest scale keeps every gradient that is exact in 16 bits finite in
  * 32 */
@@ -157,20 +158,6 @@ static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
     return backend_ready_op(&o->norm.op);
 }
 
-/* Padding begins alike: without gradients nothing moves there. */
-static Status start_state(Optimizer *o, int s, size_t bytes)
-{
-    const float start = update_traits(o->kind)->state_start[s];
-    if (start == 0.0f) return OK; /* as it was allocated */
-    float *values = mem_alloc(bytes);
-    if (!values) return ERR_MEMORY;
-    for (size_t i = 0; i < bytes / sizeof *values; i++) values[i] = start;
-    const OpTensor state = backend_flat(o->states[s], bytes);
-    Status status = o->backend->v->import_tensor(o->backend, &state, values);
-    mem_free(values);
-    return status;
-}
-
 static UpdateAttr attr_of(const Optimizer *o, const Config *c)
 {
     return (UpdateAttr){ .kind = o->kind,
@@ -183,14 +170,35 @@ static UpdateAttr attr_of(const Optimizer *o, const Config *c)
                          .nesterov = c->optimizer.nesterov };
 }
 
+int optimizer_states(const Config *c, StateDef *out)
+{
+    const UpdateTraits *t = update_traits((UpdateKind)c->optimizer.name);
+    const int count = update_states((UpdateKind)c->optimizer.name, c->optimizer.momentum);
+    for (int s = 0; s < count; s++) {
+        out[s] = (StateDef){ .kind = STATE_OPTIMIZER, .saved = true, .start = t->state_start[s] };
+        snprintf(out[s].prefix, sizeof out[s].prefix, "optimizer.%s.", t->state_names[s]);
+    }
+    return count;
+}
+
+/* A run that goes on in fp16 but did not begin in it starts with the configured scale. */
+static Status add_states(Optimizer *o, const Config *c)
+{
+    static const StateDef scale = { .kind = STATE_LOSS_SCALE,
+                                    .shape = STATE_RECORD,
+                                    .lack = STATE_STAYS,
+                                    .saved = true,
+                                    .prefix = "optimizer.loss_scale" };
+    StateDef defs[UPDATE_STATES_MAX];
+    o->state_count = optimizer_states(c, defs);
+    for (int s = 0; s < o->state_count; s++) TRY(state_add(o->executor, &defs[s], &o->states[s]));
+    return o->scale.state ? state_add_record(o->executor, &scale, o->scale.state) : OK;
+}
+
 static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
 {
-    size_t bytes = executor_slab_bytes(o->executor, SLAB_PARAM);
     TRY(param_rules_make(o->update.rules, o->executor, c));
-    for (int s = 0; s < o->state_count; s++) {
-        TRY(o->backend->v->alloc(o->backend, bytes, &o->states[s]));
-        TRY(start_state(o, s, bytes));
-    }
+    TRY(add_states(o, c));
     if (o->norm.wanted)
         TRY(o->backend->v->alloc(o->backend, o->norm.clip.bytes, &o->norm.clip.data));
     UpdateSegment *next = o->update.segments;
@@ -220,8 +228,6 @@ Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Co
                      .beta1 = c->optimizer.betas.values[0],
                      .beta2 = c->optimizer.name == UPDATE_RMSPROP_TF ? c->optimizer.alpha
                                                                      : c->optimizer.betas.values[1],
-                     .state_count =
-                         update_states((UpdateKind)c->optimizer.name, c->optimizer.momentum),
                      .bucket_count = bucket_count };
     o->scale.state = executor_record(x, "loss_scale");
     o->norm.wanted = optimizer_needs_norm(c);
@@ -260,9 +266,8 @@ void optimizer_destroy(Optimizer *o)
     backend_release_op(&o->norm.op);
     if (o->norm.sums.data) v->free(o->backend, o->norm.sums.data);
     if (o->norm.clip.data) v->free(o->backend, o->norm.clip.data);
-    for (int s = 0; s < o->state_count; s++) {
-        if (o->states[s]) v->free(o->backend, o->states[s]);
-    }
+    for (int s = 0; s < o->state_count; s++) state_remove(o->executor, o->states[s]);
+    if (o->scale.state) state_remove(o->executor, o->scale.state->data);
     executor_free_host(o->executor, o->results);
     mem_free(o->update.ops);
     mem_free(o->update.attrs);
@@ -369,25 +374,4 @@ Status optimizer_state_changed(Optimizer *o)
     TRY(o->backend->v->export_tensor(o->backend, o->scale.state, scale));
     o->scale.skipped = (int64_t)scale[LOSS_SCALE_SKIPPED];
     return OK;
-}
-
-void *optimizer_state_slab(const Optimizer *o, int s)
-{
-    return o->states[s];
-}
-int optimizer_state_count(const Optimizer *o)
-{
-    return o->state_count;
-}
-
-const char *optimizer_state_name(const Optimizer *o, int s)
-{
-    return update_traits(o->kind)->state_names[s];
-}
-
-OpTensor optimizer_state(const Optimizer *o, int s, int param)
-{
-    OpTensor t = *executor_state(o->executor, param);
-    t.data = (char *)o->states[s] + executor_state_offset(o->executor, param);
-    return t;
 }

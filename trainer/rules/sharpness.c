@@ -1,9 +1,8 @@
 /* sharpness.c - see sharpness.h. No operation is its own: OP_GRAD_NORM says what makes the gradient
  * sam_rho long, and plain SGD at rate -1, clipped by that factor, goes so far uphill; so the loss
  * scale, steps that are skipped for it and the compute copies of parameters are the update's. */
-#include "trainer/train/sharpness.h"
+#include "trainer/rules/sharpness.h"
 #include "base/mem.h"
-#include <string.h>
 
 struct Sharpness {
     Executor *executor;
@@ -53,13 +52,20 @@ static Status make_ops(Sharpness *s, const Config *c, OpTensor squares)
     return backend_ready_op(&s->step);
 }
 
+int sharpness_states(const Config *c, StateDef *out)
+{
+    for (int i = 0; sharpness_wanted(c) && i < SHARPNESS_STATES; i++)
+        out[i] = (StateDef){ .kind = STATE_KEPT, .shape = i == 0 ? STATE_PARAMS : STATE_BUFFERS };
+    return sharpness_wanted(c) ? SHARPNESS_STATES : 0;
+}
+
 static Status fill(Sharpness *s, const Config *c, OpTensor squares)
 {
     const float uphill[SCALAR_COUNT] = { [SCALAR_LR] = -1 };
-    const size_t params = executor_slab_bytes(s->executor, SLAB_PARAM),
-                 buffers = executor_slab_bytes(s->executor, SLAB_BUFFER);
-    TRY(s->backend->v->alloc(s->backend, params, &s->params));
-    if (buffers > 0) TRY(s->backend->v->alloc(s->backend, buffers, &s->buffers));
+    StateDef defs[SHARPNESS_STATES];
+    if (sharpness_states(c, defs) == 0) return fail(ERR_INTERNAL, "no sam_rho");
+    TRY(state_add(s->executor, &defs[0], &s->params));
+    TRY(state_add(s->executor, &defs[1], &s->buffers));
     TRY(alloc_flat(s, CLIP_COUNT, &s->factor));
     TRY(alloc_flat(s, SCALAR_COUNT, &s->scalars));
     TRY(s->backend->v->import_tensor(s->backend, &s->scalars, uphill));
@@ -82,27 +88,23 @@ Status sharpness_create(Sharpness **out, Executor *x, const Config *c, OpTensor 
 void sharpness_destroy(Sharpness *s)
 {
     if (!s) return;
-    void *const memory[] = { s->params, s->buffers, s->factor.data, s->scalars.data };
+    void *const memory[] = { s->factor.data, s->scalars.data };
     backend_release_op(&s->norm);
     backend_release_op(&s->step);
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
         if (memory[i]) s->backend->v->free(s->backend, memory[i]);
+    state_remove(s->executor, s->params);
+    state_remove(s->executor, s->buffers);
     mem_free(s);
 }
 
 /* Between a slab and what is kept of it, to the bit. */
 static Status copy(const Sharpness *s, Slab slab, bool back, Stream *stream)
 {
-    const DeviceVTable *d = s->backend->v->device;
-    const size_t bytes = executor_slab_bytes(s->executor, slab);
-    void *const kept = slab == SLAB_PARAM ? s->params : s->buffers,
-                *const own = executor_slab(s->executor, slab), *const to = back ? own : kept,
-                *const from = back ? kept : own;
-    if (d && bytes > 0)
-        return d->cast(s->backend, from, DTYPE_F32, to, DTYPE_F32, (int64_t)(bytes / sizeof(float)),
-                       stream);
-    if (bytes > 0) memcpy(to, from, bytes);
-    return OK;
+    void *const kept = slab == SLAB_PARAM ? s->params : s->buffers, *const own = executor_slab(
+                                                                        s->executor, slab);
+    return executor_copy(s->executor, back ? own : kept, back ? kept : own,
+                         executor_slab_bytes(s->executor, slab), stream);
 }
 
 Status sharpness_perturb(Sharpness *s, Stream *stream)

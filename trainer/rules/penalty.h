@@ -1,7 +1,7 @@
 /* penalty.h - the L2 term that weight decay stands for: what TensorFlow's examples add to the loss
  * they print. */
-#ifndef CONVOY_TRAINER_TRAIN_PENALTY_H
-#define CONVOY_TRAINER_TRAIN_PENALTY_H
+#ifndef CONVOY_TRAINER_RULES_PENALTY_H
+#define CONVOY_TRAINER_RULES_PENALTY_H
 #include "trainer/config/config.h"
 #include "trainer/exec/executor.h"
 

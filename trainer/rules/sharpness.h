@@ -8,14 +8,17 @@
  * Parameters come back from a copy, to the bit. Running statistics and what is logged are the
  * first pass's, norm and clipping the second's. Where a loss scale makes g infinite nothing moves,
  * and the step is skipped as any other. sam_interval > 1 leaves out the steps between. */
-#ifndef CONVOY_TRAINER_TRAIN_SHARPNESS_H
-#define CONVOY_TRAINER_TRAIN_SHARPNESS_H
+#ifndef CONVOY_TRAINER_RULES_SHARPNESS_H
+#define CONVOY_TRAINER_RULES_SHARPNESS_H
 #include "trainer/config/config.h"
-#include "trainer/exec/executor.h"
+#include "trainer/exec/state.h"
 
 typedef struct Sharpness Sharpness;
 
 bool sharpness_wanted(const Config *c);
+/* Parameters and running statistics, kept between the two passes; how many. */
+enum { SHARPNESS_STATES = 2 };
+int sharpness_states(const Config *c, StateDef *out);
 bool sharpness_in_step(const Config *c, int64_t step); /* from 0 */
 /* After executor_commit(). Borrows x; squares: optimizer_squares(). */
 Status sharpness_create(Sharpness **out, Executor *x, const Config *c, OpTensor squares);

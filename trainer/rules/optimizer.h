@@ -16,10 +16,13 @@
  * What a rule needs of one tensor alone belongs into optimizer_update(): a tensor lies in one
  * bucket, and the bucket's gradients are complete by then. The trust ratios of LARS and LAMB are
  * made there (trust.h). */
-#ifndef CONVOY_TRAINER_TRAIN_OPTIMIZER_H
-#define CONVOY_TRAINER_TRAIN_OPTIMIZER_H
+#ifndef CONVOY_TRAINER_RULES_OPTIMIZER_H
+#define CONVOY_TRAINER_RULES_OPTIMIZER_H
 #include "trainer/config/config.h"
-#include "trainer/exec/executor.h"
+#include "trainer/exec/state.h"
+
+/* The states that its rule keeps, UPDATE_STATES_MAX at most; how many. */
+int optimizer_states(const Config *c, StateDef *out);
 
 typedef struct Optimizer Optimizer;
 /* After executor_commit(). Borrows x; copies buckets. States start as their row of UPDATE_ROWS
@@ -63,13 +66,6 @@ Status optimizer_copy_result(Optimizer *o, int result);
 /* Once the step is done; steps in their order. */
 OptimizerResult optimizer_take_result(Optimizer *o, int result);
 
-/* State for checkpoints: state s of parameter i (executor_state order) as a tensor like its
- * parameter. */
-int optimizer_state_count(const Optimizer *o); /* 0, 1 or 2 per parameter */
-/* "momentum", "exp_avg", "exp_avg_sq", "square_avg" */
-const char *optimizer_state_name(const Optimizer *o, int s);
-OpTensor optimizer_state(const Optimizer *o, int s, int param);
-void *optimizer_state_slab(const Optimizer *o, int s);    /* as large as the PARAM slab */
 const OpTensor *optimizer_loss_scale(const Optimizer *o); /* NULL where there is none */
 Status optimizer_state_changed(Optimizer *o); /* after something else has written to it */
 #endif

@@ -1,5 +1,5 @@
 /* param_rules.c - see param_rules.h. */
-#include "trainer/train/param_rules.h"
+#include "trainer/rules/param_rules.h"
 #include "base/mem.h"
 #include "trainer/config/param_groups.h"
 #include <ctype.h>

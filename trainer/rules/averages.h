@@ -4,10 +4,13 @@
  * A copy lies as its slabs do, so a tensor of it has its offset there. Which there are and how far
  * they move is averaging.h's; the number goes with the step's scalars, and a step that a loss scale
  * skips moves nothing. Lookahead acts first: it is part of the update. */
-#ifndef CONVOY_TRAINER_TRAIN_AVERAGES_H
-#define CONVOY_TRAINER_TRAIN_AVERAGES_H
+#ifndef CONVOY_TRAINER_RULES_AVERAGES_H
+#define CONVOY_TRAINER_RULES_AVERAGES_H
 #include "trainer/config/averaging.h"
-#include "trainer/exec/executor.h"
+#include "trainer/exec/state.h"
+
+enum { AVERAGES_STATES_MAX = 2 * AVERAGE_KIND_COUNT };
+int averages_states(const Config *c, StateDef *out); /* the copies; how many states they are */
 
 typedef struct Averages Averages;
 /* After executor_commit(). Borrows x and c. Copies start at zero. */
@@ -20,13 +23,4 @@ void averages_scalars(const Averages *a, int64_t step, int64_t update, float sca
 Status averages_run(Averages *a, Stream *stream);
 /* The average and what it is of change places, to the bit; no step is under way. */
 Status averages_swap(Averages *a, AverageKind kind);
-/* Makes the copies that are named equal to the weights, and waits. */
-Status averages_start(Averages *a, const bool kinds[AVERAGE_KIND_COUNT]);
-
-/* For checkpoints: entry i is a copy's tensor, named by the copy's prefix and the state's name. */
-int averages_count(const Averages *a);
-OpTensor averages_entry(const Averages *a, int i, AverageKind *kind, const char **name);
-const char *averages_prefix(const Averages *a, AverageKind kind);
-/* SLAB_PARAM's or SLAB_BUFFER's copy, of executor_slab_bytes(); NULL where there is none. */
-void *averages_slab(const Averages *a, AverageKind kind, Slab slab);
 #endif

@@ -1,5 +1,5 @@
 /* trust.c - see trust.h. */
-#include "trainer/train/trust.h"
+#include "trainer/rules/trust.h"
 #include "kernels/ops/update.h"
 
 void trust_choose(const Config *c, UpdateSegment *segments, int count)

@@ -1,8 +1,8 @@
 /* penalty.c - see penalty.h. */
-#include "trainer/train/penalty.h"
+#include "trainer/rules/penalty.h"
 #include "base/mem.h"
 #include "kernels/ops/update.h"
-#include "trainer/train/param_rules.h"
+#include "trainer/rules/param_rules.h"
 
 static size_t plain_bytes(const Executor *x, int i)
 {

@@ -1,7 +1,7 @@
 /* param_rules.h - what the keys of the optimizer mean for each parameter: whether it trains, how
  * fast, and how much it decays. */
-#ifndef CONVOY_TRAINER_TRAIN_PARAM_RULES_H
-#define CONVOY_TRAINER_TRAIN_PARAM_RULES_H
+#ifndef CONVOY_TRAINER_RULES_PARAM_RULES_H
+#define CONVOY_TRAINER_RULES_PARAM_RULES_H
 #include "trainer/config/config.h"
 #include "trainer/exec/executor.h"
 
