@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "tests/test.h"
+#include "trainer/log/input_report.h"
 #include "trainer/log/runlog.h"
 #include <math.h>
 #include <stdio.h>
@@ -154,9 +155,9 @@ static void write_all_events(void)
                                              .parameters = 272474,
                                              .global_batch = 128,
                                              .steps = 5859,
-                                             .peak_flops = 989.4e12,
+                                             .peak_tflops = 989.4,
                                              .peak_source = "a sheet",
-                                             .image_flops = 24.25e9 }));
+                                             .image_gflops = 24.25 }));
     CHECK_OK(runlog_resume(r, 7, "checkpoints/step-7", "", false));
     CHECK_OK(runlog_step(r, &(StepRecord){ .epoch = 1,
                                            .step = 8,
@@ -272,8 +273,8 @@ TEST(records_that_few_runs_have)
     RunLog *r = NULL;
     in_scratch(dir, "run");
     REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
-    CHECK_OK(runlog_diverged(r, &(DivergedRecord){ 7, nan, "fc1.weight", 0.5, 2, true }));
-    CHECK_OK(runlog_diverged(r, &(DivergedRecord){ 9, 3, "", 1, 0, false }));
+    CHECK_OK(runlog_diverged(r, &(DivergedRecord){ 7, nan, "fc1.weight", "rollback", 0.5, 2 }));
+    CHECK_OK(runlog_diverged(r, &(DivergedRecord){ 9, 3, "", "stop", 1, 0 }));
     CHECK_OK(runlog_on_save(r, &(OnSaveResult){ ON_SAVE_TIMED_OUT, 20, 137, 1.5 }));
     CHECK_OK(runlog_gpus(r, gpus, 2));
     CHECK_OK(runlog_epoch(r, &(EpochRecord){ .epoch = 1,

@@ -54,6 +54,7 @@ static Status read_more(Tail *tail, TopScreen *t)
     }
     if (now.st_size < tail->done) {
         tail->done = 0;
+        top_screen_free(t);
         top_screen_init(t);
     }
     str_clear(&tail->rest);
@@ -114,6 +115,7 @@ static Status watch(Tail *tail, const char *name, double every_s, bool live)
         status = read_more(tail, t);
         if (status == OK) status = show(t, name, live);
     }
+    top_screen_free(t);
     mem_free(t);
     return status;
 }

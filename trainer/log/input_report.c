@@ -76,6 +76,22 @@ void input_report_merge(InputReport *r, Comm *comm)
                         .decode_threads = r->decode_threads };
 }
 
+void input_report_record(const InputReport *r, EpochRecord *out)
+{
+    out->has_input = true;
+    out->data_wait_percent = 100 * r->wait_share;
+    out->ready_batches = r->ready;
+    out->decode_p50_ms = 1e3 * r->decode_p50_s;
+    out->decode_p99_ms = 1e3 * r->decode_p99_s;
+    out->read_p50_ms = 1e3 * r->read_p50_s;
+    out->read_p99_ms = 1e3 * r->read_p99_s;
+    out->read_mb_per_s = 1e-6 * r->read_bytes_per_s;
+    out->cache_hits = r->cache_hits;
+    out->replaced = r->replaced;
+    out->decode_threads = r->decode_threads;
+    out->readers = r->readers;
+}
+
 void input_report_describe(const InputReport *r, char *out, size_t bytes)
 {
     int n = snprintf(

@@ -4,6 +4,7 @@
 #define CONVOY_TRAINER_LOG_INPUT_REPORT_H
 #include "data/data.h"
 #include "trainer/comm/comm.h"
+#include "trainer/log/records.h"
 
 typedef struct InputReport { /* of all ranks: sums, or the rank that fared worst */
     double wait_share;       /* of the time: the step waited for a batch */
@@ -22,6 +23,8 @@ typedef struct InputReport { /* of all ranks: sums, or the rank that fared worst
 /* From one rank's counters of a stretch of so many seconds. */
 void input_report_make(InputReport *out, const LoaderStats *s, double seconds);
 void input_report_merge(InputReport *r, Comm *comm); /* collective */
+/* Into the record of an epoch. */
+void input_report_record(const InputReport *r, EpochRecord *out);
 /* "waited 0.3 % of the time, 1.9 batches ready, ...". */
 void input_report_describe(const InputReport *r, char *out, size_t bytes);
 /* Warns on rank 0 if the input limits training, with what would help. allowed_cpus: what this rank

@@ -22,7 +22,7 @@ static void describe_end(const ReportRun *r, char out[160])
     else snprintf(out, 160, "ended with %lld: %.100s", (long long)r->code, r->reason);
 }
 
-static double value_at(const ReportStep *s, size_t at)
+static double value_at(const StepRecord *s, size_t at)
 {
     return *(const double *)(const void *)((const char *)s + at);
 }
@@ -62,10 +62,10 @@ static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
     char end[160], began[32] = "";
     double speed, mfu;
     StrBuf took = { 0 };
-    const ReportStep *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
-    const ReportEval *eval = r->eval_count ? &r->evals[r->eval_count - 1] : NULL;
-    TRY(median_of(r, offsetof(ReportStep, images_per_s), &speed));
-    TRY(median_of(r, offsetof(ReportStep, mfu), &mfu));
+    const StepRecord *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
+    const EvalRecord *eval = r->eval_count ? &r->evals[r->eval_count - 1] : NULL;
+    TRY(median_of(r, offsetof(StepRecord, images_per_s), &speed));
+    TRY(median_of(r, offsetof(StepRecord, mfu), &mfu));
     describe_end(r, end);
     if (r->first_s > 0) clock_format_unix(r->first_s, began, sizeof began);
     if (r->last_s > 0) str_add_duration(&took, r->seconds);
@@ -86,8 +86,8 @@ static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
     html_number(out, best_top1(r), 2);
     html_number(out, speed, 1);
     html_number(out, 100 * mfu, 1);
-    html_number(out, share_of(r, offsetof(ReportStep, data_wait_ms)), 2);
-    html_number(out, share_of(r, offsetof(ReportStep, comm_wait_ms)), 2);
+    html_number(out, share_of(r, offsetof(StepRecord, data_wait_ms)), 2);
+    html_number(out, share_of(r, offsetof(StepRecord, comm_wait_ms)), 2);
     html_row_end(out);
     if (took.failed) out->failed = true;
     str_free(&took);
@@ -136,7 +136,7 @@ static void add_item(StrBuf *out, int *items, const char *name, const char *text
 static void add_run_items(StrBuf *out, int *items, const ReportRun *r)
 {
     char text[400];
-    const ReportStep *nonfinite = report_run_nonfinite(r);
+    const StepRecord *nonfinite = report_run_nonfinite(r);
     if (r->lines == 0) add_item(out, items, r->name, "metrics.jsonl holds no record yet.");
     if (r->lines > 0 && r->starts == 0)
         add_item(out, items, r->name,
@@ -211,7 +211,7 @@ void section_environment(StrBuf *out, const RunSet *set)
     html_heading(out, "Environment");
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < set->count; i++) {
-        const ReportStart *s = &set->runs[i].start;
+        const StartRecord *s = &set->runs[i].start;
         html_row(out);
         html_swatch(out, set->runs[i].colour, i + 1);
         html_cell(out, set->runs[i].name);
@@ -319,7 +319,7 @@ void section_records_csv(StrBuf *out, const RunSet *set)
     for (int i = 0; i < set->count; i++) {
         const ReportRun *r = &set->runs[i];
         for (int64_t k = 0; k < r->step_count; k++) {
-            const ReportStep *s = &r->steps[k];
+            const StepRecord *s = &r->steps[k];
             const double values[] = { s->loss,         s->lr,           s->images_per_s, s->step_ms,
                                       s->data_wait_ms, s->comm_wait_ms, s->grad_norm };
             csv_record(out, r, "step", s->epoch, s->step, 0, values, 7);
@@ -330,7 +330,7 @@ void section_records_csv(StrBuf *out, const RunSet *set)
             csv_record(out, r, "epoch", e->epoch, e->steps_before, 9, values, 2);
         }
         for (int64_t k = 0; k < r->eval_count; k++) {
-            const ReportEval *e = &r->evals[k];
+            const EvalRecord *e = &r->evals[k];
             const double values[] = {
                 e->loss, no, no, no, no, no, no, e->top1, e->top5, no, (double)e->images
             };

@@ -10,6 +10,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "trainer/log/input_report.h"
 #include "trainer/session/utilization.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/loop_checkpoint.h"
@@ -216,6 +217,7 @@ static void record_epoch(Loop *l, int64_t step)
     report_input(l, &l->epoch.input, l->epoch.seconds, &input);
     loader_stats(l->loader, &l->epoch.input);
     input_report_merge(&input, l->s->comm);
+    const double joules = cost_joules(&l->epoch.spent) + cost_joules(&l->epoch.waited);
     EpochRecord record = { .epoch = train_plan_epoch(&l->s->plan, step + 1) - 1,
                            .seconds = l->epoch.seconds,
                            .images = l->epoch.images,
@@ -225,8 +227,10 @@ static void record_epoch(Loop *l, int64_t step)
                            .world = l->s->comm->world,
                            .rank_batch = l->s->plan.batch * l->s->plan.accumulate,
                            .steps = l->epoch.images / l->s->plan.global_batch,
-                           .trained_j = cost_joules(&l->epoch.spent),
-                           .waited_j = cost_joules(&l->epoch.waited),
+                           .has_energy = l->spent.source[0] != '\0',
+                           .energy_j = joules,
+                           .wait_energy_j = cost_joules(&l->epoch.waited),
+                           .joules_per_image = joules / (double)l->epoch.images,
                            .energy_source = l->spent.source };
     l->epoch.seconds = 0;
     l->epoch.images = 0;

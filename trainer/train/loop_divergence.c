@@ -92,7 +92,7 @@ static Status record(Loop *l, int64_t count, double lr_factor)
                                .tensor = l->divergence.tensor,
                                .lr_factor = lr_factor,
                                .rollbacks = count,
-                               .back = count > l->rollback.count };
+                               .then = count > l->rollback.count ? "rollback" : "stop" };
     return comm_agree(l->s->comm, runlog_diverged(l->log, &r));
 }
 
