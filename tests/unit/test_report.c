@@ -183,7 +183,7 @@ TEST(the_best_is_by_the_average_where_the_run_says_so)
         const EvalRecord *best = report_run_best(&r);
         REQUIRE(best && r.eval_count == 3);
         CHECK_INT(best->step, by_average ? 4 : 8);
-        CHECK_NEAR(report_run_score(best), by_average ? 0.75 : 0.5, 0);
+        CHECK_NEAR(records_score(best), by_average ? 0.75 : 0.5, 0);
         report_run_free(&r);
         str_free(&b);
     }

@@ -110,7 +110,7 @@ static Status watch(Tail *tail, const char *name, double every_s, bool live)
     top_screen_init(t);
     Status status = read_more(tail, t);
     if (status == OK) status = show(t, name, live);
-    while (status == OK && live && !t->ended) {
+    while (status == OK && live && !t->seen[RECORD_DONE]) {
         clock_sleep_s(every_s);
         status = read_more(tail, t);
         if (status == OK) status = show(t, name, live);

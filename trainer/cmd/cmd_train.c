@@ -220,7 +220,7 @@ static void say_result(const Config *c)
     }
     if ((best = report_run_best(&run))) {
         str_printf(&text, "best top-1 %.2f %%%s in epoch %lld (step %lld), ",
-                   100 * report_run_score(best), best->ema_best ? " of averaged weights" : "",
+                   100 * records_score(best), best->ema_best ? " of averaged weights" : "",
                    (long long)best->epoch + 1, (long long)best->step);
         add_other_best(&text, &run, !best->ema_best);
     }

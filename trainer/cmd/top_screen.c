@@ -1,7 +1,6 @@
 /* top_screen.c - see top_screen.h. */
 #include "trainer/cmd/top_screen.h"
 
-#include "trainer/report/report_run.h"
 #include <math.h>
 
 /* without a record, and SILENT_GAPS times as long as between the last ones: worth a word */
@@ -12,15 +11,6 @@
 #define SMOOTH      0.1
 
 /* ---- reading ---- */
-
-/* Another start is another part of the same run: what was evaluated and saved stays. */
-static void add_start(TopScreen *t, const RunRecord *r)
-{
-    t->started = true;
-    t->ended = t->stepped = false;
-    t->seconds_per_image = 0;
-    t->start = r->start;
-}
 
 /* A history that is full is halved: each value then stands for twice as many losses. */
 static void add_history(TopScreen *t, double loss)
@@ -40,78 +30,46 @@ static void add_history(TopScreen *t, double loss)
     t->pending_sum = 0;
 }
 
-static void add_step(TopScreen *t, const RunRecord *r)
+/* Another start is another part of the same run: what was evaluated and saved stays, unless other
+ * images are evaluated now. */
+static void add_start(TopScreen *t, const RunRecord *r)
 {
-    const double pace = 1 / r->step.images_per_s;
-    t->stepped = true;
-    t->step = r->step;
+    if (r->kind == RECORD_RESUME && r->resume.other_val) t->seen[RECORD_EVAL] = false;
+    if (r->kind != RECORD_START) return;
+    t->seen[RECORD_DONE] = t->seen[RECORD_STEP] = false;
+    t->seconds_per_image = 0;
+}
+
+static void add_step(TopScreen *t, const StepRecord *s)
+{
+    const double pace = 1 / s->images_per_s;
     if (t->seconds_per_image > 0) t->seconds_per_image += SMOOTH * (pace - t->seconds_per_image);
     else t->seconds_per_image = pace;
-    add_history(t, t->step.loss);
+    add_history(t, s->loss);
 }
 
-/* What was the best among other images is none any more. */
-static void add_resume(TopScreen *t, const RunRecord *r)
+static void add_gpu(TopScreen *t, const GpuRecord *g)
 {
-    if (r->resume.other_val) t->evaluated = false;
+    if (g->gpu < 0 || g->gpu >= TOP_GPUS_MAX) return;
+    if (g->gpu >= t->gpus) t->gpus = (int)g->gpu + 1;
+    t->gpu_known[g->gpu] = true;
+    t->gpu[g->gpu] = *g;
 }
 
-static void add_eval(TopScreen *t, const RunRecord *r)
+static void add_record(TopScreen *t, const RunRecord *r)
 {
-    const EvalRecord *e = &r->eval;
-    if (e->foreign) return; /* of other images or weights than the run's */
-    t->eval = *e;
-    if (!t->evaluated ||
-        (isfinite(e->ema_best ? e->ema_loss : e->loss) && report_run_score(e) > t->best_top1)) {
-        t->best_top1 = report_run_score(e);
-        t->best_step = e->step;
-    }
-    t->evaluated = true;
+    if (r->kind == RECORD_KINDS) return;
+    if (r->kind == RECORD_EVAL && r->eval.foreign)
+        return; /* other images or weights than its own */
+    add_start(t, r);
+    if (r->kind == RECORD_STEP) add_step(t, &r->step);
+    if (r->kind == RECORD_GPU) add_gpu(t, &r->gpu);
+    if (r->kind == RECORD_EVAL &&
+        (!t->seen[RECORD_EVAL] || records_better(&r->eval, records_score(&t->best))))
+        t->best = r->eval;
+    t->seen[r->kind] = true;
+    t->last[r->kind] = *r;
 }
-
-static void add_checkpoint(TopScreen *t, const RunRecord *r)
-{
-    t->saved = true;
-    t->checkpoint = r->checkpoint;
-    t->checkpoint_time = r->time;
-}
-
-static void add_on_save(TopScreen *t, const RunRecord *r)
-{
-    t->sent = true;
-    t->on_save = r->on_save;
-}
-
-static void add_spent(TopScreen *t, const RunRecord *r)
-{
-    t->spent = r->spent;
-}
-
-static void add_gpu(TopScreen *t, const RunRecord *r)
-{
-    const int64_t index = r->gpu.gpu;
-    if (index < 0 || index >= TOP_GPUS_MAX) return;
-    if (index >= t->gpus) t->gpus = (int)index + 1;
-    t->gpu_known[index] = true;
-    t->gpu[index] = r->gpu;
-}
-
-static void add_done(TopScreen *t, const RunRecord *r)
-{
-    t->ended = true;
-    t->done = r->done;
-}
-
-static const struct {
-    void (*add)(TopScreen *t, const RunRecord *r); /* NULL: tells nothing here */
-    bool texts;                                    /* they are shown */
-} rows[RECORD_KINDS] = {
-    [RECORD_START] = { add_start, true },     [RECORD_STEP] = { add_step, false },
-    [RECORD_EVAL] = { add_eval, false },      [RECORD_CHECKPOINT] = { add_checkpoint, false },
-    [RECORD_ON_SAVE] = { add_on_save, true }, [RECORD_GPU] = { add_gpu, false },
-    [RECORD_SPENT] = { add_spent, true },     [RECORD_RESUME] = { add_resume, false },
-    [RECORD_DONE] = { add_done, true },
-};
 
 void top_screen_init(TopScreen *t)
 {
@@ -124,20 +82,14 @@ void top_screen_free(TopScreen *t)
     t->texts = NULL;
 }
 
-/* Whether its texts are where they stay. */
+/* Whether its texts are where they stay; those of frequent records are not shown. */
 static bool keep(TopScreen *t, RunRecord *r)
 {
-    if (r->kind == RECORD_KINDS || !rows[r->kind].texts) return true;
+    if (r->kind != RECORD_START && r->kind != RECORD_ON_SAVE && r->kind != RECORD_SPENT &&
+        r->kind != RECORD_DONE)
+        return true;
     if (!t->texts && arena_create(&t->texts, 4096) != OK) return false;
     return records_keep_texts(r, t->texts) == OK;
-}
-
-static void add_record(TopScreen *t, const RunRecord *r)
-{
-    if (r->kind < RECORD_KINDS && rows[r->kind].add) rows[r->kind].add(t, r);
-    double gap = t->last_time > 0 ? r->time - t->last_time : 0;
-    t->gap_s = gap > 0.9 * t->gap_s ? gap : 0.9 * t->gap_s;
-    t->last_time = r->time;
 }
 
 void top_screen_add_line(TopScreen *t, const char *line, size_t bytes)
@@ -148,8 +100,12 @@ void top_screen_add_line(TopScreen *t, const char *line, size_t bytes)
     if (arena_create(&arena, 4096) != OK) return;
     if (json_parse(arena, line, bytes, &object) == OK && json_make_visible(arena, object) == OK) {
         records_read(&record, object);
-        if (json_text(object, "event", NULL) && !isnan(record.time) && keep(t, &record))
+        if (json_text(object, "event", NULL) && !isnan(record.time) && keep(t, &record)) {
             add_record(t, &record);
+            double gap = t->last_time > 0 ? record.time - t->last_time : 0;
+            t->gap_s = gap > 0.9 * t->gap_s ? gap : 0.9 * t->gap_s;
+            t->last_time = record.time;
+        }
     }
     arena_destroy(arena);
 }
@@ -159,32 +115,36 @@ void top_screen_add_line(TopScreen *t, const char *line, size_t bytes)
 static void add_state(const TopScreen *t, double now_s, StrBuf *out)
 {
     double silent = now_s - t->last_time;
-    if (t->ended && t->done.code == 0) str_add(out, "done");
-    else if (t->ended)
-        str_printf(out, "ended with code %lld: %.200s", (long long)t->done.code, t->done.reason);
-    else if (silent > (t->stepped ? SILENT_S : UNSTEPPED_S) && silent > SILENT_GAPS * t->gap_s) {
+    if (t->seen[RECORD_DONE] && t->last[RECORD_DONE].done.code == 0) str_add(out, "done");
+    else if (t->seen[RECORD_DONE])
+        str_printf(out, "ended with code %lld: %.200s", (long long)t->last[RECORD_DONE].done.code,
+                   t->last[RECORD_DONE].done.reason);
+    else if (silent > (t->seen[RECORD_STEP] ? SILENT_S : UNSTEPPED_S) &&
+             silent > SILENT_GAPS * t->gap_s) {
         str_add(out, "no record for ");
         str_add_duration(out, silent);
         str_add(out, ": it hangs or was killed");
-    } else str_add(out, t->stepped ? "training" : "starting");
+    } else str_add(out, t->seen[RECORD_STEP] ? "training" : "starting");
 }
 
 static void add_progress(const TopScreen *t, StrBuf *out)
 {
     char bar[BAR_COLUMNS + 1];
-    const int64_t done = t->step.step, all = t->start.steps;
+    const StartRecord *start = &t->last[RECORD_START].start;
+    const StepRecord *step = &t->last[RECORD_STEP].step;
+    const int64_t done = step->step, all = start->steps;
     double share = all > 0 ? fmin(1, (double)done / (double)all) : 0;
     for (int i = 0; i < BAR_COLUMNS; i++) bar[i] = i < (int)(share * BAR_COLUMNS) ? '#' : '.';
     bar[BAR_COLUMNS] = '\0';
     str_printf(out, "step        %lld of %lld  [%s] %.1f %%", (long long)done, (long long)all, bar,
                100 * share);
-    if (!t->ended && done < all) {
+    if (!t->seen[RECORD_DONE] && done < all) {
         str_add(out, "  ");
-        str_add_duration(out, (t->start.epochs - t->step.epochs) * (double)t->start.images *
+        str_add_duration(out, (start->epochs - step->epochs) * (double)start->images *
                                   t->seconds_per_image);
         str_add(out, " left");
     }
-    str_printf(out, "\nepochs      %.2f of %.2f\n", t->step.epochs, t->start.epochs);
+    str_printf(out, "\nepochs      %.2f of %.2f\n", step->epochs, start->epochs);
 }
 
 /* Losses from the first step to now, as heights. */
@@ -208,15 +168,15 @@ static void add_history_line(const TopScreen *t, StrBuf *out)
 
 static void add_step_lines(const TopScreen *t, StrBuf *out)
 {
-    const StepRecord *s = &t->step;
+    const StepRecord *s = &t->last[RECORD_STEP].step;
+    const int64_t world = t->last[RECORD_START].start.world;
     add_progress(t, out);
     str_printf(out, "loss        %.4f  learning rate %.4g", s->loss, s->lr);
     if (!isnan(s->grad_norm)) str_printf(out, "  gradient norm %.4g", s->grad_norm);
     str_add(out, "\n");
     add_history_line(t, out);
     str_printf(out, "speed       %.1f images/s", s->images_per_s);
-    if (t->start.world > 1)
-        str_printf(out, ", %.1f of each rank", s->images_per_s / (double)t->start.world);
+    if (world > 1) str_printf(out, ", %.1f of each rank", s->images_per_s / (double)world);
     str_printf(out, "; step %.1f ms, data wait %.1f %%, comm wait %.1f %%", s->step_ms,
                100 * s->data_wait_ms / s->step_ms, 100 * s->comm_wait_ms / s->step_ms);
     if (!isnan(s->mfu)) str_printf(out, ", MFU %.1f %%", 100 * s->mfu);
@@ -260,13 +220,13 @@ static void add_gpu_line(const GpuRecord *g, StrBuf *out)
 
 static void add_eval_line(const TopScreen *t, StrBuf *out)
 {
-    const EvalRecord *e = &t->eval;
+    const EvalRecord *e = &t->last[RECORD_EVAL].eval;
+    const int64_t classes = t->last[RECORD_START].start.classes;
     str_printf(out, "evaluation  top-1 %.2f %%", 100 * e->top1);
-    if (t->start.classes < 0 || t->start.classes > 5)
-        str_printf(out, ", top-5 %.2f %%", 100 * e->top5);
+    if (classes < 0 || classes > 5) str_printf(out, ", top-5 %.2f %%", 100 * e->top5);
     if (isfinite(e->ema_top1)) str_printf(out, " (averaged %.2f %%)", 100 * e->ema_top1);
     str_printf(out, ", loss %.4f at step %lld; best %.2f %% at step %lld\n", e->loss,
-               (long long)e->step, 100 * t->best_top1, (long long)t->best_step);
+               (long long)e->step, 100 * records_score(&t->best), (long long)t->best.step);
 }
 
 void top_screen_describe(const TopScreen *t, const char *name, double now_s, StrBuf *out)
@@ -274,27 +234,28 @@ void top_screen_describe(const TopScreen *t, const char *name, double now_s, Str
     str_add(out, "run         ");
     str_add_visible(out, name, "");
     str_add(out, ": ");
-    if (!t->started) {
+    if (!t->seen[RECORD_START]) {
         str_add(out, "has not started to train\n");
         return;
     }
     add_state(t, now_s, out);
-    const StartRecord *s = &t->start;
+    const StartRecord *s = &t->last[RECORD_START].start;
     str_printf(out, "\nmodel       %.200s, %lld %s on %.200s, %.200s %.20s, batch %lld\n", s->model,
                (long long)s->world, s->world == 1 ? "rank" : "ranks", s->host, s->device,
                s->precision, (long long)s->global_batch);
-    if (t->stepped) add_step_lines(t, out);
-    if (t->evaluated) add_eval_line(t, out);
-    if (t->saved) {
-        str_printf(out, "checkpoint  step %lld, ", (long long)t->checkpoint.step);
-        str_add_duration(out, now_s - t->checkpoint_time);
+    if (t->seen[RECORD_STEP]) add_step_lines(t, out);
+    if (t->seen[RECORD_EVAL]) add_eval_line(t, out);
+    const RunRecord *saved = &t->last[RECORD_CHECKPOINT];
+    const OnSaveRecord *sent = &t->last[RECORD_ON_SAVE].on_save;
+    if (t->seen[RECORD_CHECKPOINT]) {
+        str_printf(out, "checkpoint  step %lld, ", (long long)saved->checkpoint.step);
+        str_add_duration(out, now_s - saved->time);
         str_add(out, " ago");
-        if (t->sent)
-            str_printf(out, "; on_save of step %lld: %.200s", (long long)t->on_save.step,
-                       t->on_save.outcome);
+        if (t->seen[RECORD_ON_SAVE])
+            str_printf(out, "; on_save of step %lld: %.200s", (long long)sent->step, sent->outcome);
         str_add(out, "\n");
     }
-    add_spent_line(&t->spent, out);
+    add_spent_line(&t->last[RECORD_SPENT].spent, out);
     for (int i = 0; i < t->gpus; i++)
         if (t->gpu_known[i]) add_gpu_line(&t->gpu[i], out);
 }

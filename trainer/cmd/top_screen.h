@@ -7,20 +7,12 @@
 
 enum { TOP_GPUS_MAX = 64, TOP_HISTORY = 64 };
 
-typedef struct TopScreen { /* zero-initialise by top_screen_init() */
-    bool started, stepped, evaluated, saved, sent, ended;
-    Arena *texts; /* of the records; NULL: none yet */
-    /* the last of each kind; texts of an evaluation and of GPUs are not kept */
-    StartRecord start;
-    StepRecord step;
-    EvalRecord eval;
-    CheckpointRecord checkpoint;
-    OnSaveRecord on_save;
-    SpentRecord spent;
-    DoneRecord done;
-    double seconds_per_image; /* smoothed */
-    double best_top1, checkpoint_time;
-    int64_t best_step;
+typedef struct TopScreen {        /* zero-initialise by top_screen_init() */
+    bool seen[RECORD_KINDS];      /* a step, an evaluation, an end: since what made it void */
+    RunRecord last[RECORD_KINDS]; /* of those */
+    Arena *texts;                 /* of start, on_save, spent and done; NULL: none yet */
+    double seconds_per_image;     /* smoothed */
+    EvalRecord best;
     /* Unix time of the last record; the longest gap between the last two of them */
     double last_time, gap_s;
     int gpus;

@@ -18,6 +18,10 @@
 RECORD_LIST(TABLE)
 const RecordDef record_defs[RECORD_KINDS] = { RECORD_LIST(DEF) };
 
+#define METRIC(X, R, name, unit, more_is_better, decides)                                          \
+    { #name, unit, more_is_better, decides, offsetof(R, name), offsetof(R, ema_##name) },
+const MetricDef metric_defs[RECORD_METRICS] = { METRIC_LIST(METRIC, , EvalRecord) };
+
 typedef union Value {
     int64_t whole;
     double number;
@@ -71,6 +75,38 @@ void records_write(JsonWriter *w, RecordKind kind, const void *record)
             break;
         }
     }
+}
+
+double records_number(RecordKind kind, const void *record, const char *name)
+{
+    for (int i = 0; i < record_defs[kind].count; i++) {
+        const RecordField *f = &record_defs[kind].fields[i];
+        const char *at = (const char *)record + f->offset;
+        if (strcmp(f->name, name) != 0) continue;
+        if (f->type == FIELD_NUMBER) return *(const double *)(const void *)at;
+        if (f->type == FIELD_WHOLE) return (double)*(const int64_t *)(const void *)at;
+    }
+    return (double)NAN;
+}
+
+static const MetricDef *deciding(void)
+{
+    int i = 0;
+    while (!metric_defs[i].decides) i++;
+    return &metric_defs[i];
+}
+
+double records_score(const EvalRecord *e)
+{
+    const size_t at = e->ema_best ? deciding()->ema_offset : deciding()->offset;
+    return *(const double *)(const void *)((const char *)e + at);
+}
+
+bool records_better(const EvalRecord *e, double score)
+{
+    const double own = records_score(e);
+    if (!isfinite(e->ema_best ? e->ema_loss : e->loss)) return false;
+    return isnan(score) || (deciding()->more_is_better ? own > score : own < score);
 }
 
 static Value value_in(const RecordField *f, const JsonValue *object)

@@ -10,10 +10,14 @@
 #include "trainer/config/cost.h"
 
 #define RECORD_MEMBER(R, type, name, unit, when) RECORD_##type name;
-#define RECORD_WHOLE                             int64_t
-#define RECORD_NUMBER                            double
-#define RECORD_TEXT                              const char *
-#define RECORD_TRUTH                             bool
+#define RECORD_STRUCT(kind, Type)                                                                  \
+    typedef struct Type {                                                                          \
+        kind##_FIELDS(RECORD_MEMBER, )                                                             \
+    } Type
+#define RECORD_WHOLE  int64_t
+#define RECORD_NUMBER double
+#define RECORD_TEXT   const char *
+#define RECORD_TRUTH  bool
 
 /* Rows: C's type by that of the record, name, unit, when it is in a record. */
 #define START_FIELDS(X, R)                                                                         \
@@ -63,8 +67,8 @@ typedef struct StartRecord {
 typedef struct StepRecord {
     STEP_FIELDS(RECORD_MEMBER, )
     bool measured; /* there is a norm of gradients */
-    /* not recorded: images/s since the record before; of training, over all parts (report_run.h) */
-    double recent_images_per_s, elapsed_s;
+    /* not recorded: since the record before; of training, over all parts (report_run.h) */
+    double recent_images_per_s, recent_mfu, elapsed_s;
 } StepRecord;
 
 #define EPOCH_FIELDS(X, R)                                                                         \
@@ -99,20 +103,24 @@ typedef struct EpochRecord {
     int64_t rank_batch;
 } EpochRecord;
 
+/* What is evaluated. Rows: name, unit, whether more is better, whether it decides which evaluation
+ * is the best. */
+#define METRIC_LIST(M, X, R)                                                                       \
+    M(X, R, loss, "", false, false)                                                                \
+    M(X, R, top1, "share", true, true)                                                             \
+    M(X, R, top5, "share", true, false)
+#define METRIC_FIELD(X, R, name, unit, ...)     X(R, NUMBER, name, unit, ALWAYS)
+#define METRIC_EMA_FIELD(X, R, name, unit, ...) X(R, NUMBER, ema_##name, unit, BY(R, has_ema))
+
 #define EVAL_FIELDS(X, R)                                                                          \
     X(R, WHOLE, epoch, "", ALWAYS)                                                                 \
     X(R, WHOLE, step, "", ALWAYS)                                                                  \
     X(R, NUMBER, epochs, "", ALWAYS) /* as a step's */                                             \
     X(R, WHOLE, images, "", ALWAYS)                                                                \
-    X(R, NUMBER, loss, "", ALWAYS)                                                                 \
-    X(R, NUMBER, top1, "share", ALWAYS)                                                            \
-    X(R, NUMBER, top5, "share", ALWAYS)                                                            \
-    X(R, NUMBER, ema_loss, "", BY(R, has_ema)) /* of averaged weights */                           \
-    X(R, NUMBER, ema_top1, "share", WITH)                                                          \
-    X(R, NUMBER, ema_top5, "share", WITH)                                                          \
-    X(R, TRUTH, ema_best, "", WITH) /* by those the best is chosen */                              \
-    X(R, TEXT, checkpoint, "",                                                                     \
-      KNOWN) /* by convoy eval: what was evaluated; NULL: by the run itself */                     \
+    METRIC_LIST(METRIC_FIELD, X, R)                                                                \
+    METRIC_LIST(METRIC_EMA_FIELD, X, R) /* of averaged weights */                                  \
+    X(R, TRUTH, ema_best, "", WITH)     /* by those the best is chosen */                          \
+    X(R, TEXT, checkpoint, "", KNOWN)   /* what convoy eval evaluated; NULL: by the run itself */  \
     X(R, TRUTH, foreign, "", KNOWN) /* of other images or weights: no point of the run's curve */
 typedef struct EvalRecord {
     EVAL_FIELDS(RECORD_MEMBER, )
@@ -126,18 +134,14 @@ typedef struct EvalRecord {
 #define CHECKPOINT_FIELDS(X, R)                                                                    \
     X(R, WHOLE, step, "", ALWAYS)                                                                  \
     X(R, TEXT, path, "", ALWAYS)
-typedef struct CheckpointRecord {
-    CHECKPOINT_FIELDS(RECORD_MEMBER, )
-} CheckpointRecord;
+RECORD_STRUCT(CHECKPOINT, CheckpointRecord);
 
 #define ON_SAVE_FIELDS(X, R)                                                                       \
     X(R, WHOLE, step, "", ALWAYS)                                                                  \
     X(R, TEXT, outcome, "", ALWAYS)                                                                \
     X(R, WHOLE, code, "", ALWAYS)                                                                  \
     X(R, NUMBER, seconds, "s", ALWAYS)
-typedef struct OnSaveRecord {
-    ON_SAVE_FIELDS(RECORD_MEMBER, )
-} OnSaveRecord;
+RECORD_STRUCT(ON_SAVE, OnSaveRecord);
 
 /* Of a GPU of rank 0's host; NaN: it does not tell. */
 #define GPU_FIELDS(X, R)                                                                           \
@@ -151,9 +155,7 @@ typedef struct OnSaveRecord {
     X(R, NUMBER, temperature_c, "degrees Celsius", KNOWN)                                          \
     X(R, NUMBER, sm_clock_mhz, "MHz", KNOWN)                                                       \
     X(R, WHOLE, throttle_reasons, "bits of NVML", ALWAYS)
-typedef struct GpuRecord {
-    GPU_FIELDS(RECORD_MEMBER, )
-} GpuRecord;
+RECORD_STRUCT(GPU, GpuRecord);
 
 /* When a part of a run ends. */
 #define SPENT_FIELDS(X, R)                                                                         \
@@ -185,9 +187,7 @@ typedef struct SpentRecord {
     X(R, TEXT, changed, "",                                                                        \
       ALWAYS) /* keys that the checkpoint's part had otherwise; "" for none */                     \
     X(R, TRUTH, other_val, "", KNOWN) /* no evaluation before was of the same images */
-typedef struct ResumeRecord {
-    RESUME_FIELDS(RECORD_MEMBER, )
-} ResumeRecord;
+RECORD_STRUCT(RESUME, ResumeRecord);
 
 #define DIVERGED_FIELDS(X, R)                                                                      \
     X(R, WHOLE, step, "", ALWAYS)                                                                  \
@@ -197,16 +197,12 @@ typedef struct ResumeRecord {
     X(R, NUMBER, lr_factor, "",                                                                    \
       ALWAYS) /* of the learning rate from here on, where the run goes back */                     \
     X(R, WHOLE, rollbacks, "", ALWAYS) /* this one too */
-typedef struct DivergedRecord {
-    DIVERGED_FIELDS(RECORD_MEMBER, )
-} DivergedRecord;
+RECORD_STRUCT(DIVERGED, DivergedRecord);
 
 #define DONE_FIELDS(X, R)                                                                          \
     X(R, WHOLE, code, "", ALWAYS)  /* exit code */                                                 \
     X(R, TEXT, reason, "", ALWAYS) /* "completed" or the error sentence */
-typedef struct DoneRecord {
-    DONE_FIELDS(RECORD_MEMBER, )
-} DoneRecord;
+RECORD_STRUCT(DONE, DoneRecord);
 
 #define RECORD_LIST(X)                                                                             \
     X(START, start, StartRecord)                                                                   \
@@ -254,6 +250,22 @@ typedef struct RecordDef {
     int count;
 } RecordDef;
 extern const RecordDef record_defs[RECORD_KINDS];
+
+typedef struct MetricDef {
+    const char *name, *unit;
+    bool more_is_better, decides;
+    size_t offset, ema_offset; /* in an EvalRecord */
+} MetricDef;
+#define METRIC_COUNT(...) +1
+enum { RECORD_METRICS = 0 METRIC_LIST(METRIC_COUNT, , ) };
+extern const MetricDef metric_defs[RECORD_METRICS];
+/* What decides, of the weights by which the best is chosen. */
+double records_score(const EvalRecord *e);
+/* Whether an evaluation is better than one of that score (NaN: than none); never where the loss is
+ * not finite. */
+bool records_better(const EvalRecord *e, double score);
+/* A number of a record by its name; NaN where there is no such field. */
+double records_number(RecordKind kind, const void *record, const char *name);
 
 /* Writes the fields of one of the structs, by its kind. Allocates nothing. */
 void records_write(JsonWriter *w, RecordKind kind, const void *record);

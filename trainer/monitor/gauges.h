@@ -5,7 +5,7 @@
 #ifndef CONVOY_TRAINER_MONITOR_GAUGES_H
 #define CONVOY_TRAINER_MONITOR_GAUGES_H
 #include "base/str.h"
-#include "trainer/config/cost.h"
+#include "trainer/log/records.h"
 #include "trainer/monitor/nvml.h"
 
 enum { GAUGES_GPUS_MAX = 64 };
@@ -32,8 +32,8 @@ typedef struct Gauges {
     double loss, learning_rate, grad_norm, images_per_s, mfu;
     /* sums over this process's steps */
     double images, step_seconds, data_wait_seconds, comm_wait_seconds;
-    double eval_loss, eval_top1, eval_top5, eval_ema_top1, eval_step, checkpoint_step,
-        checkpoint_unix_s;
+    EvalRecord eval; /* the last */
+    double eval_step, checkpoint_step, checkpoint_unix_s;
     Spent spent;          /* by this host since this process started */
     const Config *prices; /* borrowed */
     int gpu_count;

@@ -312,20 +312,12 @@ const StepRecord *report_run_nonfinite(const ReportRun *r)
     return NULL;
 }
 
-double report_run_score(const EvalRecord *e)
-{
-    return e->ema_best ? e->ema_top1 : e->top1;
-}
-
 const EvalRecord *report_run_best(const ReportRun *r)
 {
     const EvalRecord *best = NULL;
     for (int64_t i = r->first_eval; i < r->eval_count; i++) {
         const EvalRecord *e = &r->evals[i];
-        const double loss = e->ema_best ? e->ema_loss : e->loss;
-        if (!e->checkpoint && isfinite(loss) &&
-            (!best || report_run_score(e) > report_run_score(best)))
-            best = e;
+        if (!e->checkpoint && records_better(e, best ? records_score(best) : (double)NAN)) best = e;
     }
     return best;
 }

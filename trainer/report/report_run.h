@@ -38,9 +38,6 @@ typedef struct ReportEpoch {
     bool partial; /* fewer images than an epoch has: the process began in the middle of it */
 } ReportEpoch;
 
-/* The top-1 by which the best is chosen. */
-double report_run_score(const EvalRecord *e);
-
 typedef struct ReportRun {
     Arena *arena;
     const char *dir, *name;      /* name: short, and different from that of every other run */
@@ -81,8 +78,8 @@ double report_run_mean(const ReportRange *r);
 Status report_run_read(ReportRun *out, const char *dir, const char *name);
 void report_run_free(ReportRun *r); /* zeroed ok */
 
-/* The evaluation by the run itself, of a finite loss, with the highest top-1, the first of equal
- * ones; NULL: none. */
+/* The evaluation by the run itself, the best by records_better(), the first of equal ones; NULL:
+ * none. */
 const EvalRecord *report_run_best(const ReportRun *r);
 /* The first recorded step whose loss is not finite; NULL: none. */
 const StepRecord *report_run_nonfinite(const ReportRun *r);

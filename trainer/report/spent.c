@@ -12,7 +12,7 @@ static double common_target(const RunSet *set)
     double target = (double)NAN;
     for (int i = 0; i < set->count; i++) {
         const EvalRecord *best = report_run_best(&set->runs[i]);
-        if (best) target = fmin(target, report_run_score(best)); /* fmin passes over NaN */
+        if (best) target = fmin(target, records_score(best)); /* fmin passes over NaN */
     }
     return target;
 }
@@ -21,8 +21,7 @@ static double common_target(const RunSet *set)
 static const EvalRecord *first_at(const ReportRun *r, double target)
 {
     for (int64_t i = r->first_eval; i < r->eval_count; i++)
-        if (!r->evals[i].checkpoint && report_run_score(&r->evals[i]) >= target)
-            return &r->evals[i];
+        if (!r->evals[i].checkpoint && records_score(&r->evals[i]) >= target) return &r->evals[i];
     return NULL;
 }
 

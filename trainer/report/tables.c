@@ -53,7 +53,7 @@ static double best_top1(const ReportRun *r)
 {
     double best = (double)NAN;
     for (int64_t i = r->first_eval; i < r->eval_count; i++)
-        best = fmax(best, 100 * report_run_score(&r->evals[i]));
+        best = fmax(best, 100 * records_score(&r->evals[i]));
     return best;
 }
 
@@ -295,46 +295,40 @@ void section_config(StrBuf *out, const RunSet *set)
 
 /* ---- CSV ---- */
 
-enum { VALUES = 11 };
+static const char *const columns[] = { "loss",         "lr",           "images_per_s", "step_ms",
+                                       "data_wait_ms", "comm_wait_ms", "grad_norm",    "top1",
+                                       "top5",         "seconds",      "images" };
+enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
-/* Values stand in the columns from first on; those that the record does not have are empty. */
-static void csv_record(StrBuf *out, const ReportRun *r, const char *event, int64_t epoch,
-                       int64_t step, int first, const double *values, int count)
+/* The fields of a record that have a column; others are empty. */
+static void csv_record(StrBuf *out, const ReportRun *r, RecordKind kind, int64_t epoch,
+                       int64_t step, const void *record)
 {
     csv_text(out, r->name);
-    csv_text(out, event);
+    csv_text(out, record_defs[kind].event);
     csv_whole(out, epoch);
     csv_whole(out, step);
-    for (int i = 0; i < VALUES; i++)
-        csv_number(out, i >= first && i < first + count ? values[i - first] : (double)NAN);
+    for (int i = 0; i < COLUMNS; i++) csv_number(out, records_number(kind, record, columns[i]));
     str_add(out, "\n");
 }
 
 void section_records_csv(StrBuf *out, const RunSet *set)
 {
-    const double no = (double)NAN;
-    str_add(out, "run,event,epoch,step,loss,lr,images_per_s,step_ms,data_wait_ms,comm_wait_ms,grad_"
-                 "norm,top1,top5,"
-                 "seconds,images\n");
+    str_add(out, "run,event,epoch,step");
+    for (int i = 0; i < COLUMNS; i++) str_printf(out, ",%s", columns[i]);
+    str_add(out, "\n");
     for (int i = 0; i < set->count; i++) {
         const ReportRun *r = &set->runs[i];
-        for (int64_t k = 0; k < r->step_count; k++) {
-            const StepRecord *s = &r->steps[k];
-            const double values[] = { s->loss,         s->lr,           s->images_per_s, s->step_ms,
-                                      s->data_wait_ms, s->comm_wait_ms, s->grad_norm };
-            csv_record(out, r, "step", s->epoch, s->step, 0, values, 7);
-        }
+        for (int64_t k = 0; k < r->step_count; k++)
+            csv_record(out, r, RECORD_STEP, r->steps[k].epoch, r->steps[k].step, &r->steps[k]);
         for (int64_t k = 0; k < r->epoch_count; k++) {
             const ReportEpoch *e = &r->epochs[k];
-            const double values[] = { e->seconds, (double)e->images };
-            csv_record(out, r, "epoch", e->epoch, e->steps_before, 9, values, 2);
+            const EpochRecord record = { .seconds = e->seconds,
+                                         .images = e->images,
+                                         .images_per_s = (double)NAN };
+            csv_record(out, r, RECORD_EPOCH, e->epoch, e->steps_before, &record);
         }
-        for (int64_t k = 0; k < r->eval_count; k++) {
-            const EvalRecord *e = &r->evals[k];
-            const double values[] = {
-                e->loss, no, no, no, no, no, no, e->top1, e->top5, no, (double)e->images
-            };
-            csv_record(out, r, "eval", e->epoch, e->step, 0, values, VALUES);
-        }
+        for (int64_t k = 0; k < r->eval_count; k++)
+            csv_record(out, r, RECORD_EVAL, r->evals[k].epoch, r->evals[k].step, &r->evals[k]);
     }
 }
