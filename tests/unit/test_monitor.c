@@ -366,7 +366,7 @@ static void fill(Gauges *g)
     g->host = "node7";
     g->trains = true;
     g->step = 1200;
-    g->loss = 2.5;
+    g->recorded.loss = 2.5;
     g->images = 1e6;
     g->eval.top1 = 0.75;
     g->gpu_count = 2;
@@ -445,10 +445,10 @@ TEST(numbers_of_a_run_are_told_in_base_units)
                  { "planned_steps", &g->total_steps },
                  { "epoch", &g->epoch },
                  { "ranks", &g->world },
-                 { "loss", &g->loss },
-                 { "learning_rate", &g->learning_rate },
-                 { "grad_norm", &g->grad_norm },
-                 { "images_per_second", &g->images_per_s },
+                 { "loss", &g->recorded.loss },
+                 { "learning_rate", &g->recorded.lr },
+                 { "grad_norm", &g->recorded.grad_norm },
+                 { "images_per_second", &g->recorded.recent_images_per_s },
                  { "images_total", &g->images },
                  { "step_seconds_total", &g->step_seconds },
                  { "data_wait_seconds_total", &g->data_wait_seconds },

@@ -273,8 +273,9 @@ TEST(records_that_few_runs_have)
     RunLog *r = NULL;
     in_scratch(dir, "run");
     REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
-    CHECK_OK(runlog_diverged(r, &(DivergedRecord){ 7, nan, "fc1.weight", "rollback", 0.5, 2 }));
-    CHECK_OK(runlog_diverged(r, &(DivergedRecord){ 9, 3, "", "stop", 1, 0 }));
+    CHECK_OK(runlog_record(r, RECORD_DIVERGED,
+                           &(DivergedRecord){ 7, nan, "fc1.weight", "rollback", 0.5, 2 }));
+    CHECK_OK(runlog_record(r, RECORD_DIVERGED, &(DivergedRecord){ 9, 3, "", "stop", 1, 0 }));
     CHECK_OK(runlog_on_save(r, &(OnSaveResult){ ON_SAVE_TIMED_OUT, 20, 137, 1.5 }));
     CHECK_OK(runlog_gpus(r, gpus, 2));
     CHECK_OK(runlog_epoch(r, &(EpochRecord){ .epoch = 1,

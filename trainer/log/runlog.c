@@ -202,7 +202,7 @@ static int try_write(RunLog *r, RecordKind kind, const void *record)
     return error;
 }
 
-static Status write_record(RunLog *r, RecordKind kind, const void *record)
+Status runlog_record(RunLog *r, RecordKind kind, const void *record)
 {
     const int error = try_write(r, kind, record);
     return error ? fail(ERR_IO, "%s: cannot write: %s", r->metrics.path, strerror(error)) : OK;
@@ -224,7 +224,7 @@ Status runlog_start(RunLog *r, const StartRecord *s)
              s->world == 1 ? "rank" : "ranks", s->host, s->backend, (long long)s->global_batch,
              (long long)s->steps);
     log_info("%s", s->device_reason);
-    return write_record(r, RECORD_START, s);
+    return runlog_record(r, RECORD_START, s);
 }
 
 void runlog_row(RunLog *r, const ConsoleRow *row)
@@ -243,7 +243,7 @@ Status runlog_step(RunLog *r, const StepRecord *s)
              "wait %.1f",
              shown(s->epoch), (long long)s->step, s->loss, s->lr, s->images_per_s, s->step_ms,
              s->data_wait_ms, s->comm_wait_ms);
-    return write_record(r, RECORD_STEP, s);
+    return runlog_record(r, RECORD_STEP, s);
 }
 
 static void print_rank_epochs(const EpochRecord *e)
@@ -271,14 +271,14 @@ Status runlog_epoch(RunLog *r, const EpochRecord *e)
         input_report_describe(e->input, input, sizeof input);
         log_info("epoch %lld input: %s", shown(e->epoch), input);
     }
-    return write_record(r, RECORD_EPOCH, &record);
+    return runlog_record(r, RECORD_EPOCH, &record);
 }
 
 Status runlog_spent(RunLog *r, const SpentRecord *s)
 {
     r->host_s += s->host_seconds;
     r->total_host_s = s->total_host_seconds;
-    return write_record(r, RECORD_SPENT, s);
+    return runlog_record(r, RECORD_SPENT, s);
 }
 
 Status runlog_eval(RunLog *r, const EvalRecord *e)
@@ -294,7 +294,7 @@ Status runlog_eval(RunLog *r, const EvalRecord *e)
     if (e->has_ema)
         log_info("%seval of averaged weights: loss %.4f, top-1 %.2f %%", where, e->ema_loss,
                  100 * e->ema_top1);
-    return write_record(r, RECORD_EVAL, e);
+    return runlog_record(r, RECORD_EVAL, e);
 }
 
 static void keep_name(RunLog *r, const char *path)
@@ -307,33 +307,33 @@ Status runlog_checkpoint(RunLog *r, int64_t step, const char *path)
 {
     if (r->rank == 0) log_info("step %lld: saved %s", (long long)step, path);
     keep_name(r, path);
-    return write_record(r, RECORD_CHECKPOINT, &(CheckpointRecord){ step, path });
+    return runlog_record(r, RECORD_CHECKPOINT, &(CheckpointRecord){ step, path });
 }
 
 Status runlog_on_save(RunLog *r, const OnSaveResult *result)
 {
-    return write_record(r, RECORD_ON_SAVE,
-                        &(OnSaveRecord){ .step = result->step,
-                                         .outcome = on_save_outcome_name(result->outcome),
-                                         .code = result->code,
-                                         .seconds = result->seconds });
+    return runlog_record(r, RECORD_ON_SAVE,
+                         &(OnSaveRecord){ .step = result->step,
+                                          .outcome = on_save_outcome_name(result->outcome),
+                                          .code = result->code,
+                                          .seconds = result->seconds });
 }
 
 Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count)
 {
     for (int i = 0; i < count; i++) {
         const GpuGauges *g = &gpus[i];
-        TRY(write_record(r, RECORD_GPU,
-                         &(GpuRecord){ .gpu = g->index,
-                                       .uuid = g->facts.uuid,
-                                       .utilization = g->state.utilization,
-                                       .utilization_min = g->utilization_min,
-                                       .utilization_max = g->utilization_max,
-                                       .memory_used_bytes = g->state.memory_used_bytes,
-                                       .power_w = g->state.power_w,
-                                       .temperature_c = g->state.temperature_c,
-                                       .sm_clock_mhz = g->state.sm_clock_mhz,
-                                       .throttle_reasons = (int64_t)g->state.throttle_reasons }));
+        TRY(runlog_record(r, RECORD_GPU,
+                          &(GpuRecord){ .gpu = g->index,
+                                        .uuid = g->facts.uuid,
+                                        .utilization = g->state.utilization,
+                                        .utilization_min = g->utilization_min,
+                                        .utilization_max = g->utilization_max,
+                                        .memory_used_bytes = g->state.memory_used_bytes,
+                                        .power_w = g->state.power_w,
+                                        .temperature_c = g->state.temperature_c,
+                                        .sm_clock_mhz = g->state.sm_clock_mhz,
+                                        .throttle_reasons = (int64_t)g->state.throttle_reasons }));
     }
     return OK;
 }
@@ -341,12 +341,7 @@ Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count)
 Status runlog_resume(RunLog *r, int64_t step, const char *path, const char *changed, bool other_val)
 {
     keep_name(r, path);
-    return write_record(r, RECORD_RESUME, &(ResumeRecord){ step, path, changed, other_val });
-}
-
-Status runlog_diverged(RunLog *r, const DivergedRecord *d)
-{
-    return write_record(r, RECORD_DIVERGED, d);
+    return runlog_record(r, RECORD_RESUME, &(ResumeRecord){ step, path, changed, other_val });
 }
 
 static void print_result(const RunLog *r)

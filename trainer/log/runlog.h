@@ -32,6 +32,8 @@ bool runlog_is_new(const RunLog *r); /* nothing has trained in the folder yet; r
 Status runlog_begin(RunLog *r, const Config *config, int world);
 void runlog_close(RunLog *r); /* NULL ok */
 
+/* Writes a record; the functions below also say, or remember, what is in theirs. */
+Status runlog_record(RunLog *r, RecordKind kind, const void *record);
 Status runlog_start(RunLog *r, const StartRecord *s);
 Status runlog_step(RunLog *r, const StepRecord *s);
 void runlog_row(RunLog *r, const ConsoleRow *row); /* of the table; rank 0 prints it */
@@ -44,7 +46,6 @@ Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count); /* a record eac
 /* changed: keys that the checkpoint's part had otherwise, as config_difference() says it. */
 Status runlog_resume(RunLog *r, int64_t step, const char *path, const char *changed,
                      bool other_val);
-Status runlog_diverged(RunLog *r, const DivergedRecord *d);
 /* Where rank keeps a log of its own by log.file; NULL: nowhere. mem_free. */
 Status runlog_file_name(char **out, const Config *config, int rank, int world);
 /* code: exit code; reason: "completed" or the error sentence. Always the last line. Best effort:

@@ -29,7 +29,7 @@ typedef struct Gauges {
     bool trains; /* this process tells of the run, not only of its host's GPUs */
     double start_unix_s, update_unix_s;
     double step, total_steps, epoch, world;
-    double loss, learning_rate, grad_norm, images_per_s, mfu;
+    StepRecord recorded; /* the last by log.every; NaN: not known */
     /* sums over this process's steps */
     double images, step_seconds, data_wait_seconds, comm_wait_seconds;
     EvalRecord eval; /* the last */

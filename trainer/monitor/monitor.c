@@ -279,8 +279,9 @@ void monitor_go_back(Monitor *m, int64_t step)
 void monitor_step(Monitor *m, const StepRecord *s, int64_t images, bool recorded)
 {
     if (!m) return;
-    const double grad_norm = s->measured ? s->grad_norm : (double)NAN,
-                 mfu = s->recent_mfu > 0 ? s->recent_mfu : (double)NAN;
+    StepRecord known = *s;
+    if (!s->measured) known.grad_norm = (double)NAN;
+    if (!(s->recent_mfu > 0)) known.recent_mfu = (double)NAN;
     pthread_mutex_lock(&m->lock);
     Gauges *g = &m->gauges;
     g->step = (double)s->step;
@@ -290,13 +291,7 @@ void monitor_step(Monitor *m, const StepRecord *s, int64_t images, bool recorded
     g->step_seconds += 1e-3 * s->step_ms;
     g->data_wait_seconds += 1e-3 * s->data_wait_ms;
     g->comm_wait_seconds += 1e-3 * s->comm_wait_ms;
-    if (recorded) {
-        g->loss = s->loss;
-        g->learning_rate = s->lr;
-        g->grad_norm = grad_norm;
-        g->images_per_s = s->recent_images_per_s;
-        g->mfu = mfu;
-    }
+    if (recorded) g->recorded = known;
     pthread_mutex_unlock(&m->lock);
     EventScalar scalars[8] = { { "train/loss", s->loss },
                                { "train/lr", s->lr },
@@ -305,8 +300,9 @@ void monitor_step(Monitor *m, const StepRecord *s, int64_t images, bool recorded
                                { "time/data_wait_s", 1e-3 * s->data_wait_ms },
                                { "time/comm_wait_s", 1e-3 * s->comm_wait_ms } };
     int count = 6;
-    if (!isnan(grad_norm)) scalars[count++] = (EventScalar){ "train/grad_norm", grad_norm };
-    if (!isnan(mfu)) scalars[count++] = (EventScalar){ "train/mfu", mfu };
+    if (!isnan(known.grad_norm))
+        scalars[count++] = (EventScalar){ "train/grad_norm", known.grad_norm };
+    if (!isnan(known.recent_mfu)) scalars[count++] = (EventScalar){ "train/mfu", known.recent_mfu };
     if (recorded) add_event(m, s->step, scalars, count);
 }
 
