@@ -265,10 +265,17 @@ TEST(records_that_few_runs_have)
                                  .state = { nan, nan, nan, 200, nan, nan, .throttle_reasons = 64 },
                                  .utilization_min = nan,
                                  .utilization_max = nan } };
-    const InputReport input = {
-        0.25,         1.5, 2, 3, 4, 5, 6e6, .cache_hits = 7, .replaced = 8, .decode_threads = 9,
-        .readers = 10
-    };
+    const InputReport input = { 25,
+                                1.5,
+                                2e3,
+                                3e3,
+                                4e3,
+                                5e3,
+                                6,
+                                .cache_hits = 7,
+                                .replaced = 8,
+                                .decode_threads = 9,
+                                .readers = 10 };
     char dir[512];
     RunLog *r = NULL;
     in_scratch(dir, "run");
@@ -283,7 +290,8 @@ TEST(records_that_few_runs_have)
                                              .images = 1000,
                                              .steps = 20,
                                              .images_per_s = 400,
-                                             .input = &input }));
+                                             .has_input = true,
+                                             .input = input }));
     CHECK_OK(runlog_eval(r, &(EvalRecord){ .step = 4,
                                            .epochs = 0.5,
                                            .images = 5,

@@ -71,33 +71,50 @@ typedef struct StepRecord {
     double recent_images_per_s, recent_mfu, elapsed_s;
 } StepRecord;
 
-#define EPOCH_FIELDS(X, R)                                                                         \
-    X(R, WHOLE, epoch, "", ALWAYS)                                                                 \
-    X(R, NUMBER, seconds, "s", ALWAYS)                                                             \
-    X(R, WHOLE, images, "", ALWAYS)                                                                \
-    X(R, WHOLE, steps, "", ALWAYS)                                                                 \
-    X(R, NUMBER, images_per_s, "images/s", ALWAYS)                                                 \
-    X(R, NUMBER, data_wait_percent, "%", BY(R, has_input)) /* as InputReport, from here on */      \
-    X(R, NUMBER, ready_batches, "", WITH)                                                          \
+/* What the input did in an epoch: sums of all ranks, or the rank that fared worst. */
+#define INPUT_FIELDS(X, R)                                                                         \
+    X(R, NUMBER, data_wait_percent, "%",                                                           \
+      BY(R, has_input))                   /* in which the step waited for a batch */               \
+    X(R, NUMBER, ready_batches, "", WITH) /* when one was asked for, mean */                       \
     X(R, NUMBER, decode_p50_ms, "ms", WITH)                                                        \
     X(R, NUMBER, decode_p99_ms, "ms", WITH)                                                        \
-    X(R, NUMBER, read_p50_ms, "ms", WITH)                                                          \
+    X(R, NUMBER, read_p50_ms, "ms", WITH) /* an image; 0 where sources are in memory */            \
     X(R, NUMBER, read_p99_ms, "ms", WITH)                                                          \
     X(R, NUMBER, read_mb_per_s, "MB/s", WITH)                                                      \
     X(R, WHOLE, cache_hits, "reads", WITH)                                                         \
     X(R, WHOLE, replaced, "images", WITH)                                                          \
     X(R, WHOLE, decode_threads, "", WITH)                                                          \
-    X(R, WHOLE, readers, "threads", WITH)                                                          \
+    X(R, WHOLE, readers, "threads", WITH) /* of a rank, both */
+typedef struct InputReport {
+    INPUT_FIELDS(RECORD_MEMBER, )
+    int64_t reads; /* not recorded, from here on; for batches of later, too */
+    int more_decode_threads, more_readers; /* of a rank, that would have kept up; 0: none */
+    bool storage_limit;                    /* the storage gives no more, whatever reads */
+} InputReport;
+
+#define EPOCH_WORK_FIELDS(X, R)                                                                    \
+    X(R, WHOLE, epoch, "", ALWAYS)                                                                 \
+    X(R, NUMBER, seconds, "s", ALWAYS)                                                             \
+    X(R, WHOLE, images, "", ALWAYS)                                                                \
+    X(R, WHOLE, steps, "", ALWAYS)                                                                 \
+    X(R, NUMBER, images_per_s, "images/s", ALWAYS)
+#define EPOCH_ENERGY_FIELDS(X, R)                                                                  \
     X(R, NUMBER, energy_j, "J", BY(R, has_energy)) /* of its steps */                              \
     X(R, NUMBER, wait_energy_j, "J", WITH)         /* of that, in waits for data */                \
     X(R, NUMBER, joules_per_image, "J", WITH)                                                      \
     X(R, TEXT, energy_source, "", WITH) /* of energy_describe() */
+#define EPOCH_FIELDS(X, R) EPOCH_WORK_FIELDS(X, R) INPUT_FIELDS(X, R) EPOCH_ENERGY_FIELDS(X, R)
 typedef struct EpochRecord {
-    EPOCH_FIELDS(RECORD_MEMBER, )
+    EPOCH_WORK_FIELDS(RECORD_MEMBER, )
+    union { /* the same fields, as one and each */
+        InputReport input;
+        struct {
+            INPUT_FIELDS(RECORD_MEMBER, )
+        };
+    };
+    EPOCH_ENERGY_FIELDS(RECORD_MEMBER, )
     bool has_input, has_energy;
-    /* not recorded: what input_report_record() takes it from, NULL for none; of all ranks, with
-     * log.format epoch, else NULL */
-    const struct InputReport *input;
+    /* not recorded: of all ranks, with log.format epoch, else NULL */
     const struct RankEpoch *ranks;
     int world;
     int64_t rank_batch;

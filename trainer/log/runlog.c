@@ -265,13 +265,11 @@ Status runlog_epoch(RunLog *r, const EpochRecord *e)
         log_info("epoch %lld energy: %.4g kJ, %.4g J/image, %.1f %% of it waiting for data",
                  shown(e->epoch), 1e-3 * e->energy_j, e->joules_per_image,
                  100 * e->wait_energy_j / e->energy_j);
-    EpochRecord record = *e;
-    if (e->input) {
-        input_report_record(e->input, &record);
-        input_report_describe(e->input, input, sizeof input);
+    if (e->has_input) {
+        input_report_describe(&e->input, input, sizeof input);
         log_info("epoch %lld input: %s", shown(e->epoch), input);
     }
-    return runlog_record(r, RECORD_EPOCH, &record);
+    return runlog_record(r, RECORD_EPOCH, e);
 }
 
 Status runlog_spent(RunLog *r, const SpentRecord *s)
