@@ -118,6 +118,10 @@ typedef struct EpochRecord {
     const struct RankEpoch *ranks;
     int world;
     int64_t rank_batch;
+    /* not recorded, by report_run.h: the last recorded step at its end; images of a step; the
+     * process's first, when caches were cold; its process began in the middle of it */
+    int64_t steps_before, batch;
+    bool first, partial;
 } EpochRecord;
 
 /* What is evaluated. Rows: name, unit, whether more is better, whether it decides which evaluation

@@ -77,17 +77,15 @@ static Status take_step(ReportRun *r, RunRecord *record)
 
 static Status take_epoch(ReportRun *r, RunRecord *record)
 {
-    const EpochRecord *told = &record->epoch;
+    EpochRecord *e = &record->epoch;
+    TRY(records_keep_texts(record, r->arena));
+    const int64_t before = r->epoch_count > 0 ? r->epochs[r->epoch_count - 1].batch : 0;
     TRY(grow(&r->epochs, r->epoch_count, sizeof *r->epochs));
-    ReportEpoch *e = &r->epochs[r->epoch_count++];
-    *e = (ReportEpoch){ .epoch = told->epoch,
-                        .images = told->images,
-                        .seconds = told->seconds,
-                        .first = r->cold,
-                        .steps_before = r->step_count ? r->steps[r->step_count - 1].step : 0 };
-    const int64_t before = r->epoch_count > 1 ? r->epochs[r->epoch_count - 2].batch : 0;
-    e->batch = told->steps > 0 ? e->images / told->steps : r->start.global_batch;
+    e->first = r->cold;
+    e->steps_before = r->step_count ? r->steps[r->step_count - 1].step : 0;
+    e->batch = e->steps > 0 ? e->images / e->steps : r->start.global_batch;
     e->partial = e->images + (before > e->batch ? before : e->batch) <= r->start.images;
+    r->epochs[r->epoch_count++] = *e;
     r->cold = false;
     return OK;
 }

@@ -30,14 +30,6 @@ typedef struct ReportGpu { /* over all looks at one */
     ReportRange gauge[REPORT_GAUGES];
 } ReportGpu;
 
-typedef struct ReportEpoch {
-    int64_t epoch, images, steps_before; /* steps_before: the last recorded step at its end */
-    int64_t batch;                       /* images of a step */
-    double seconds;
-    bool first;   /* of this process: caches were cold */
-    bool partial; /* fewer images than an epoch has: the process began in the middle of it */
-} ReportEpoch;
-
 typedef struct ReportRun {
     Arena *arena;
     const char *dir, *name;      /* name: short, and different from that of every other run */
@@ -54,7 +46,7 @@ typedef struct ReportRun {
     int64_t lines, broken_lines; /* broken: no JSON object, not counting a torn last line */
     bool torn;
     StepRecord *steps;
-    ReportEpoch *epochs;
+    EpochRecord *epochs;
     EvalRecord *evals;
     ReportLook *looks;
     ReportGpu *gpus; /* [REPORT_GPUS_MAX]; NULL: no record of any */

@@ -95,7 +95,7 @@ static void add_values(Values *v, const ReportRun *r)
         return;
     }
     for (int64_t i = 0; i < r->epoch_count; i++) {
-        const ReportEpoch *e = &r->epochs[i];
+        const EpochRecord *e = &r->epochs[i];
         if (e->partial || e->images < 1 || !isfinite(e->seconds)) continue;
         double seconds = e->seconds * (double)r->start.images / (double)e->images;
         if (e->first) v->cold[v->cold_count++] = seconds;

@@ -322,11 +322,9 @@ void section_records_csv(StrBuf *out, const RunSet *set)
         for (int64_t k = 0; k < r->step_count; k++)
             csv_record(out, r, RECORD_STEP, r->steps[k].epoch, r->steps[k].step, &r->steps[k]);
         for (int64_t k = 0; k < r->epoch_count; k++) {
-            const ReportEpoch *e = &r->epochs[k];
-            const EpochRecord record = { .seconds = e->seconds,
-                                         .images = e->images,
-                                         .images_per_s = (double)NAN };
-            csv_record(out, r, RECORD_EPOCH, e->epoch, e->steps_before, &record);
+            EpochRecord e = r->epochs[k];
+            e.images_per_s = (double)NAN; /* steps have it */
+            csv_record(out, r, RECORD_EPOCH, e.epoch, e.steps_before, &e);
         }
         for (int64_t k = 0; k < r->eval_count; k++)
             csv_record(out, r, RECORD_EVAL, r->evals[k].epoch, r->evals[k].step, &r->evals[k]);
