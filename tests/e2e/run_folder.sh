@@ -109,9 +109,6 @@ expect "eval" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest stopped)"
 [[ $(events stopped "done") == 1 ]] || broken "an evaluation has recorded an end"
 expect_field "eval" stopped eval checkpoint "$(latest stopped)"
 sound_metrics stopped
-# as versions before recorded it
-printf '{"event":"done","time":1,"code":0,"reason":"evaluation completed"}\n' \
-    >> "$SCRATCH/stopped/metrics.jsonl"
 expect "top of a stopped run" 0 run 1 top "$SCRATCH/stopped" --once
 expect_text "top of a stopped run" 1 "ended with code 75"
 expect_text "top of a stopped run" 1 "evaluation  top-1"

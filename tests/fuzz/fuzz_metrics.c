@@ -24,6 +24,7 @@ static void look(const uint8_t *data, size_t size)
     top_screen_describe(&screen, "run", 2e9, &text);
     ASSERT(!text.failed && text.length < 100000);
     str_free(&text);
+    top_screen_free(&screen);
 }
 
 static void read_run(const char *folder)

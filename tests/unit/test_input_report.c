@@ -30,11 +30,11 @@ TEST(numbers_of_a_stretch)
     s.cache_hits = 2500;
     s.replaced = 3;
     input_report_make(&r, &s, 100);
-    CHECK_NEAR(r.wait_share, 0.01, 1e-12);
-    CHECK_NEAR(r.ready, 1.5, 1e-12);
-    CHECK_NEAR(r.read_bytes_per_s, 5e6, 1e-6);
-    CHECK_NEAR(r.decode_p50_s, 0.005, 0.0003);
-    CHECK_NEAR(r.read_p99_s, 0.002, 0.0002);
+    CHECK_NEAR(r.data_wait_percent, 1, 1e-10);
+    CHECK_NEAR(r.ready_batches, 1.5, 1e-12);
+    CHECK_NEAR(r.read_mb_per_s, 5, 1e-12);
+    CHECK_NEAR(r.decode_p50_ms, 5, 0.3);
+    CHECK_NEAR(r.read_p99_ms, 2, 0.2);
     CHECK_INT(r.more_decode_threads, 0);
     CHECK(!input_report_warn(&r, 8));
     input_report_describe(&r, text, sizeof text);
@@ -107,6 +107,6 @@ TEST(nothing_is_divided_by_nothing)
     CHECK_CONTAINS(text, "data wait 0.0 %");
     s = stretch(200, 10, 0.1, 1); /* all of the time, and more by rounding */
     input_report_make(&r, &s, 100);
-    CHECK_NEAR(r.wait_share, 1, 0);
+    CHECK_NEAR(r.data_wait_percent, 100, 0);
     CHECK(r.more_decode_threads > 0);
 }

@@ -231,18 +231,18 @@ static void check_scalars(const char *dir, Scalar *want, int count)
     byte_buf_free(&buf);
 }
 
-static MonitorStep some_step(int64_t step, bool recorded)
+static StepRecord some_step(int64_t step)
 {
-    return (MonitorStep){ .step = step,
-                          .loss = 1.5,
-                          .learning_rate = 0.25,
-                          .grad_norm = step == 1 ? (double)NAN : 3,
-                          .images_per_s = 800,
-                          .mfu = step == 1 ? (double)NAN : 0.375,
-                          .seconds = 0.125,
-                          .data_wait_s = 0.5,
-                          .comm_wait_s = 0.75,
-                          .recorded = recorded };
+    return (StepRecord){ .step = step,
+                         .loss = 1.5,
+                         .lr = 0.25,
+                         .measured = step != 1,
+                         .grad_norm = 3,
+                         .recent_images_per_s = 800,
+                         .recent_mfu = step == 1 ? 0 : 0.375,
+                         .step_ms = 125,
+                         .data_wait_ms = 500,
+                         .comm_wait_ms = 750 };
 }
 
 TEST(event_files_tell_of_steps_evaluations_and_gpus)
@@ -297,11 +297,17 @@ TEST(event_files_tell_of_steps_evaluations_and_gpus)
     monitor_run(m, 10, NULL);
     CHECK_OK(monitor_begin(m, false, 0));
     for (int64_t i = 1; i <= 3; i++) {
-        MonitorStep step = some_step(i, i != 2);
-        monitor_step(m, &step);
+        const StepRecord step = some_step(i);
+        monitor_step(m, &step, 0, i != 2);
     }
-    monitor_eval(m, 3, 2, 0.5, 0.625);
-    monitor_eval_ema(m, 3, 1.75, 0.75, 0.875);
+    monitor_eval(m, &(EvalRecord){ .step = 3,
+                                   .loss = 2,
+                                   .top1 = 0.5,
+                                   .top5 = 0.625,
+                                   .has_ema = true,
+                                   .ema_loss = 1.75,
+                                   .ema_top1 = 0.75,
+                                   .ema_top5 = 0.875 });
     for (int i = 0; i < 1000 && !monitor_take_gpus(m, gpus, &count); i++) clock_sleep_s(0.01);
     CHECK_INT(count, 2);
     monitor_destroy(m);
@@ -360,9 +366,9 @@ static void fill(Gauges *g)
     g->host = "node7";
     g->trains = true;
     g->step = 1200;
-    g->loss = 2.5;
+    g->recorded.loss = 2.5;
     g->images = 1e6;
-    g->eval_top1 = 0.75;
+    g->eval.top1 = 0.75;
     g->gpu_count = 2;
     for (int i = 0; i < 2; i++) {
         g->gpu[i] = (GpuGauges){ .index = i, .facts = { .uuid = "GPU-1" } };
@@ -439,17 +445,17 @@ TEST(numbers_of_a_run_are_told_in_base_units)
                  { "planned_steps", &g->total_steps },
                  { "epoch", &g->epoch },
                  { "ranks", &g->world },
-                 { "loss", &g->loss },
-                 { "learning_rate", &g->learning_rate },
-                 { "grad_norm", &g->grad_norm },
-                 { "images_per_second", &g->images_per_s },
+                 { "loss", &g->recorded.loss },
+                 { "learning_rate", &g->recorded.lr },
+                 { "grad_norm", &g->recorded.grad_norm },
+                 { "images_per_second", &g->recorded.recent_images_per_s },
                  { "images_total", &g->images },
                  { "step_seconds_total", &g->step_seconds },
                  { "data_wait_seconds_total", &g->data_wait_seconds },
                  { "comm_wait_seconds_total", &g->comm_wait_seconds },
-                 { "eval_loss", &g->eval_loss },
-                 { "eval_top1_ratio", &g->eval_top1 },
-                 { "eval_top5_ratio", &g->eval_top5 },
+                 { "eval_loss", &g->eval.loss },
+                 { "eval_top1_ratio", &g->eval.top1 },
+                 { "eval_top5_ratio", &g->eval.top5 },
                  { "eval_step", &g->eval_step },
                  { "checkpoint_step", &g->checkpoint_step },
                  { "checkpoint_timestamp_seconds", &g->checkpoint_unix_s },

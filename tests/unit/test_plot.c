@@ -133,10 +133,10 @@ static double high_at(int record, int which)
     return record == which ? 0.9 : 0.1;
 }
 
-static void fill_run(ReportRun *r, ReportStep steps[STEPS], ReportEval evals[EVALS])
+static void fill_run(ReportRun *r, StepRecord steps[STEPS], EvalRecord evals[EVALS])
 {
     for (int i = 0; i < STEPS; i++)
-        steps[i] = (ReportStep){ .step = i + 1,
+        steps[i] = (StepRecord){ .step = i + 1,
                                  .epochs = 0.1 * (i + 1),
                                  .step_ms = 1,
                                  .loss = high_at(i, 0),
@@ -146,7 +146,7 @@ static void fill_run(ReportRun *r, ReportStep steps[STEPS], ReportEval evals[EVA
                                  .lr = high_at(i, 4),
                                  .grad_norm = high_at(i, 5) };
     for (int i = 0; i < EVALS; i++)
-        evals[i] = (ReportEval){ .step = 3 * i + 2,
+        evals[i] = (EvalRecord){ .step = 3 * i + 2,
                                  .epochs = 0.3 * i,
                                  .top1 = high_at(i, 0),
                                  .loss = high_at(i, 1),
@@ -191,8 +191,8 @@ TEST(each_curve_shows_its_own_numbers)
                  { "Learning rate", STEPS, 4 },     { "Gradient norm", STEPS, 5 },
                  { "Evaluation: top-1", EVALS, 0 }, { "Evaluation: loss", EVALS, 1 },
                  { "Evaluation: top-5", EVALS, 2 } };
-    ReportStep steps[STEPS];
-    ReportEval evals[EVALS];
+    StepRecord steps[STEPS];
+    EvalRecord evals[EVALS];
     ReportRun run;
     StrBuf page = { 0 };
     fill_run(&run, steps, evals);

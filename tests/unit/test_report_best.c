@@ -21,7 +21,7 @@ static int64_t best_step(const StrBuf *records)
     ReportRun r;
     tree_write(test_scratch(), "metrics.jsonl", records->text, records->length);
     CHECK_OK(report_run_read(&r, test_scratch(), "run"));
-    const ReportEval *best = report_run_best(&r);
+    const EvalRecord *best = report_run_best(&r);
     const int64_t step = best ? best->step : -1;
     report_run_free(&r);
     return step;

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "tests/test.h"
+#include "trainer/log/input_report.h"
 #include "trainer/log/runlog.h"
 #include <math.h>
 #include <stdio.h>
@@ -154,9 +155,9 @@ static void write_all_events(void)
                                              .parameters = 272474,
                                              .global_batch = 128,
                                              .steps = 5859,
-                                             .peak_flops = 989.4e12,
+                                             .peak_tflops = 989.4,
                                              .peak_source = "a sheet",
-                                             .image_flops = 24.25e9 }));
+                                             .image_gflops = 24.25 }));
     CHECK_OK(runlog_resume(r, 7, "checkpoints/step-7", "", false));
     CHECK_OK(runlog_step(r, &(StepRecord){ .epoch = 1,
                                            .step = 8,
@@ -264,16 +265,24 @@ TEST(records_that_few_runs_have)
                                  .state = { nan, nan, nan, 200, nan, nan, .throttle_reasons = 64 },
                                  .utilization_min = nan,
                                  .utilization_max = nan } };
-    const InputReport input = {
-        0.25,         1.5, 2, 3, 4, 5, 6e6, .cache_hits = 7, .replaced = 8, .decode_threads = 9,
-        .readers = 10
-    };
+    const InputReport input = { 25,
+                                1.5,
+                                2e3,
+                                3e3,
+                                4e3,
+                                5e3,
+                                6,
+                                .cache_hits = 7,
+                                .replaced = 8,
+                                .decode_threads = 9,
+                                .readers = 10 };
     char dir[512];
     RunLog *r = NULL;
     in_scratch(dir, "run");
     REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
-    CHECK_OK(runlog_diverged(r, &(DivergedRecord){ 7, nan, "fc1.weight", 0.5, 2, true }));
-    CHECK_OK(runlog_diverged(r, &(DivergedRecord){ 9, 3, "", 1, 0, false }));
+    CHECK_OK(runlog_record(r, RECORD_DIVERGED,
+                           &(DivergedRecord){ 7, nan, "fc1.weight", "rollback", 0.5, 2 }));
+    CHECK_OK(runlog_record(r, RECORD_DIVERGED, &(DivergedRecord){ 9, 3, "", "stop", 1, 0 }));
     CHECK_OK(runlog_on_save(r, &(OnSaveResult){ ON_SAVE_TIMED_OUT, 20, 137, 1.5 }));
     CHECK_OK(runlog_gpus(r, gpus, 2));
     CHECK_OK(runlog_epoch(r, &(EpochRecord){ .epoch = 1,
@@ -281,7 +290,8 @@ TEST(records_that_few_runs_have)
                                              .images = 1000,
                                              .steps = 20,
                                              .images_per_s = 400,
-                                             .input = &input }));
+                                             .has_input = true,
+                                             .input = input }));
     CHECK_OK(runlog_eval(r, &(EvalRecord){ .step = 4,
                                            .epochs = 0.5,
                                            .images = 5,

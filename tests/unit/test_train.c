@@ -65,14 +65,14 @@ static void check_steps(const ReportRun *part, const ReportRun *whole, int first
 {
     REQUIRE(whole->step_count == STEPS && part->step_count == STEPS - first);
     for (int i = 0; i < part->step_count; i++) {
-        const ReportStep *a = &part->steps[i], *b = &whole->steps[first + i];
+        const StepRecord *a = &part->steps[i], *b = &whole->steps[first + i];
         CHECK_INT(a->step, first + i + 1);
         CHECK_INT(a->epoch, b->epoch);
         CHECK_NEAR(a->lr, b->lr, 0);
         CHECK_NEAR(a->loss, b->loss, 0);
     }
     REQUIRE(whole->eval_count == 2 && part->eval_count == (first < STEPS / 2 ? 2 : 1));
-    const ReportEval *a = &part->evals[part->eval_count - 1], *b = &whole->evals[1];
+    const EvalRecord *a = &part->evals[part->eval_count - 1], *b = &whole->evals[1];
     CHECK_INT(a->step, STEPS);
     CHECK_NEAR(a->loss, b->loss, 0);
     CHECK_NEAR(a->top1, b->top1, 0);

@@ -54,6 +54,7 @@ static Status read_more(Tail *tail, TopScreen *t)
     }
     if (now.st_size < tail->done) {
         tail->done = 0;
+        top_screen_free(t);
         top_screen_init(t);
     }
     str_clear(&tail->rest);
@@ -109,11 +110,12 @@ static Status watch(Tail *tail, const char *name, double every_s, bool live)
     top_screen_init(t);
     Status status = read_more(tail, t);
     if (status == OK) status = show(t, name, live);
-    while (status == OK && live && !t->ended) {
+    while (status == OK && live && !t->seen[RECORD_DONE]) {
         clock_sleep_s(every_s);
         status = read_more(tail, t);
         if (status == OK) status = show(t, name, live);
     }
+    top_screen_free(t);
     mem_free(t);
     return status;
 }

@@ -74,12 +74,12 @@ static Status start_record(RunLog *log, const Session *s, int hosts)
                       .parameters = graph_parameter_elements(program_graph(s->first)),
                       .global_batch = s->plan.global_batch,
                       .steps = s->plan.total_steps,
-                      .image_flops = utilization_image_flops(s),
+                      .image_gflops = 1e-9 * utilization_image_flops(s),
                       .epochs = (double)train_plan_images(&s->plan, s->plan.total_steps) /
                                 (double)s->plan.images,
-                      .data_s = s->data_s,
-                      .plans_s = s->plans_s };
-    r.peak_flops = utilization_peak_flops(s, &r.peak_source);
+                      .data_seconds = s->data_s,
+                      .plans_seconds = s->plans_s };
+    r.peak_tflops = 1e-12 * utilization_peak_flops(s, &r.peak_source);
     TRY(runlog_start(log, &r));
     if (s->device.plan_cache[0] && s->comm->rank == 0)
         log_info("convolution plans are kept in %s (device.plan_cache)", s->device.plan_cache);
@@ -196,10 +196,10 @@ static void say_command(const char *what, const char *verb, const char *dir, con
 /* Of the weights that do not choose the best. */
 static void add_other_best(StrBuf *out, const ReportRun *run, bool ema)
 {
-    const ReportEval *best = NULL;
+    const EvalRecord *best = NULL;
     for (int64_t i = run->first_eval; i < run->eval_count; i++) {
-        const ReportEval *e = &run->evals[i];
-        if (e->by_hand || isnan(e->ema_top1)) continue;
+        const EvalRecord *e = &run->evals[i];
+        if (e->checkpoint || isnan(e->ema_top1)) continue;
         if (!best || (ema ? e->ema_top1 > best->ema_top1 : e->top1 > best->top1)) best = e;
     }
     if (best)
@@ -213,14 +213,14 @@ static void say_result(const Config *c)
 {
     ReportRun run;
     StrBuf text = { 0 }, out = { 0 };
-    const ReportEval *best = NULL;
+    const EvalRecord *best = NULL;
     if (report_run_read(&run, c->run.dir, "") != OK) {
         log_warning("%s", status_message());
         return;
     }
     if ((best = report_run_best(&run))) {
         str_printf(&text, "best top-1 %.2f %%%s in epoch %lld (step %lld), ",
-                   100 * report_run_score(best), best->ema_best ? " of averaged weights" : "",
+                   100 * records_score(best), best->ema_best ? " of averaged weights" : "",
                    (long long)best->epoch + 1, (long long)best->step);
         add_other_best(&text, &run, !best->ema_best);
     }

@@ -3,40 +3,28 @@
 #ifndef CONVOY_TRAINER_CMD_TOP_SCREEN_H
 #define CONVOY_TRAINER_CMD_TOP_SCREEN_H
 #include "base/str.h"
+#include "trainer/log/records.h"
 
-enum { TOP_GPUS_MAX = 64, TOP_HISTORY = 64, TOP_TEXT_BYTES = 200 };
+enum { TOP_GPUS_MAX = 64, TOP_HISTORY = 64 };
 
-typedef struct TopGpu {
-    bool known;
-    /* NaN: not told */
-    double utilization, utilization_min, memory_bytes, power_w, temperature_c, clock_mhz;
-} TopGpu;
-
-typedef struct TopScreen { /* zero-initialise by top_screen_init() */
-    bool started, stepped, evaluated, saved, sent, ended;
-    char model[TOP_TEXT_BYTES], device[TOP_TEXT_BYTES], host[TOP_TEXT_BYTES],
-        reason[TOP_TEXT_BYTES];
-    double world, classes, steps, epochs, images, global_batch;
-    double step, epoch, epochs_done, loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms,
-        grad_norm, mfu;
-    double seconds_per_image; /* smoothed */
-    double eval_step, eval_loss, eval_top1, eval_top5, ema_top1, best_top1, best_step;
-    double checkpoint_step, checkpoint_time, on_save_step;
-    char on_save_outcome[TOP_TEXT_BYTES];
-    double joules, money, host_s; /* by the run so far; NaN: not told */
-    double price_per_host_hour, price_per_kwh, pue;
-    char currency[TOP_TEXT_BYTES], price_note[TOP_TEXT_BYTES];
-    int code;
+typedef struct TopScreen {        /* zero-initialise by top_screen_init() */
+    bool seen[RECORD_KINDS];      /* a step, an evaluation, an end: since what made it void */
+    RunRecord last[RECORD_KINDS]; /* of those */
+    Arena *texts;                 /* of start, on_save, spent and done; NULL: none yet */
+    double seconds_per_image;     /* smoothed */
+    EvalRecord best;
     /* Unix time of the last record; the longest gap between the last two of them */
     double last_time, gap_s;
     int gpus;
-    TopGpu gpu[TOP_GPUS_MAX];
+    bool gpu_known[TOP_GPUS_MAX];
+    GpuRecord gpu[TOP_GPUS_MAX];
     double history[TOP_HISTORY]; /* means of stride losses each */
     int history_count, stride, pending;
     double pending_sum;
 } TopScreen;
 
 void top_screen_init(TopScreen *t);
+void top_screen_free(TopScreen *t);
 /* One line of metrics.jsonl. What is no record of a run is passed over: a run that writes may have
  * begun a line. */
 void top_screen_add_line(TopScreen *t, const char *line, size_t bytes);

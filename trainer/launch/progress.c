@@ -3,10 +3,9 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "trainer/log/records.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -32,45 +31,52 @@ bool progress_is_locked(const char *run_dir, int64_t *bytes)
     return locked;
 }
 
-/* ---- steps ---- */
+/* ---- records ---- */
 
-/* The number behind key in a record, which is "\"step\":"; false where there is none. */
-static bool read_number(const char *line, const char *key, long long *out)
+enum { NOT_FOUND = -1, NOT_ENDED = 1000 }; /* the latter more than any exit code */
+
+/* The furthest step since the last resume. A checkpoint is recorded when it is written, so records
+ * of later steps may stand before it. */
+static void find_step(const RunRecord *r, int64_t *found)
 {
-    const char *field = strstr(line, key);
-    return field && sscanf(field + strlen(key), "%lld", out) == 1;
+    if (r->kind == RECORD_RESUME) *found = r->resume.step;
+    if (r->kind == RECORD_STEP && r->step.step > *found) *found = r->step.step;
+    if (r->kind == RECORD_CHECKPOINT && r->checkpoint.step > *found) *found = r->checkpoint.step;
 }
 
-static bool is_event(const char *line, const char *name)
+/* Of the last record that training has written: the exit code, or NOT_ENDED. Evaluations are told
+ * of before a run has ended, or by convoy eval. */
+static void find_end(const RunRecord *r, int64_t *found)
 {
-    static const char head[] = "{\"event\":\"";
-    const size_t n = strlen(name);
-    return str_starts_with(line, head) && strncmp(line + sizeof head - 1, name, n) == 0 &&
-           line[sizeof head - 1 + n] == '"';
+    if (r->kind == RECORD_EVAL) return;
+    *found = r->kind == RECORD_DONE && r->done.code >= 0 ? r->done.code : NOT_ENDED;
 }
 
-/* Of the whole lines in text: the furthest step since the last resume, -1 for none. A checkpoint is
- * recorded when it is written, so records of later steps may stand before it. Is written to. */
-static int64_t furthest_step_of(char *text)
+typedef void Find(const RunRecord *r, int64_t *found);
+
+/* Lines that are no whole record are passed over. */
+static void search_lines(const char *text, Find *find, int64_t *found)
 {
-    long long step, furthest = -1;
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        *end = '\0';
-        const bool resumed = is_event(line, "resume");
-        if (!resumed && !is_event(line, "step") && !is_event(line, "checkpoint")) continue;
-        if (!read_number(line, "\"step\":", &step)) continue;
-        if (step > furthest || resumed) furthest = step;
+    for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        Arena *arena = NULL;
+        JsonValue *object = NULL;
+        RunRecord record;
+        if (arena_create(&arena, 4096) != OK) return;
+        if (json_parse(arena, line, (size_t)(end - line), &object) == OK) {
+            records_read(&record, object);
+            if (object->type == JSON_OBJECT) find(&record, found);
+        }
+        arena_destroy(arena);
     }
-    return furthest;
 }
 
-/* What find says of the last block of whole lines of which it says anything but -1; else -1.
- * Backwards: records that tell nothing may be any number. */
-static int64_t search(const char *run_dir, int64_t (*find)(char *text))
+/* What find says of the last block of whole lines of which it says anything. Backwards: records
+ * that tell nothing may be any number. */
+static int64_t search(const char *run_dir, Find *find)
 {
     int fd = open_metrics(run_dir);
     char *buffer = mem_alloc((size_t)BLOCK_BYTES + 1);
-    int64_t found = -1;
+    int64_t found = NOT_FOUND;
     for (off_t end = fd >= 0 && buffer ? lseek(fd, 0, SEEK_END) : 0; end > 0 && found < 0;) {
         off_t from = end > BLOCK_BYTES ? end - BLOCK_BYTES : 0;
         ssize_t n = pread(fd, buffer, (size_t)(end - from), from);
@@ -79,7 +85,7 @@ static int64_t search(const char *run_dir, int64_t (*find)(char *text))
         char *first = from > 0 ? strchr(buffer, '\n') : NULL; /* whole line */
         first = first && first[1] ? first + 1 : buffer;
         end = from + (first - buffer);
-        found = find(first);
+        search_lines(first, find, &found);
     }
     if (fd >= 0) close(fd);
     mem_free(buffer);
@@ -88,29 +94,12 @@ static int64_t search(const char *run_dir, int64_t (*find)(char *text))
 
 int64_t progress_last_step(const char *run_dir)
 {
-    const int64_t step = search(run_dir, furthest_step_of);
+    const int64_t step = search(run_dir, find_step);
     return step > 0 ? step : 0;
-}
-
-/* ---- the end ---- */
-
-#define NOT_ENDED 1000 /* more than any exit code */
-
-/* Of the last whole record that training has written: the exit code, or NOT_ENDED. Evaluations are
- * told of before a run has ended, or by convoy eval. Is written to. */
-static int64_t end_of(char *text)
-{
-    long long code = -1;
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        *end = '\0';
-        if (line[0] != '{' || end[-1] != '}' || is_event(line, "eval")) continue;
-        if (!is_event(line, "done") || !read_number(line, "\"code\":", &code)) code = NOT_ENDED;
-    }
-    return code;
 }
 
 int progress_exit_code(const char *run_dir)
 {
-    const int64_t code = search(run_dir, end_of);
+    const int64_t code = search(run_dir, find_end);
     return code < NOT_ENDED ? (int)code : -1;
 }

@@ -4,20 +4,9 @@
 #define CONVOY_TRAINER_LOG_INPUT_REPORT_H
 #include "data/data.h"
 #include "trainer/comm/comm.h"
+#include "trainer/log/records.h"
 
-typedef struct InputReport { /* of all ranks: sums, or the rank that fared worst */
-    double wait_share;       /* of the time: the step waited for a batch */
-    double ready;            /* batches that were ready when one was asked for, mean */
-    /* per image; read 0 where sources are in memory */
-    double decode_p50_s, decode_p99_s, read_p50_s, read_p99_s;
-    double read_bytes_per_s;               /* from storage */
-    int64_t reads, cache_hits, replaced;   /* reads: for batches of later, too */
-    int decode_threads, readers;           /* of a rank */
-    int more_decode_threads, more_readers; /* of a rank, that would have kept up; 0: none */
-    bool storage_limit;                    /* the storage gives no more, whatever reads */
-} InputReport;
-
-#define INPUT_LIMITS_SHARE 0.05 /* a wait_share above this deserves a warning */
+#define INPUT_LIMITS_PERCENT 5.0 /* a data_wait_percent above this deserves a warning */
 
 /* From one rank's counters of a stretch of so many seconds. */
 void input_report_make(InputReport *out, const LoaderStats *s, double seconds);

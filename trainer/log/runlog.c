@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/guard/signals.h"
+#include "trainer/log/input_report.h"
 #include "trainer/log/kept_config.h"
 #include <errno.h>
 #include <math.h>
@@ -190,24 +191,20 @@ Status runlog_begin(RunLog *r, const Config *config, int world)
 
 /* ---- records ---- */
 
-/* Starts a record; NULL where nothing is written. */
-static JsonWriter *begin(RunLog *r, const char *event)
+/* 0 or an errno. Nothing where there is no file. */
+static int try_write(RunLog *r, RecordKind kind, const void *record)
 {
-    return r && r->metrics.fd >= 0 ? jsonl_begin(&r->metrics, event) : NULL;
-}
-
-/* Ends and writes the record: 0 or an errno. */
-static int write_record(RunLog *r)
-{
-    int error = jsonl_end(&r->metrics);
+    if (!r || r->metrics.fd < 0) return 0;
+    records_write(jsonl_begin(&r->metrics, record_defs[kind].event), kind, record);
+    const int error = jsonl_end(&r->metrics);
     if (r->format == LOG_FORMAT_JSON && !r->metrics.line.failed)
         (void)log_print(r->metrics.line.text);
     return error;
 }
 
-static Status end(RunLog *r)
+Status runlog_record(RunLog *r, RecordKind kind, const void *record)
 {
-    int error = write_record(r);
+    const int error = try_write(r, kind, record);
     return error ? fail(ERR_IO, "%s: cannot write: %s", r->metrics.path, strerror(error)) : OK;
 }
 
@@ -222,40 +219,12 @@ Status runlog_start(RunLog *r, const StartRecord *s)
     log_info("%s, %lld parameters, %lld classes; %s with %lld training and %lld validation images",
              s->model, (long long)s->parameters, (long long)s->classes, s->dataset,
              (long long)s->images, (long long)s->val_images);
-    r->hosts = s->hosts;
-    log_info("%d %s on %s (%s), global batch %lld, %lld steps", s->world,
+    r->hosts = (double)s->hosts;
+    log_info("%lld %s on %s (%s), global batch %lld, %lld steps", (long long)s->world,
              s->world == 1 ? "rank" : "ranks", s->host, s->backend, (long long)s->global_batch,
              (long long)s->steps);
     log_info("%s", s->device_reason);
-    JsonWriter *w = begin(r, "start");
-    if (!w) return OK;
-    json_string(w, "model", s->model);
-    json_string(w, "dataset", s->dataset);
-    json_string(w, "backend", s->backend);
-    json_string(w, "device", s->device);
-    json_string(w, "precision", s->precision);
-    json_string(w, "host", s->host);
-    json_string(w, "version", s->version);
-    json_int(w, "world", s->world);
-    json_int(w, "hosts", s->hosts);
-    json_int(w, "cpus", s->cpus);
-    json_int(w, "compute_threads", s->compute_threads);
-    json_bool(w, "oversubscribed", s->oversubscribed);
-    json_int(w, "images", s->images);
-    json_int(w, "val_images", s->val_images);
-    json_int(w, "classes", s->classes);
-    json_int(w, "parameters", s->parameters);
-    json_int(w, "global_batch", s->global_batch);
-    json_int(w, "steps", s->steps);
-    json_number(w, "epochs", s->epochs);
-    json_number(w, "data_seconds", s->data_s);
-    json_number(w, "plans_seconds", s->plans_s);
-    if (s->peak_flops > 0) {
-        json_number(w, "peak_tflops", 1e-12 * s->peak_flops);
-        json_string(w, "peak_source", s->peak_source);
-        json_number(w, "image_gflops", 1e-9 * s->image_flops);
-    }
-    return end(r);
+    return runlog_record(r, RECORD_START, s);
 }
 
 void runlog_row(RunLog *r, const ConsoleRow *row)
@@ -274,39 +243,7 @@ Status runlog_step(RunLog *r, const StepRecord *s)
              "wait %.1f",
              shown(s->epoch), (long long)s->step, s->loss, s->lr, s->images_per_s, s->step_ms,
              s->data_wait_ms, s->comm_wait_ms);
-    JsonWriter *w = begin(r, "step");
-    if (!w) return OK;
-    json_int(w, "epoch", s->epoch);
-    json_int(w, "step", s->step);
-    json_number(w, "epochs", s->epochs);
-    json_number(w, "loss", s->loss);
-    json_number(w, "lr", s->lr);
-    json_number(w, "images_per_s", s->images_per_s);
-    json_number(w, "step_ms", s->step_ms);
-    json_number(w, "data_wait_ms", s->data_wait_ms);
-    json_number(w, "comm_wait_ms", s->comm_wait_ms);
-    if (s->mfu > 0) json_number(w, "mfu", s->mfu);
-    if (s->loss_scale > 0) {
-        json_number(w, "loss_scale", s->loss_scale);
-        json_int(w, "skipped", s->skipped);
-    }
-    if (s->measured) json_number(w, "grad_norm", s->grad_norm);
-    return end(r);
-}
-
-static void add_input(JsonWriter *w, const InputReport *i)
-{
-    json_number(w, "data_wait_percent", 100 * i->wait_share);
-    json_number(w, "ready_batches", i->ready);
-    json_number(w, "decode_p50_ms", 1e3 * i->decode_p50_s);
-    json_number(w, "decode_p99_ms", 1e3 * i->decode_p99_s);
-    json_number(w, "read_p50_ms", 1e3 * i->read_p50_s);
-    json_number(w, "read_p99_ms", 1e3 * i->read_p99_s);
-    json_number(w, "read_mb_per_s", 1e-6 * i->read_bytes_per_s);
-    json_int(w, "cache_hits", i->cache_hits);
-    json_int(w, "replaced", i->replaced);
-    json_int(w, "decode_threads", i->decode_threads);
-    json_int(w, "readers", i->readers);
+    return runlog_record(r, RECORD_STEP, s);
 }
 
 static void print_rank_epochs(const EpochRecord *e)
@@ -324,67 +261,22 @@ Status runlog_epoch(RunLog *r, const EpochRecord *e)
     if (e->ranks && r->rank == 0) print_rank_epochs(e);
     log_info("epoch %lld done: %lld images in %.1f s, %.1f images/s", shown(e->epoch),
              (long long)e->images, e->seconds, e->images_per_s);
-    const double joules = e->trained_j + e->waited_j;
-    if (joules > 0)
+    if (e->energy_j > 0)
         log_info("epoch %lld energy: %.4g kJ, %.4g J/image, %.1f %% of it waiting for data",
-                 shown(e->epoch), 1e-3 * joules, joules / (double)e->images,
-                 100 * e->waited_j / joules);
-    if (e->input) {
-        input_report_describe(e->input, input, sizeof input);
+                 shown(e->epoch), 1e-3 * e->energy_j, e->joules_per_image,
+                 100 * e->wait_energy_j / e->energy_j);
+    if (e->has_input) {
+        input_report_describe(&e->input, input, sizeof input);
         log_info("epoch %lld input: %s", shown(e->epoch), input);
     }
-    JsonWriter *w = begin(r, "epoch");
-    if (!w) return OK;
-    json_int(w, "epoch", e->epoch);
-    json_number(w, "seconds", e->seconds);
-    json_int(w, "images", e->images);
-    json_int(w, "steps", e->steps);
-    json_number(w, "images_per_s", e->images_per_s);
-    if (e->input) add_input(w, e->input);
-    if (e->energy_source && e->energy_source[0]) {
-        json_number(w, "energy_j", joules);
-        json_number(w, "wait_energy_j", e->waited_j);
-        json_number(w, "joules_per_image", joules / (double)e->images);
-        json_string(w, "energy_source", e->energy_source);
-    }
-    return end(r);
-}
-
-static void add_energy(JsonWriter *w, const Spent *s)
-{
-    json_number(w, "gpu_j", s->gpu_j);
-    json_number(w, "cpu_j", s->cpu_j);
-    json_number(w, "assumed_j", s->assumed_j);
+    return runlog_record(r, RECORD_EPOCH, e);
 }
 
 Status runlog_spent(RunLog *r, const SpentRecord *s)
 {
-    const Config *c = s->config;
-    const double money = cost_money(c, &s->spent);
-    r->host_s += s->spent.host_s;
-    r->total_host_s = s->total.host_s;
-    JsonWriter *w = begin(r, "spent");
-    if (!w) return OK;
-    json_string(w, "part", cost_part_names[s->part]);
-    json_int(w, "step", s->step);
-    if (s->images > 0) json_int(w, "images", s->images);
-    json_number(w, "host_seconds", s->spent.host_s);
-    if (s->source[0]) add_energy(w, &s->spent);
-    json_number(w, "total_host_seconds", s->total.host_s);
-    if (s->source[0]) {
-        json_number(w, "total_j", cost_joules(&s->total));
-        json_string(w, "energy_source", s->source);
-    }
-    if (!isnan(money)) {
-        json_number(w, "cost", money);
-        json_number(w, "total_cost", cost_money(c, &s->total));
-        json_string(w, "currency", c->cost.currency);
-        json_number(w, "price_per_host_hour", c->cost.price_per_host_hour);
-        json_number(w, "price_per_kwh", c->cost.price_per_kwh);
-        json_number(w, "pue", c->cost.pue);
-        json_string(w, "price_note", c->cost.price_note);
-    }
-    return end(r);
+    r->host_s += s->host_seconds;
+    r->total_host_s = s->total_host_seconds;
+    return runlog_record(r, RECORD_SPENT, s);
 }
 
 Status runlog_eval(RunLog *r, const EvalRecord *e)
@@ -400,100 +292,54 @@ Status runlog_eval(RunLog *r, const EvalRecord *e)
     if (e->has_ema)
         log_info("%seval of averaged weights: loss %.4f, top-1 %.2f %%", where, e->ema_loss,
                  100 * e->ema_top1);
-    JsonWriter *w = begin(r, "eval");
-    if (!w) return OK;
-    json_int(w, "epoch", e->epoch);
-    json_int(w, "step", e->step);
-    json_number(w, "epochs", e->epochs);
-    json_int(w, "images", e->images);
-    json_number(w, "loss", e->loss);
-    json_number(w, "top1", e->top1);
-    json_number(w, "top5", e->top5);
-    if (e->has_ema) {
-        json_number(w, "ema_loss", e->ema_loss);
-        json_number(w, "ema_top1", e->ema_top1);
-        json_number(w, "ema_top5", e->ema_top5);
-        json_bool(w, "ema_best", e->ema_best);
-    }
-    if (e->checkpoint) json_string(w, "checkpoint", e->checkpoint);
-    if (e->foreign) json_bool(w, "foreign", true);
-    return end(r);
+    return runlog_record(r, RECORD_EVAL, e);
 }
 
-/* checkpoint and resume: a step and a file; changed NULL: no such field. */
-static Status position_record(RunLog *r, const char *event, int64_t step, const char *path,
-                              const char *changed, bool other_val)
+static void keep_name(RunLog *r, const char *path)
 {
     const char *slash = strrchr(path, '/');
     snprintf(r->checkpoint, sizeof r->checkpoint, "%s", slash ? slash + 1 : path);
-    JsonWriter *w = begin(r, event);
-    if (!w) return OK;
-    json_int(w, "step", step);
-    json_string(w, "path", path);
-    if (changed) json_string(w, "changed", changed);
-    if (other_val) json_bool(w, "other_val", true);
-    return end(r);
 }
 
 Status runlog_checkpoint(RunLog *r, int64_t step, const char *path)
 {
     if (r->rank == 0) log_info("step %lld: saved %s", (long long)step, path);
-    return position_record(r, "checkpoint", step, path, NULL, false);
+    keep_name(r, path);
+    return runlog_record(r, RECORD_CHECKPOINT, &(CheckpointRecord){ step, path });
 }
 
 Status runlog_on_save(RunLog *r, const OnSaveResult *result)
 {
-    JsonWriter *w = begin(r, "on_save");
-    if (!w) return OK;
-    json_int(w, "step", result->step);
-    json_string(w, "outcome", on_save_outcome_name(result->outcome));
-    json_int(w, "code", result->code);
-    json_number(w, "seconds", result->seconds);
-    return end(r);
-}
-
-static void add_known(JsonWriter *w, const char *key, double value)
-{
-    if (!isnan(value)) json_number(w, key, value);
+    return runlog_record(r, RECORD_ON_SAVE,
+                         &(OnSaveRecord){ .step = result->step,
+                                          .outcome = on_save_outcome_name(result->outcome),
+                                          .code = result->code,
+                                          .seconds = result->seconds });
 }
 
 Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count)
 {
     for (int i = 0; i < count; i++) {
         const GpuGauges *g = &gpus[i];
-        JsonWriter *w = begin(r, "gpu");
-        if (!w) return OK;
-        json_int(w, "gpu", g->index);
-        json_string(w, "uuid", g->facts.uuid);
-        add_known(w, "utilization", g->state.utilization);
-        add_known(w, "utilization_min", g->utilization_min);
-        add_known(w, "utilization_max", g->utilization_max);
-        add_known(w, "memory_used_bytes", g->state.memory_used_bytes);
-        add_known(w, "power_w", g->state.power_w);
-        add_known(w, "temperature_c", g->state.temperature_c);
-        add_known(w, "sm_clock_mhz", g->state.sm_clock_mhz);
-        json_int(w, "throttle_reasons", (int64_t)g->state.throttle_reasons);
-        TRY(end(r));
+        TRY(runlog_record(r, RECORD_GPU,
+                          &(GpuRecord){ .gpu = g->index,
+                                        .uuid = g->facts.uuid,
+                                        .utilization = g->state.utilization,
+                                        .utilization_min = g->utilization_min,
+                                        .utilization_max = g->utilization_max,
+                                        .memory_used_bytes = g->state.memory_used_bytes,
+                                        .power_w = g->state.power_w,
+                                        .temperature_c = g->state.temperature_c,
+                                        .sm_clock_mhz = g->state.sm_clock_mhz,
+                                        .throttle_reasons = (int64_t)g->state.throttle_reasons }));
     }
     return OK;
 }
 
 Status runlog_resume(RunLog *r, int64_t step, const char *path, const char *changed, bool other_val)
 {
-    return position_record(r, "resume", step, path, changed, other_val);
-}
-
-Status runlog_diverged(RunLog *r, const DivergedRecord *d)
-{
-    JsonWriter *w = begin(r, "diverged");
-    if (!w) return OK;
-    json_int(w, "step", d->step);
-    json_number(w, "loss", d->loss);
-    json_string(w, "tensor", d->tensor);
-    json_string(w, "then", d->back ? "rollback" : "stop");
-    json_number(w, "lr_factor", d->lr_factor);
-    json_int(w, "rollbacks", d->rollbacks);
-    return end(r);
+    keep_name(r, path);
+    return runlog_record(r, RECORD_RESUME, &(ResumeRecord){ step, path, changed, other_val });
 }
 
 static void print_result(const RunLog *r)
@@ -515,13 +361,9 @@ void runlog_done(RunLog *r, int code, const char *reason)
 {
     if (r && r->format == LOG_FORMAT_EPOCH && code == 0 && r->metrics.fd >= 0 && r->host_s > 0)
         print_result(r);
-    JsonWriter *w = begin(r, "done");
-    if (!w) return;
-    json_int(w, "code", code);
-    json_string(w, "reason", reason);
     /* No fail() here: the run has its outcome, and the sentence of that must still be there for
      * main to print. */
-    int error = write_record(r);
+    const int error = try_write(r, RECORD_DONE, &(DoneRecord){ code, reason });
     if (error)
         log_warning("%s: cannot write the last record: %s", r->metrics.path, strerror(error));
 }
@@ -559,8 +401,7 @@ void runlog_last_words(const RunLog *r, int code, const char *reason)
     json_begin_object(&w, NULL);
     json_string(&w, "event", "done");
     json_number(&w, "time", clock_unix_s());
-    json_int(&w, "code", code);
-    json_string(&w, "reason", reason);
+    records_write(&w, RECORD_DONE, &(DoneRecord){ code, reason });
     json_end_object(&w);
     str_add(&line, "\n");
     if (jsonl_append(&r->metrics, &line) != 0)

@@ -15,10 +15,9 @@
 #ifndef CONVOY_TRAINER_LOG_RUNLOG_H
 #define CONVOY_TRAINER_LOG_RUNLOG_H
 #include "base/status.h"
-#include "trainer/config/cost.h"
 #include "trainer/files/on_save.h"
 #include "trainer/log/console.h"
-#include "trainer/log/input_report.h"
+#include "trainer/log/records.h"
 #include "trainer/monitor/gauges.h"
 #include <stdint.h>
 
@@ -33,66 +32,8 @@ bool runlog_is_new(const RunLog *r); /* nothing has trained in the folder yet; r
 Status runlog_begin(RunLog *r, const Config *config, int world);
 void runlog_close(RunLog *r); /* NULL ok */
 
-typedef struct StartRecord {
-    const char *model, *dataset, *backend, *host, *version;
-    const char *device, *precision, *device_reason; /* "cuda", "bf16", and why in one line */
-    /* cpus: that rank 0 may run on; threads of a rank */
-    int world, hosts, cpus, compute_threads;
-    /* more ranks than CPUs, or GPUs, to compute on */
-    bool oversubscribed;
-    int64_t images, val_images, classes, parameters, global_batch, steps;
-    double epochs;                  /* that the steps make */
-    double data_s, plans_s;         /* Session has them */
-    double peak_flops, image_flops; /* utilization.h; peak_flops 0: not known, none is recorded */
-    const char *peak_source;
-} StartRecord;
-typedef struct StepRecord {
-    int64_t epoch, step; /* epoch: from 0, as in all records; step: from 1 */
-    double epochs;       /* done behind the step */
-    double loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms;
-    double loss_scale; /* 0: there is none, and neither is the next in the record */
-    int64_t skipped;
-    bool measured; /* the next is in the record */
-    double grad_norm;
-    double recent_images_per_s; /* since the record before */
-    double mfu;                 /* a share; 0: not known, and not in the record */
-} StepRecord;
-typedef struct EvalRecord {
-    int64_t epoch, step, images, classes;
-    double epochs, loss, top1, top5; /* epochs: of training, done behind the step */
-    const char *checkpoint; /* by convoy eval: what was evaluated; NULL: by the run itself */
-    bool foreign;           /* of other images or weights than the run's: no point of its curve */
-    bool has_ema, ema_best; /* of averaged weights too, and by those the best is chosen */
-    double ema_loss, ema_top1, ema_top5;
-} EvalRecord;
-typedef struct DivergedRecord {
-    int64_t step;
-    double loss;
-    const char *tensor; /* the first that is not finite; "": none */
-    double lr_factor;   /* of the learning rate from here on, where the run goes back */
-    int64_t rollbacks;  /* this one too */
-    bool back;
-} DivergedRecord;
-typedef struct EpochRecord {
-    int64_t epoch;
-    double seconds;
-    int64_t images;
-    double images_per_s;
-    const InputReport *input; /* NULL: not known */
-    const RankEpoch *ranks;   /* of all ranks, with log.format epoch; else NULL */
-    int world;
-    int64_t rank_batch, steps;
-    double trained_j, waited_j; /* its steps': joules but for waits for data, and in those */
-    const char *energy_source;  /* of energy_describe(); "": energy is not known */
-} EpochRecord;
-typedef struct SpentRecord { /* when a part of a run ends */
-    CostPart part;
-    int64_t step, images; /* images: trained on in it */
-    Spent spent, total;   /* total: by the run so far */
-    const Config *config; /* its prices */
-    const char *source;   /* as energy_source */
-} SpentRecord;
-
+/* Writes a record; the functions below also say, or remember, what is in theirs. */
+Status runlog_record(RunLog *r, RecordKind kind, const void *record);
 Status runlog_start(RunLog *r, const StartRecord *s);
 Status runlog_step(RunLog *r, const StepRecord *s);
 void runlog_row(RunLog *r, const ConsoleRow *row); /* of the table; rank 0 prints it */
@@ -102,11 +43,9 @@ Status runlog_spent(RunLog *r, const SpentRecord *s);
 Status runlog_checkpoint(RunLog *r, int64_t step, const char *path);
 Status runlog_on_save(RunLog *r, const OnSaveResult *result);
 Status runlog_gpus(RunLog *r, const GpuGauges *gpus, int count); /* a record each */
-/* changed: keys that the checkpoint's part had otherwise, as config_difference() says it; "" for
- * none. other_val: no evaluation before was of the same images. */
+/* changed: keys that the checkpoint's part had otherwise, as config_difference() says it. */
 Status runlog_resume(RunLog *r, int64_t step, const char *path, const char *changed,
                      bool other_val);
-Status runlog_diverged(RunLog *r, const DivergedRecord *d);
 /* Where rank keeps a log of its own by log.file; NULL: nowhere. mem_free. */
 Status runlog_file_name(char **out, const Config *config, int rank, int world);
 /* code: exit code; reason: "completed" or the error sentence. Always the last line. Best effort:

@@ -5,7 +5,7 @@
 #ifndef CONVOY_TRAINER_MONITOR_GAUGES_H
 #define CONVOY_TRAINER_MONITOR_GAUGES_H
 #include "base/str.h"
-#include "trainer/config/cost.h"
+#include "trainer/log/records.h"
 #include "trainer/monitor/nvml.h"
 
 enum { GAUGES_GPUS_MAX = 64 };
@@ -29,11 +29,11 @@ typedef struct Gauges {
     bool trains; /* this process tells of the run, not only of its host's GPUs */
     double start_unix_s, update_unix_s;
     double step, total_steps, epoch, world;
-    double loss, learning_rate, grad_norm, images_per_s, mfu;
+    StepRecord recorded; /* the last by log.every; NaN: not known */
     /* sums over this process's steps */
     double images, step_seconds, data_wait_seconds, comm_wait_seconds;
-    double eval_loss, eval_top1, eval_top5, eval_ema_top1, eval_step, checkpoint_step,
-        checkpoint_unix_s;
+    EvalRecord eval; /* the last */
+    double eval_step, checkpoint_step, checkpoint_unix_s;
     Spent spent;          /* by this host since this process started */
     const Config *prices; /* borrowed */
     int gpu_count;

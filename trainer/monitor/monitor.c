@@ -276,63 +276,57 @@ void monitor_go_back(Monitor *m, int64_t step)
     if (event_file_restart(m->events, clock_unix_s(), step + 1) != OK) complain(&m->events_broken);
 }
 
-void monitor_step(Monitor *m, const MonitorStep *s)
+void monitor_step(Monitor *m, const StepRecord *s, int64_t images, bool recorded)
 {
     if (!m) return;
+    StepRecord known = *s;
+    if (!s->measured) known.grad_norm = (double)NAN;
+    if (!(s->recent_mfu > 0)) known.recent_mfu = (double)NAN;
     pthread_mutex_lock(&m->lock);
     Gauges *g = &m->gauges;
     g->step = (double)s->step;
     g->epoch = (double)s->epoch;
     g->update_unix_s = clock_unix_s();
-    g->images += (double)s->images;
-    g->step_seconds += s->seconds;
-    g->data_wait_seconds += s->data_wait_s;
-    g->comm_wait_seconds += s->comm_wait_s;
-    if (s->recorded) {
-        g->loss = s->loss;
-        g->learning_rate = s->learning_rate;
-        g->grad_norm = s->grad_norm;
-        g->images_per_s = s->images_per_s;
-        g->mfu = s->mfu;
-    }
+    g->images += (double)images;
+    g->step_seconds += 1e-3 * s->step_ms;
+    g->data_wait_seconds += 1e-3 * s->data_wait_ms;
+    g->comm_wait_seconds += 1e-3 * s->comm_wait_ms;
+    if (recorded) g->recorded = known;
     pthread_mutex_unlock(&m->lock);
     EventScalar scalars[8] = { { "train/loss", s->loss },
-                               { "train/lr", s->learning_rate },
-                               { "train/images_per_s", s->images_per_s },
-                               { "time/step_s", s->seconds },
-                               { "time/data_wait_s", s->data_wait_s },
-                               { "time/comm_wait_s", s->comm_wait_s } };
+                               { "train/lr", s->lr },
+                               { "train/images_per_s", s->recent_images_per_s },
+                               { "time/step_s", 1e-3 * s->step_ms },
+                               { "time/data_wait_s", 1e-3 * s->data_wait_ms },
+                               { "time/comm_wait_s", 1e-3 * s->comm_wait_ms } };
     int count = 6;
-    if (!isnan(s->grad_norm)) scalars[count++] = (EventScalar){ "train/grad_norm", s->grad_norm };
-    if (!isnan(s->mfu)) scalars[count++] = (EventScalar){ "train/mfu", s->mfu };
-    if (s->recorded) add_event(m, s->step, scalars, count);
+    if (!isnan(known.grad_norm))
+        scalars[count++] = (EventScalar){ "train/grad_norm", known.grad_norm };
+    if (!isnan(known.recent_mfu)) scalars[count++] = (EventScalar){ "train/mfu", known.recent_mfu };
+    if (recorded) add_event(m, s->step, scalars, count);
 }
 
-void monitor_eval(Monitor *m, int64_t step, double loss, double top1, double top5)
+static void add_metrics(Monitor *m, const EvalRecord *e, const char *prefix)
+{
+    char tags[RECORD_METRICS][64];
+    EventScalar scalars[RECORD_METRICS];
+    for (int i = 0; i < RECORD_METRICS; i++) {
+        snprintf(tags[i], sizeof tags[i], "eval/%s%s", prefix, metric_defs[i].name);
+        scalars[i] = (EventScalar){ tags[i], records_number(RECORD_EVAL, e, tags[i] + 5) };
+    }
+    add_event(m, e->step, scalars, RECORD_METRICS);
+}
+
+void monitor_eval(Monitor *m, const EvalRecord *e)
 {
     if (!m) return;
     pthread_mutex_lock(&m->lock);
-    m->gauges.eval_step = (double)step;
-    m->gauges.eval_loss = loss;
-    m->gauges.eval_top1 = top1;
-    m->gauges.eval_top5 = top5;
+    m->gauges.eval = *e;
+    m->gauges.eval_step = (double)e->step;
+    if (!e->has_ema) m->gauges.eval.ema_top1 = (double)NAN;
     pthread_mutex_unlock(&m->lock);
-    const EventScalar scalars[] = { { "eval/loss", loss },
-                                    { "eval/top1", top1 },
-                                    { "eval/top5", top5 } };
-    add_event(m, step, scalars, 3);
-}
-
-void monitor_eval_ema(Monitor *m, int64_t step, double loss, double top1, double top5)
-{
-    if (!m) return;
-    pthread_mutex_lock(&m->lock);
-    m->gauges.eval_ema_top1 = top1;
-    pthread_mutex_unlock(&m->lock);
-    const EventScalar scalars[] = { { "eval/ema_loss", loss },
-                                    { "eval/ema_top1", top1 },
-                                    { "eval/ema_top5", top5 } };
-    add_event(m, step, scalars, 3);
+    add_metrics(m, e, "");
+    if (e->has_ema) add_metrics(m, e, "ema_");
 }
 
 void monitor_checkpoint(Monitor *m, int64_t step)

@@ -10,6 +10,7 @@
 #define CONVOY_TRAINER_MONITOR_MONITOR_H
 #include "trainer/comm/comm.h"
 #include "trainer/config/config.h"
+#include "trainer/log/records.h"
 #include "trainer/monitor/energy.h"
 #include "trainer/monitor/gauges.h"
 
@@ -20,12 +21,6 @@ Status monitor_create(Monitor **out, const Config *c, const Comm *comm, bool gpu
 /* Writes what there is a last time. */
 void monitor_destroy(Monitor *m); /* NULL ok */
 
-typedef struct MonitorStep { /* of one step; NaN: not known */
-    int64_t step, epoch, images;
-    double loss, learning_rate, grad_norm, images_per_s, mfu;
-    double seconds, data_wait_s, comm_wait_s;
-    bool recorded; /* by log.every: goes to the event file */
-} MonitorStep;
 /* energy: what this host spends is told too; it outlives m. */
 void monitor_run(Monitor *m, int64_t total_steps, Energy *energy);
 /* The run begins behind this step, and only now writes to its folder. resumed: readers shall drop
@@ -33,10 +28,9 @@ void monitor_run(Monitor *m, int64_t total_steps, Energy *energy);
 Status monitor_begin(Monitor *m, bool resumed, int64_t step);
 /* The run goes on behind this step, from before where it was. */
 void monitor_go_back(Monitor *m, int64_t step);
-void monitor_step(Monitor *m, const MonitorStep *s);
-void monitor_eval(Monitor *m, int64_t step, double loss, double top1, double top5);
-/* The same of averaged weights, behind it. */
-void monitor_eval_ema(Monitor *m, int64_t step, double loss, double top1, double top5);
+/* images: of all ranks. recorded: by log.every: goes to the event file. */
+void monitor_step(Monitor *m, const StepRecord *s, int64_t images, bool recorded);
+void monitor_eval(Monitor *m, const EvalRecord *e);
 void monitor_checkpoint(Monitor *m, int64_t step);
 /* GPUs of this host as of the last period, once each period: for metrics.jsonl. False: nothing
  * new. */

@@ -27,13 +27,13 @@ typedef struct Curve {
     bool exact; /* not smoothed */
 } Curve;
 
-#define STEPS(value, scale) FROM_STEPS, offsetof(ReportStep, value), scale, 0
-#define EVALS(value, scale) FROM_EVALS, offsetof(ReportEval, value), scale, 0
+#define STEPS(value, scale) FROM_STEPS, offsetof(StepRecord, value), scale, 0
+#define EVALS(value, scale) FROM_EVALS, offsetof(EvalRecord, value), scale, 0
 #define LOOKS(at, scale)                                                                           \
     FROM_LOOKS, offsetof(ReportLook, gauge) + (at) * sizeof(ReportRange), scale, 0
 
 /* of the time of a step */
-#define SHARES(part) FROM_STEPS, offsetof(ReportStep, part), 100, offsetof(ReportStep, step_ms)
+#define SHARES(part) FROM_STEPS, offsetof(StepRecord, part), 100, offsetof(StepRecord, step_ms)
 static const Curve curves[] = {
     { "Training loss", "loss", STEPS(loss, 1), NAN, NAN, false },
     { "Evaluation: top-1", "% of the images", EVALS(top1, 100), NAN, NAN, true },
@@ -56,9 +56,9 @@ static const Curve curves[] = {
 /* Steps mean the same in all runs; else curves are drawn against passes over the data. */
 static bool same_steps(const RunSet *set)
 {
-    const ReportStart *base = &set->runs[0].start;
+    const StartRecord *base = &set->runs[0].start;
     for (int i = 0; i < set->count; i++) {
-        const ReportStart *s = &set->runs[i].start;
+        const StartRecord *s = &set->runs[i].start;
         bool known = s->images > 0 && s->global_batch > 0;
         if (!known) return true; /* there is nothing else to go by */
         if (s->images != base->images || s->global_batch != base->global_batch) return false;
@@ -93,10 +93,10 @@ static double place_of(const ReportRun *r, Source source, int64_t i, Against aga
     static const struct {
         size_t step, epochs, elapsed_s;
     } at[SOURCES] = {
-        { offsetof(ReportStep, step), offsetof(ReportStep, epochs),
-          offsetof(ReportStep, elapsed_s) },
-        { offsetof(ReportEval, step), offsetof(ReportEval, epochs),
-          offsetof(ReportEval, elapsed_s) },
+        { offsetof(StepRecord, step), offsetof(StepRecord, epochs),
+          offsetof(StepRecord, elapsed_s) },
+        { offsetof(EvalRecord, step), offsetof(EvalRecord, epochs),
+          offsetof(EvalRecord, elapsed_s) },
         { offsetof(ReportLook, step), offsetof(ReportLook, epochs),
           offsetof(ReportLook, elapsed_s) },
     };

@@ -8,16 +8,6 @@
 
 #define LINES_PER_ARENA 256
 
-/* ---- fields of a record ---- */
-
-/* Copied into the run's arena; "" where absent. */
-static const char *text(ReportRun *r, const JsonValue *record, const char *key)
-{
-    const char *value = json_text(record, key, "");
-    const char *copy = *value ? arena_strdup(r->arena, value) : "";
-    return copy ? copy : "";
-}
-
 /* Room for one more element of an array that doubles. */
 static Status grow(void *array, int64_t count, size_t size)
 {
@@ -27,15 +17,6 @@ static Status grow(void *array, int64_t count, size_t size)
     if (!larger) return ERR_MEMORY;
     *p = larger;
     return OK;
-}
-
-/* Of a record of that step; those of earlier versions do not tell. */
-static double epochs_of(const ReportRun *r, const JsonValue *record, int64_t step)
-{
-    const double told = json_double(record, "epochs");
-    if (!isnan(told)) return told;
-    if (r->start.images <= 0 || r->start.global_batch <= 0) return (double)NAN;
-    return (double)step * (double)r->start.global_batch / (double)r->start.images;
 }
 
 /* As of a record that comes now. */
@@ -57,33 +38,11 @@ static void cut_behind(ReportRun *r, int64_t steps)
     if (r->first_eval > r->eval_count) r->first_eval = r->eval_count;
 }
 
-/* NULL: nothing is known. */
-static ReportStart read_start(ReportRun *r, const JsonValue *record)
-{
-    return (ReportStart){ .model = text(r, record, "model"),
-                          .dataset = text(r, record, "dataset"),
-                          .backend = text(r, record, "backend"),
-                          .host = text(r, record, "host"),
-                          .version = text(r, record, "version"),
-                          .device = text(r, record, "device"),
-                          .precision = text(r, record, "precision"),
-                          .world = json_whole(record, "world"),
-                          .hosts = json_whole(record, "hosts"),
-                          .cpus = json_whole(record, "cpus"),
-                          .compute_threads = json_whole(record, "compute_threads"),
-                          .oversubscribed = json_truth(record, "oversubscribed"),
-                          .images = json_whole(record, "images"),
-                          .val_images = json_whole(record, "val_images"),
-                          .classes = json_whole(record, "classes"),
-                          .parameters = json_whole(record, "parameters"),
-                          .global_batch = json_whole(record, "global_batch"),
-                          .steps = json_whole(record, "steps") };
-}
-
-static Status take_start(ReportRun *r, const JsonValue *record)
+static Status take_start(ReportRun *r, RunRecord *record)
 {
     int64_t world = r->start.world;
-    r->start = read_start(r, record);
+    TRY(records_keep_texts(record, r->arena));
+    r->start = record->start;
     r->earlier_s = r->seconds;
     r->seconds = 0;
     if (r->starts++ > 0 && world != r->start.world) r->world_changed = true;
@@ -92,53 +51,41 @@ static Status take_start(ReportRun *r, const JsonValue *record)
     return OK;
 }
 
-static Status take_resume(ReportRun *r, const JsonValue *record)
+static Status take_resume(ReportRun *r, RunRecord *record)
 {
     r->resumes++;
     r->seconds += r->earlier_s;
     r->earlier_s = 0;
-    cut_behind(r, json_whole(record, "step"));
-    if (json_truth(record, "other_val")) r->first_eval = r->eval_count;
+    cut_behind(r, record->resume.step);
+    if (record->resume.other_val) r->first_eval = r->eval_count;
     return OK;
 }
 
-static Status take_step(ReportRun *r, const JsonValue *record)
+static Status take_step(ReportRun *r, RunRecord *record)
 {
-    int64_t step = json_whole(record, "step");
-    if (step < 1) {
+    StepRecord *s = &record->step;
+    if (s->step < 1) {
         r->broken_lines++;
         return OK;
     }
-    cut_behind(r, step - 1);
+    cut_behind(r, s->step - 1);
     TRY(grow(&r->steps, r->step_count, sizeof *r->steps));
-    r->steps[r->step_count++] = (ReportStep){ .epoch = json_whole(record, "epoch"),
-                                              .step = step,
-                                              .epochs = epochs_of(r, record, step),
-                                              .elapsed_s = elapsed_of(r),
-                                              .loss = json_double(record, "loss"),
-                                              .lr = json_double(record, "lr"),
-                                              .images_per_s = json_double(record, "images_per_s"),
-                                              .step_ms = json_double(record, "step_ms"),
-                                              .data_wait_ms = json_double(record, "data_wait_ms"),
-                                              .comm_wait_ms = json_double(record, "comm_wait_ms"),
-                                              .grad_norm = json_double(record, "grad_norm"),
-                                              .mfu = json_double(record, "mfu") };
+    s->elapsed_s = elapsed_of(r);
+    r->steps[r->step_count++] = *s;
     return OK;
 }
 
-static Status take_epoch(ReportRun *r, const JsonValue *record)
+static Status take_epoch(ReportRun *r, RunRecord *record)
 {
+    EpochRecord *e = &record->epoch;
+    TRY(records_keep_texts(record, r->arena));
+    const int64_t before = r->epoch_count > 0 ? r->epochs[r->epoch_count - 1].batch : 0;
     TRY(grow(&r->epochs, r->epoch_count, sizeof *r->epochs));
-    ReportEpoch *e = &r->epochs[r->epoch_count++];
-    *e = (ReportEpoch){ .epoch = json_whole(record, "epoch"),
-                        .images = json_whole(record, "images"),
-                        .seconds = json_double(record, "seconds"),
-                        .first = r->cold,
-                        .steps_before = r->step_count ? r->steps[r->step_count - 1].step : 0 };
-    const int64_t steps = json_whole(record, "steps"),
-                  before = r->epoch_count > 1 ? r->epochs[r->epoch_count - 2].batch : 0;
-    e->batch = steps > 0 ? e->images / steps : r->start.global_batch;
+    e->first = r->cold;
+    e->steps_before = r->step_count ? r->steps[r->step_count - 1].step : 0;
+    e->batch = e->steps > 0 ? e->images / e->steps : r->start.global_batch;
     e->partial = e->images + (before > e->batch ? before : e->batch) <= r->start.images;
+    r->epochs[r->epoch_count++] = *e;
     r->cold = false;
     return OK;
 }
@@ -151,47 +98,36 @@ static double elapsed_at(const ReportRun *r, int64_t steps)
     return at >= 0 ? r->steps[at].elapsed_s : (double)NAN;
 }
 
-static Status take_eval(ReportRun *r, const JsonValue *record)
+static Status take_eval(ReportRun *r, RunRecord *record)
 {
-    int64_t step = json_whole(record, "step");
-    if (json_truth(record, "foreign")) return OK; /* of other images or weights */
-    const bool few = r->start.classes > 0 && r->start.classes <= 5;
+    EvalRecord *e = &record->eval;
+    if (e->foreign) return OK; /* of other images or weights */
     int64_t at = r->eval_count;
+    TRY(records_keep_texts(record, r->arena));
     TRY(grow(&r->evals, r->eval_count, sizeof *r->evals));
     /* in the order of steps: convoy eval may look at an earlier checkpoint */
-    for (; at > 0 && r->evals[at - 1].step > step; at--) r->evals[at] = r->evals[at - 1];
+    for (; at > 0 && r->evals[at - 1].step > e->step; at--) r->evals[at] = r->evals[at - 1];
     r->eval_count++;
-    const bool by_hand = json_get(record, "checkpoint") != NULL;
-    r->evals[at] = (ReportEval){ .epoch = json_whole(record, "epoch"),
-                                 .step = step,
-                                 .images = json_whole(record, "images"),
-                                 .epochs = epochs_of(r, record, step),
-                                 .elapsed_s = by_hand ? elapsed_at(r, step) : elapsed_of(r),
-                                 .loss = json_double(record, "loss"),
-                                 .top1 = json_double(record, "top1"),
-                                 .top5 = few ? (double)NAN : json_double(record, "top5"),
-                                 .ema_loss = json_double(record, "ema_loss"),
-                                 .ema_top1 = json_double(record, "ema_top1"),
-                                 .ema_best = json_truth(record, "ema_best"),
-                                 .by_hand = by_hand };
+    e->elapsed_s = e->checkpoint ? elapsed_at(r, e->step) : elapsed_of(r);
+    if (r->start.classes > 0 && r->start.classes <= 5) e->top5 = (double)NAN;
+    r->evals[at] = *e;
     return OK;
 }
 
-static Status take_spent(ReportRun *r, const JsonValue *record)
+static Status take_spent(ReportRun *r, RunRecord *record)
 {
-    const Spent s = { fmax(0, json_double(record, "host_seconds")),
-                      fmax(0, json_double(record, "gpu_j")), fmax(0, json_double(record, "cpu_j")),
-                      fmax(0, json_double(record, "assumed_j")) };
-    const char *part = json_text(record, "part", "");
-    const int64_t images = json_whole(record, "images"), step = json_whole(record, "step");
+    const SpentRecord *told = &record->spent;
+    const Spent s = { fmax(0, told->host_seconds), fmax(0, told->gpu_j), fmax(0, told->cpu_j),
+                      fmax(0, told->assumed_j) };
     int i = 0;
-    while (i < COST_PARTS && strcmp(part, cost_part_names[i]) != 0) i++;
+    while (i < COST_PARTS && strcmp(told->part, cost_part_names[i]) != 0) i++;
     if (i == COST_PARTS) return OK;
+    TRY(records_keep_texts(record, r->arena));
     cost_add(&r->spent.part[i], &s);
-    r->trained_images += images > 0 ? images : 0;
-    r->energy_source = text(r, record, "energy_source");
+    r->trained_images += told->images > 0 ? told->images : 0;
+    r->energy_source = told->energy_source;
     for (int64_t k = 0; i == COST_EVALUATION && k < r->eval_count; k++)
-        if (r->evals[k].step == step && !r->evals[k].by_hand)
+        if (r->evals[k].step == told->step && !r->evals[k].checkpoint)
             r->evals[k].spent = cost_sum(&r->spent);
     return OK;
 }
@@ -217,78 +153,75 @@ static Status look_of(ReportLook **out, ReportRun *r, int64_t gpu)
     if (*out && gpu > (*out)->last_gpu) return OK;
     TRY(grow(&r->looks, r->look_count, sizeof *r->looks));
     *out = &r->looks[r->look_count++];
-    const ReportStep *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
+    const StepRecord *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
     **out = (ReportLook){ .step = last ? last->step : 0,
                           .epochs = last ? last->epochs : 0,
                           .elapsed_s = elapsed_of(r) };
     return OK;
 }
 
-static Status take_gpu(ReportRun *r, const JsonValue *record)
+static Status take_gpu(ReportRun *r, RunRecord *record)
 {
-    static const char *const keys[REPORT_GAUGES] = { "utilization", "memory_used_bytes", "power_w",
-                                                     "sm_clock_mhz", "temperature_c" };
-    const int64_t gpu = json_whole(record, "gpu");
-    const double least = json_double(record, "utilization_min");
+    const GpuRecord *told = &record->gpu;
+    const double values[REPORT_GAUGES] = { told->utilization, told->memory_used_bytes,
+                                           told->power_w, told->sm_clock_mhz, told->temperature_c };
     ReportLook *look;
-    if (gpu < 0 || gpu >= REPORT_GPUS_MAX) return OK;
+    if (told->gpu < 0 || told->gpu >= REPORT_GPUS_MAX) return OK;
     if (!r->gpus && !(r->gpus = mem_calloc(REPORT_GPUS_MAX, sizeof *r->gpus))) return ERR_MEMORY;
-    TRY(look_of(&look, r, gpu));
-    look->last_gpu = gpu;
-    ReportGpu *g = &r->gpus[gpu];
-    g->utilization_min = g->looks++ ? fmin(g->utilization_min, least) : least;
+    TRY(look_of(&look, r, told->gpu));
+    look->last_gpu = told->gpu;
+    ReportGpu *g = &r->gpus[told->gpu];
+    g->utilization_min =
+        g->looks++ ? fmin(g->utilization_min, told->utilization_min) : told->utilization_min;
     for (int i = 0; i < REPORT_GAUGES; i++) {
-        add_gauge(&look->gauge[i], json_double(record, keys[i]));
-        add_gauge(&g->gauge[i], json_double(record, keys[i]));
+        add_gauge(&look->gauge[i], values[i]);
+        add_gauge(&g->gauge[i], values[i]);
     }
     return OK;
 }
 
-static Status take_done(ReportRun *r, const JsonValue *record)
+static Status take_done(ReportRun *r, RunRecord *record)
 {
-    const char *reason = text(r, record, "reason");
-    if (strcmp(reason, REPORT_EVAL_DONE) == 0) return OK;
+    TRY(records_keep_texts(record, r->arena));
     r->done = true;
-    r->code = json_whole(record, "code");
-    r->reason = reason;
+    r->code = record->done.code;
+    r->reason = record->done.reason;
     return OK;
 }
 
-static const struct {
-    const char *name;
-    Status (*take)(ReportRun *r, const JsonValue *record); /* NULL: tells nothing here */
-} events[] = { { "step", take_step },  { "gpu", take_gpu },     { "epoch", take_epoch },
-               { "eval", take_eval },  { "start", take_start }, { "done", take_done },
-               { "checkpoint", NULL }, { "on_save", NULL },     { "resume", take_resume },
-               { "diverged", NULL },   { "spent", take_spent } };
+/* NULL: tells nothing here. */
+static Status (*const take[RECORD_KINDS])(ReportRun *r, RunRecord *record) = {
+    [RECORD_START] = take_start,   [RECORD_STEP] = take_step, [RECORD_EPOCH] = take_epoch,
+    [RECORD_EVAL] = take_eval,     [RECORD_GPU] = take_gpu,   [RECORD_SPENT] = take_spent,
+    [RECORD_RESUME] = take_resume, [RECORD_DONE] = take_done,
+};
 
 /* Time counts from record to record, but not from one process to the next. */
-static void take_time(ReportRun *r, const JsonValue *record, bool starts)
+static void take_time(ReportRun *r, const RunRecord *record)
 {
-    double time = json_double(record, "time");
-    if ((r->done && !starts) || json_get(record, "checkpoint")) return; /* by convoy eval */
-    if (isnan(time)) return;
-    if (!starts && r->last_s > 0 && time > r->last_s) r->seconds += time - r->last_s;
-    if (r->first_s == 0) r->first_s = time;
-    r->last_s = time;
+    const bool starts = record->kind == RECORD_START;
+    if ((r->done && !starts) || isnan(record->time)) return;
+    if (record->kind == RECORD_EVAL && record->eval.checkpoint) return; /* by convoy eval */
+    if (!starts && r->last_s > 0 && record->time > r->last_s)
+        r->seconds += record->time - r->last_s;
+    if (r->first_s == 0) r->first_s = record->time;
+    r->last_s = record->time;
 }
 
 static Status take_line(ReportRun *r, Arena *arena, const char *line, size_t bytes)
 {
-    JsonValue *record = NULL;
-    Status status = json_parse(arena, line, bytes, &record);
+    JsonValue *object = NULL; /* stays so where the line is none */
+    RunRecord record;
+    Status status = json_parse(arena, line, bytes, &object);
     if (status == ERR_MEMORY) return status;
-    const JsonValue *event = json_get(record, "event"); /* NULL where the line is no object */
     r->lines++;
-    for (size_t i = 0; event && event->type == JSON_STRING && i < sizeof events / sizeof events[0];
-         i++) {
-        if (strcmp(event->string, events[i].name) != 0) continue;
-        take_time(r, record, events[i].take == take_start);
-        if (!events[i].take) return OK;
-        return events[i].take(r, record);
+    records_read(&record, object);
+    if (record.kind == RECORD_KINDS) {
+        r->broken_lines++;
+        return OK;
     }
-    r->broken_lines++;
-    return OK;
+    take_time(r, &record);
+    return take[record.kind] ? take[record.kind](r, &record) : OK;
 }
 
 /* ---- the files ---- */
@@ -345,11 +278,8 @@ static Status read_config(ReportRun *r)
 
 Status report_run_read(ReportRun *out, const char *dir, const char *name)
 {
-    *out = (ReportRun){ .start = read_start(NULL, NULL),
-                        .reason = "",
-                        .config_text = "",
-                        .energy_source = "",
-                        .warmup_steps = -1 };
+    *out = (ReportRun){ .reason = "", .config_text = "", .energy_source = "", .warmup_steps = -1 };
+    records_read_as(RECORD_START, &out->start, NULL);
     Status status = arena_create(&out->arena, 0);
     if (status == OK) {
         out->dir = arena_strdup(out->arena, dir);
@@ -373,27 +303,19 @@ void report_run_free(ReportRun *r)
     *r = (ReportRun){ 0 };
 }
 
-const ReportStep *report_run_nonfinite(const ReportRun *r)
+const StepRecord *report_run_nonfinite(const ReportRun *r)
 {
     for (int64_t i = 0; i < r->step_count; i++)
         if (!isfinite(r->steps[i].loss)) return &r->steps[i];
     return NULL;
 }
 
-double report_run_score(const ReportEval *e)
+const EvalRecord *report_run_best(const ReportRun *r)
 {
-    return e->ema_best ? e->ema_top1 : e->top1;
-}
-
-const ReportEval *report_run_best(const ReportRun *r)
-{
-    const ReportEval *best = NULL;
+    const EvalRecord *best = NULL;
     for (int64_t i = r->first_eval; i < r->eval_count; i++) {
-        const ReportEval *e = &r->evals[i];
-        const double loss = e->ema_best ? e->ema_loss : e->loss;
-        if (!e->by_hand && isfinite(loss) &&
-            (!best || report_run_score(e) > report_run_score(best)))
-            best = e;
+        const EvalRecord *e = &r->evals[i];
+        if (!e->checkpoint && records_better(e, best ? records_score(best) : (double)NAN)) best = e;
     }
     return best;
 }

@@ -3,21 +3,15 @@
  * A run is read as it was left: unfinished, resumed, with a torn last line, with losses that are no
  * numbers. Nothing is made up: a number that is not there is NaN, a text that is not there is "".
  * Records of steps that a resumed run went through again are replaced by the later ones, and what
- * lay behind the resumed checkpoint is dropped. */
+ * lay behind the resumed checkpoint is dropped. Steps and evaluations have their elapsed_s, of
+ * training, over all parts; NaN where not known. top5 is NaN where there are no more than five
+ * classes. */
 #ifndef CONVOY_TRAINER_REPORT_REPORT_RUN_H
 #define CONVOY_TRAINER_REPORT_REPORT_RUN_H
-#include "base/arena.h"
 #include "base/mem.h"
-#include "trainer/config/cost.h"
+#include "trainer/log/records.h"
 #include <stdbool.h>
 #include <stdint.h>
-
-typedef struct ReportStep {
-    int64_t epoch, step; /* step: how many were done */
-    double epochs;       /* passes over the training set that were done; NaN where not known */
-    double elapsed_s;    /* of training, over all parts; NaN where not known */
-    double loss, lr, images_per_s, step_ms, data_wait_ms, comm_wait_ms, grad_norm, mfu;
-} ReportStep;
 
 typedef struct ReportRange { /* over the GPUs of a host; NaN where none tells */
     double sum, low, high;
@@ -36,41 +30,10 @@ typedef struct ReportGpu { /* over all looks at one */
     ReportRange gauge[REPORT_GAUGES];
 } ReportGpu;
 
-typedef struct ReportEpoch {
-    int64_t epoch, images, steps_before; /* steps_before: the last recorded step at its end */
-    int64_t batch;                       /* images of a step */
-    double seconds;
-    bool first;   /* of this process: caches were cold */
-    bool partial; /* fewer images than an epoch has: the process began in the middle of it */
-} ReportEpoch;
-
-typedef struct ReportEval {
-    int64_t epoch, step, images;
-    double epochs, elapsed_s;  /* as a step's */
-    double loss, top1, top5;   /* top5: NaN where there are no more than five classes */
-    double ema_loss, ema_top1; /* of averaged weights; NaN where there are none */
-    bool ema_best;             /* by which the best is chosen */
-    bool by_hand;              /* by convoy eval, perhaps of other images */
-    Spent spent;               /* by the run until its end; zeros where not known */
-} ReportEval;
-
-typedef struct ReportStart { /* of the last start record; integers -1 and texts "" where absent */
-    const char *model, *dataset, *backend, *host, *version, *device, *precision;
-    int64_t world, hosts, cpus, compute_threads; /* cpus: that a rank may run on */
-    bool oversubscribed;                         /* more ranks than CPUs, or GPUs, to compute on */
-    int64_t images, val_images, classes, parameters, global_batch, steps;
-} ReportStart;
-
-/* The top-1 by which the best is chosen. */
-double report_run_score(const ReportEval *e);
-
-/* the reason of a done record that convoy eval once wrote: no end of training */
-#define REPORT_EVAL_DONE "evaluation completed"
-
 typedef struct ReportRun {
     Arena *arena;
-    const char *dir, *name; /* name: short, and different from that of every other run */
-    ReportStart start;
+    const char *dir, *name;      /* name: short, and different from that of every other run */
+    StartRecord start;           /* of the last start record */
     int starts, resumes;         /* records */
     bool world_changed;          /* between starts */
     bool cold;                   /* no epoch has ended since the last start */
@@ -82,9 +45,9 @@ typedef struct ReportRun {
     const char *reason;          /* and why */
     int64_t lines, broken_lines; /* broken: no JSON object, not counting a torn last line */
     bool torn;
-    ReportStep *steps;
-    ReportEpoch *epochs;
-    ReportEval *evals;
+    StepRecord *steps;
+    EpochRecord *epochs;
+    EvalRecord *evals;
     ReportLook *looks;
     ReportGpu *gpus; /* [REPORT_GPUS_MAX]; NULL: no record of any */
     int colour;      /* of html_colour(), in every plot and table */
@@ -107,9 +70,9 @@ double report_run_mean(const ReportRange *r);
 Status report_run_read(ReportRun *out, const char *dir, const char *name);
 void report_run_free(ReportRun *r); /* zeroed ok */
 
-/* The evaluation by the run itself, of a finite loss, with the highest top-1, the first of equal
- * ones; NULL: none. */
-const ReportEval *report_run_best(const ReportRun *r);
+/* The evaluation by the run itself, the best by records_better(), the first of equal ones; NULL:
+ * none. */
+const EvalRecord *report_run_best(const ReportRun *r);
 /* The first recorded step whose loss is not finite; NULL: none. */
-const ReportStep *report_run_nonfinite(const ReportRun *r);
+const StepRecord *report_run_nonfinite(const ReportRun *r);
 #endif

@@ -95,7 +95,7 @@ static void add_values(Values *v, const ReportRun *r)
         return;
     }
     for (int64_t i = 0; i < r->epoch_count; i++) {
-        const ReportEpoch *e = &r->epochs[i];
+        const EpochRecord *e = &r->epochs[i];
         if (e->partial || e->images < 1 || !isfinite(e->seconds)) continue;
         double seconds = e->seconds * (double)r->start.images / (double)e->images;
         if (e->first) v->cold[v->cold_count++] = seconds;
@@ -108,7 +108,7 @@ static void add_values(Values *v, const ReportRun *r)
 }
 
 /* Whether the step belongs to what was timed. */
-static bool timed(const ReportRun *r, const ReportStep *s)
+static bool timed(const ReportRun *r, const StepRecord *s)
 {
     return r->warmup_steps >= 0 ? s->step > r->warmup_steps : s->epoch > 0;
 }
@@ -121,7 +121,7 @@ typedef struct Sums {
 static void add_shares(Sums *sums, const ReportRun *r)
 {
     for (int64_t i = 0; i < r->step_count; i++) {
-        const ReportStep *s = &r->steps[i];
+        const StepRecord *s = &r->steps[i];
         if (!timed(r, s) || !isfinite(s->step_ms)) continue;
         sums->step_ms += s->step_ms;
         sums->data_ms += s->data_wait_ms;
@@ -169,7 +169,7 @@ static Status make_row(ScalingRow *row, const ReportRun *const *runs, int count)
     if (!v.epochs) return ERR_MEMORY;
     v.runs = v.epochs + room;
     v.cold = v.runs + room;
-    const ReportStart *first = &runs[0]->start;
+    const StartRecord *first = &runs[0]->start;
     *row = (ScalingRow){ .ranks = first->world,
                          .hosts = first->hosts,
                          .global_batch = first->global_batch,

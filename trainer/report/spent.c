@@ -11,17 +11,17 @@ static double common_target(const RunSet *set)
 {
     double target = (double)NAN;
     for (int i = 0; i < set->count; i++) {
-        const ReportEval *best = report_run_best(&set->runs[i]);
-        if (best) target = fmin(target, report_run_score(best)); /* fmin passes over NaN */
+        const EvalRecord *best = report_run_best(&set->runs[i]);
+        if (best) target = fmin(target, records_score(best)); /* fmin passes over NaN */
     }
     return target;
 }
 
 /* The first evaluation by the run itself that reached the target; NULL: none. */
-static const ReportEval *first_at(const ReportRun *r, double target)
+static const EvalRecord *first_at(const ReportRun *r, double target)
 {
     for (int64_t i = r->first_eval; i < r->eval_count; i++)
-        if (!r->evals[i].by_hand && report_run_score(&r->evals[i]) >= target) return &r->evals[i];
+        if (!r->evals[i].checkpoint && records_score(&r->evals[i]) >= target) return &r->evals[i];
     return NULL;
 }
 
@@ -38,7 +38,7 @@ static void add_row(StrBuf *out, const RunSet *set, int k, double target)
 {
     const ReportRun *r = &set->runs[k];
     const Spent sum = cost_sum(&r->spent), *wait = &r->spent.part[COST_WAIT];
-    const ReportEval *reached = first_at(r, target);
+    const EvalRecord *reached = first_at(r, target);
     const Spent *until = reached && reached->spent.host_s > 0 ? &reached->spent : NULL;
     const double joules = cost_joules(&sum), no = (double)NAN;
     const double epochs = (double)r->trained_images / (double)r->start.images;

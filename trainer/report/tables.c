@@ -22,7 +22,7 @@ static void describe_end(const ReportRun *r, char out[160])
     else snprintf(out, 160, "ended with %lld: %.100s", (long long)r->code, r->reason);
 }
 
-static double value_at(const ReportStep *s, size_t at)
+static double value_at(const StepRecord *s, size_t at)
 {
     return *(const double *)(const void *)((const char *)s + at);
 }
@@ -53,7 +53,7 @@ static double best_top1(const ReportRun *r)
 {
     double best = (double)NAN;
     for (int64_t i = r->first_eval; i < r->eval_count; i++)
-        best = fmax(best, 100 * report_run_score(&r->evals[i]));
+        best = fmax(best, 100 * records_score(&r->evals[i]));
     return best;
 }
 
@@ -62,10 +62,10 @@ static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
     char end[160], began[32] = "";
     double speed, mfu;
     StrBuf took = { 0 };
-    const ReportStep *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
-    const ReportEval *eval = r->eval_count ? &r->evals[r->eval_count - 1] : NULL;
-    TRY(median_of(r, offsetof(ReportStep, images_per_s), &speed));
-    TRY(median_of(r, offsetof(ReportStep, mfu), &mfu));
+    const StepRecord *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
+    const EvalRecord *eval = r->eval_count ? &r->evals[r->eval_count - 1] : NULL;
+    TRY(median_of(r, offsetof(StepRecord, images_per_s), &speed));
+    TRY(median_of(r, offsetof(StepRecord, mfu), &mfu));
     describe_end(r, end);
     if (r->first_s > 0) clock_format_unix(r->first_s, began, sizeof began);
     if (r->last_s > 0) str_add_duration(&took, r->seconds);
@@ -86,8 +86,8 @@ static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
     html_number(out, best_top1(r), 2);
     html_number(out, speed, 1);
     html_number(out, 100 * mfu, 1);
-    html_number(out, share_of(r, offsetof(ReportStep, data_wait_ms)), 2);
-    html_number(out, share_of(r, offsetof(ReportStep, comm_wait_ms)), 2);
+    html_number(out, share_of(r, offsetof(StepRecord, data_wait_ms)), 2);
+    html_number(out, share_of(r, offsetof(StepRecord, comm_wait_ms)), 2);
     html_row_end(out);
     if (took.failed) out->failed = true;
     str_free(&took);
@@ -136,7 +136,7 @@ static void add_item(StrBuf *out, int *items, const char *name, const char *text
 static void add_run_items(StrBuf *out, int *items, const ReportRun *r)
 {
     char text[400];
-    const ReportStep *nonfinite = report_run_nonfinite(r);
+    const StepRecord *nonfinite = report_run_nonfinite(r);
     if (r->lines == 0) add_item(out, items, r->name, "metrics.jsonl holds no record yet.");
     if (r->lines > 0 && r->starts == 0)
         add_item(out, items, r->name,
@@ -211,7 +211,7 @@ void section_environment(StrBuf *out, const RunSet *set)
     html_heading(out, "Environment");
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < set->count; i++) {
-        const ReportStart *s = &set->runs[i].start;
+        const StartRecord *s = &set->runs[i].start;
         html_row(out);
         html_swatch(out, set->runs[i].colour, i + 1);
         html_cell(out, set->runs[i].name);
@@ -295,46 +295,38 @@ void section_config(StrBuf *out, const RunSet *set)
 
 /* ---- CSV ---- */
 
-enum { VALUES = 11 };
+static const char *const columns[] = { "loss",         "lr",           "images_per_s", "step_ms",
+                                       "data_wait_ms", "comm_wait_ms", "grad_norm",    "top1",
+                                       "top5",         "seconds",      "images" };
+enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
-/* Values stand in the columns from first on; those that the record does not have are empty. */
-static void csv_record(StrBuf *out, const ReportRun *r, const char *event, int64_t epoch,
-                       int64_t step, int first, const double *values, int count)
+/* The fields of a record that have a column; others are empty. */
+static void csv_record(StrBuf *out, const ReportRun *r, RecordKind kind, int64_t epoch,
+                       int64_t step, const void *record)
 {
     csv_text(out, r->name);
-    csv_text(out, event);
+    csv_text(out, record_defs[kind].event);
     csv_whole(out, epoch);
     csv_whole(out, step);
-    for (int i = 0; i < VALUES; i++)
-        csv_number(out, i >= first && i < first + count ? values[i - first] : (double)NAN);
+    for (int i = 0; i < COLUMNS; i++) csv_number(out, records_number(kind, record, columns[i]));
     str_add(out, "\n");
 }
 
 void section_records_csv(StrBuf *out, const RunSet *set)
 {
-    const double no = (double)NAN;
-    str_add(out, "run,event,epoch,step,loss,lr,images_per_s,step_ms,data_wait_ms,comm_wait_ms,grad_"
-                 "norm,top1,top5,"
-                 "seconds,images\n");
+    str_add(out, "run,event,epoch,step");
+    for (int i = 0; i < COLUMNS; i++) str_printf(out, ",%s", columns[i]);
+    str_add(out, "\n");
     for (int i = 0; i < set->count; i++) {
         const ReportRun *r = &set->runs[i];
-        for (int64_t k = 0; k < r->step_count; k++) {
-            const ReportStep *s = &r->steps[k];
-            const double values[] = { s->loss,         s->lr,           s->images_per_s, s->step_ms,
-                                      s->data_wait_ms, s->comm_wait_ms, s->grad_norm };
-            csv_record(out, r, "step", s->epoch, s->step, 0, values, 7);
-        }
+        for (int64_t k = 0; k < r->step_count; k++)
+            csv_record(out, r, RECORD_STEP, r->steps[k].epoch, r->steps[k].step, &r->steps[k]);
         for (int64_t k = 0; k < r->epoch_count; k++) {
-            const ReportEpoch *e = &r->epochs[k];
-            const double values[] = { e->seconds, (double)e->images };
-            csv_record(out, r, "epoch", e->epoch, e->steps_before, 9, values, 2);
+            EpochRecord e = r->epochs[k];
+            e.images_per_s = (double)NAN; /* steps have it */
+            csv_record(out, r, RECORD_EPOCH, e.epoch, e.steps_before, &e);
         }
-        for (int64_t k = 0; k < r->eval_count; k++) {
-            const ReportEval *e = &r->evals[k];
-            const double values[] = {
-                e->loss, no, no, no, no, no, no, e->top1, e->top5, no, (double)e->images
-            };
-            csv_record(out, r, "eval", e->epoch, e->step, 0, values, VALUES);
-        }
+        for (int64_t k = 0; k < r->eval_count; k++)
+            csv_record(out, r, RECORD_EVAL, r->evals[k].epoch, r->evals[k].step, &r->evals[k]);
     }
 }

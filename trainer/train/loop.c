@@ -10,6 +10,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "trainer/log/input_report.h"
 #include "trainer/rules/penalty.h"
 #include "trainer/rules/sharpness.h"
 #include "trainer/session/utilization.h"
@@ -88,26 +89,12 @@ static double mfu_of(const Loop *l, int64_t step, double images_per_s)
     return l->stage.image_share * passes * images_per_s;
 }
 
-static void tell_monitor(Loop *l, const StepRecord *record, const StepResult *r)
+static void tell_monitor(Loop *l, const StepRecord *record)
 {
     GpuGauges gpus[GAUGES_GPUS_MAX];
     int count = 0;
     if (!l->monitor) return;
-    const double mfu = mfu_of(l, record->step - 1, record->recent_images_per_s);
-    monitor_step(
-        l->monitor,
-        &(MonitorStep){ .step = record->step,
-                        .epoch = record->epoch,
-                        .images = l->s->plan.global_batch,
-                        .loss = record->loss,
-                        .learning_rate = record->lr,
-                        .grad_norm = r->optimizer.measured ? r->optimizer.grad_norm : (double)NAN,
-                        .images_per_s = record->recent_images_per_s,
-                        .mfu = mfu > 0 ? mfu : (double)NAN,
-                        .seconds = r->seconds,
-                        .data_wait_s = r->data_wait_s,
-                        .comm_wait_s = r->comm_wait_s,
-                        .recorded = record_due(l, record->step - 1) });
+    monitor_step(l->monitor, record, l->s->plan.global_batch, record_due(l, record->step - 1));
     if (monitor_take_gpus(l->monitor, gpus, &count))
         keep_pending(l, runlog_gpus(l->log, gpus, count));
 }
@@ -138,6 +125,7 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
     int64_t total = p->total_steps;
     l->recent.seconds += r->seconds;
     l->recent.images += p->global_batch;
+    const double recent_images_per_s = (double)l->recent.images / l->recent.seconds;
     StepRecord record = { .epoch = train_plan_epoch(p, step),
                           .step = step + 1,
                           .epochs = epochs_done(l, step + 1),
@@ -151,7 +139,8 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                           .skipped = r->optimizer.skipped,
                           .measured = r->optimizer.measured,
                           .grad_norm = r->optimizer.grad_norm,
-                          .recent_images_per_s = (double)l->recent.images / l->recent.seconds,
+                          .recent_images_per_s = recent_images_per_s,
+                          .recent_mfu = mfu_of(l, step, recent_images_per_s),
                           .mfu = mfu_of(l, step, (double)p->global_batch / r->seconds) };
     l->epoch.seconds += r->seconds;
     l->epoch.images += p->global_batch;
@@ -163,7 +152,7 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                                         ? 0.98 * l->progress.seconds_per_image + 0.02 * pace
                                         : pace;
     bool last = step + 1 == total || step == l->start.step;
-    tell_monitor(l, &record, r);
+    tell_monitor(l, &record);
     print_row(l, step, r);
     if (record_due(l, step)) {
         keep_pending(l, runlog_step(l->log, &record));
@@ -216,17 +205,21 @@ static void record_epoch(Loop *l, int64_t step)
     report_input(l, &l->epoch.input, l->epoch.seconds, &input);
     loader_stats(l->loader, &l->epoch.input);
     input_report_merge(&input, l->s->comm);
+    const double joules = cost_joules(&l->epoch.spent) + cost_joules(&l->epoch.waited);
     EpochRecord record = { .epoch = train_plan_epoch(&l->s->plan, step + 1) - 1,
                            .seconds = l->epoch.seconds,
                            .images = l->epoch.images,
                            .images_per_s = (double)l->epoch.images / l->epoch.seconds,
-                           .input = &input,
+                           .has_input = true,
+                           .input = input,
                            .ranks = ranks,
                            .world = l->s->comm->world,
                            .rank_batch = l->s->plan.batch * l->s->plan.accumulate,
                            .steps = l->epoch.images / l->s->plan.global_batch,
-                           .trained_j = cost_joules(&l->epoch.spent),
-                           .waited_j = cost_joules(&l->epoch.waited),
+                           .has_energy = l->spent.source[0] != '\0',
+                           .energy_j = joules,
+                           .wait_energy_j = cost_joules(&l->epoch.waited),
+                           .joules_per_image = joules / (double)l->epoch.images,
                            .energy_source = l->spent.source };
     l->epoch.seconds = 0;
     l->epoch.images = 0;
@@ -279,16 +272,15 @@ static Status evaluate_alone(Loop *l, int64_t step, bool *best)
                           .ema_top1 = ema.top1,
                           .ema_top5 = ema.top5 };
     keep_pending(l, runlog_eval(l->log, &record));
-    monitor_eval(l->monitor, step + 1, r.loss, r.top1, r.top5);
-    if (record.has_ema) monitor_eval_ema(l->monitor, step + 1, ema.loss, ema.top1, ema.top5);
+    monitor_eval(l->monitor, &record);
     if (r.bad > 0)
         log_warning("%lld images of data.val could not be decoded: counted as wrong",
                     (long long)r.bad);
-    const EvalResult *judged = record.ema_best ? &ema : &r;
-    if (!isfinite(judged->loss))
+    if (!isfinite(record.ema_best ? ema.loss : r.loss))
         log_warning("the loss on data.val is not finite: this evaluation cannot be the best");
-    *best = isfinite(judged->loss) && judged->top1 > l->checkpoint.best_top1;
-    if (*best) l->checkpoint.best_top1 = judged->top1;
+    const double had = l->checkpoint.best_top1; /* -1: none */
+    *best = records_better(&record, had < 0 ? (double)NAN : had);
+    if (*best) l->checkpoint.best_top1 = records_score(&record);
     l->checkpoint.stale = *best ? 0 : l->checkpoint.stale + 1;
     if (patience_over(l))
         log_info("train.patience: %lld evaluation%s without one better than top-1 %.2f %%%s: the "

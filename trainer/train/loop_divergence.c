@@ -89,8 +89,8 @@ static Status record(Loop *l, int64_t count, double lr_factor)
                                .tensor = l->divergence.tensor,
                                .lr_factor = lr_factor,
                                .rollbacks = count,
-                               .back = count > l->rollback.count };
-    return comm_agree(l->s->comm, runlog_diverged(l->log, &r));
+                               .then = count > l->rollback.count ? "rollback" : "stop" };
+    return comm_agree(l->s->comm, runlog_record(l->log, RECORD_DIVERGED, &r));
 }
 
 Status loop_divergence_go_back(Loop *l)

@@ -36,13 +36,26 @@ static Spent take(Loop *l, double *wait_share)
 static void record(Loop *l, CostPart part, const Spent *s)
 {
     cost_add(&l->spent.sums.part[part], s);
-    SpentRecord r = { .part = part,
+    const Config *c = l->s->config;
+    const Spent total = cost_sum(&l->spent.sums);
+    SpentRecord r = { .part = cost_part_names[part],
                       .step = l->spent.step,
                       .images = part == COST_TRAIN ? l->spent.images : 0,
-                      .spent = *s,
-                      .total = cost_sum(&l->spent.sums),
-                      .config = l->s->config,
-                      .source = l->spent.source };
+                      .host_seconds = s->host_s,
+                      .gpu_j = s->gpu_j,
+                      .cpu_j = s->cpu_j,
+                      .assumed_j = s->assumed_j,
+                      .total_host_seconds = total.host_s,
+                      .has_energy = l->spent.source[0] != '\0',
+                      .total_j = cost_joules(&total),
+                      .energy_source = l->spent.source,
+                      .cost = cost_money(c, s),
+                      .total_cost = cost_money(c, &total),
+                      .currency = c->cost.currency,
+                      .price_per_host_hour = c->cost.price_per_host_hour,
+                      .price_per_kwh = c->cost.price_per_kwh,
+                      .pue = c->cost.pue,
+                      .price_note = c->cost.price_note };
     if (l->pending == OK) l->pending = runlog_spent(l->log, &r);
 }
 
