@@ -30,6 +30,8 @@ typedef struct LoaderOptions {
     struct Trace *trace;
 } LoaderOptions;
 
+size_t loader_image_bytes(const LoaderOptions *o); /* of one image in a batch */
+
 typedef struct Batch {
     /* [batch, image_size, image_size, channels], borrowed until loader_release */
     const uint8_t *images;
