@@ -39,7 +39,7 @@
 typedef struct Job { /* one decode thread */
     Loader *loader;
     int index;
-    SampleMaker *maker;
+    void *maker; /* of Loader.make */
     pthread_t thread;
     bool started;
     int lane;              /* of the trace */
@@ -50,6 +50,8 @@ typedef struct Job { /* one decode thread */
 struct Loader {
     const Dataset *dataset;
     const Source *source;
+    const SampleMaker *make;
+    BatchLayout layout;
     LoaderOptions o;
     Ring *ring;
     Readers *readers; /* NULL: the source is in memory */
@@ -139,13 +141,13 @@ static Status make_sample(Job *job, const RingTicket *t, int64_t id, const Place
     double start_s = clock_s();
     if (!sample) {
         bool hit = false;
-        TRY(dataset_read(l->dataset, id, l->o.view.image_size, job->maker->kind->bytes(job->maker),
-                         &own, &hit));
+        TRY(dataset_read(l->dataset, id, l->o.view.image_size, l->make->bytes(job->maker), &own,
+                         &hit));
         add_count(&job->bytes, hit ? 0 : (int64_t)own.bytes);
         add_count(&job->hits, hit);
         sample = &own;
     }
-    TRY(job->maker->kind->make(job->maker, sample, &draw, t->slot, t->index));
+    TRY(l->make->make(job->maker, sample, &draw, t->slot->block, t->index));
     double end_s = clock_s();
     latency_counter_add(&job->decode, end_s - start_s);
     trace_add(l->o.trace, job->lane, "decode", id, start_s, end_s);
@@ -231,7 +233,7 @@ static Status fill_ticket(Job *job, const RingTicket *t, bool *running)
     if (!*running) return OK;
     if (place.id >= 0 && l->o.view.training) TRY(replace(job, t, &place, status, &shown));
     else if (place.id >= 0) TRY(count_as_wrong(l, &place, status, &shown));
-    if (shown < 0) job->maker->kind->blank(job->maker, t->slot, t->index);
+    if (shown < 0) l->make->blank(job->maker, t->slot->block, t->index);
     t->slot->sample_ids[t->index] = place.id;
     bool bad = place.id >= 0 && shown != place.id;
     if (bad && shown >= 0) add_count(&job->replaced, 1);
@@ -323,8 +325,7 @@ static Status start_threads(Loader *l)
         job->loader = l;
         job->index = i;
         job->lane = trace_lane(l->o.trace, name, false);
-        TRY(sample_images.create(&job->maker, l->source, &l->o));
-        job->maker->kind = &sample_images;
+        TRY(l->make->create(&job->maker, l->source, &l->o, &l->layout));
         TRY(thread_start(&job->thread, name, run_job, job));
         job->started = true;
     }
@@ -335,6 +336,7 @@ static Status build(Loader *l)
 {
     const LoaderOptions *o = &l->o;
     l->source = dataset_source(l->dataset);
+    l->layout = loader_layout(o);
     l->epoch_images = dataset_images(l->dataset);
     l->o.view.training = l->dataset->role == DATA_TRAIN;
     l->o.view.seeks = dataset_seeks(l->dataset);
@@ -346,7 +348,7 @@ static Status build(Loader *l)
     TRY(bad_list_create(&l->bad, l->epoch_images, l->o.view.training ? o->max_bad_fraction : -1));
     RingOptions ring = { .slots = o->slots,
                          .batch = o->batch,
-                         .image_bytes = loader_image_bytes(o),
+                         .block_bytes = l->layout.bytes,
                          .batches = l->batches,
                          .allocator = o->allocator };
     TRY(ring_create(&l->ring, &ring));
@@ -354,9 +356,11 @@ static Status build(Loader *l)
     return start_threads(l);
 }
 
-size_t loader_image_bytes(const LoaderOptions *o)
+BatchLayout loader_layout(const LoaderOptions *o)
 {
-    return (size_t)o->view.image_size * (size_t)o->view.image_size * (size_t)o->view.channels;
+    BatchLayout layout = { .count = 0 };
+    sample_images.layout(o, &layout);
+    return layout;
 }
 
 Status loader_create(Loader **out, const Dataset *d, const LoaderOptions *o)
@@ -365,6 +369,7 @@ Status loader_create(Loader **out, const Dataset *d, const LoaderOptions *o)
     Loader *l = mem_calloc(1, sizeof *l);
     if (!l) return ERR_MEMORY;
     l->dataset = d;
+    l->make = &sample_images;
     l->o = *o;
     Status status = build(l);
     if (status == OK) *out = l;
@@ -379,7 +384,7 @@ void loader_destroy(Loader *l)
     readers_stop(l->readers);
     for (int i = 0; l->jobs && i < l->o.threads; i++) {
         if (l->jobs[i].started) pthread_join(l->jobs[i].thread, NULL);
-        if (l->jobs[i].maker) l->jobs[i].maker->kind->destroy(l->jobs[i].maker);
+        l->make->destroy(l->jobs[i].maker);
     }
     readers_destroy(l->readers);
     mem_free(l->jobs);
@@ -396,26 +401,31 @@ Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s)
     if (!*more) return OK;
     const RingSlot *s = ring_slot(l->ring, slot);
     *batch =
-        (Batch){ .images = s->images,
-                 .labels = s->labels,
-                 .erase = s->erase,
-                 .mix = { .lambda = 1 },
+        (Batch){ .layout = &l->layout,
+                 .block = s->block,
                  .sample_ids = s->sample_ids,
                  .count = s->count,
                  .bad = s->bad,
                  .step = l->o.view.training ? l->o.first_step + s->number / l->micros : s->number,
                  .micro = l->o.view.training ? s->number % l->micros : 0,
                  .slot = slot };
-    if (l->o.view.training &&
-        !mix_is_over(&l->o.mix, first_of_step(l, batch->step), l->epoch_images))
-        batch->mix = mix_draw(&l->o.mix, l->o.seed, batch->step, first_in_step(l, batch->micro),
-                              l->o.view.image_size, l->o.view.image_size);
+    const BatchPlace place = { .step = batch->step,
+                               .first = first_in_step(l, batch->micro),
+                               .position = first_of_step(l, batch->step),
+                               .samples = l->epoch_images };
+    l->make->finish(&l->o, &l->layout, &place, s->block);
     return OK;
 }
 
 void loader_release(Loader *l, const Batch *batch)
 {
     ring_release(l->ring, batch->slot);
+}
+
+const void *loader_field(const Batch *batch, const char *name)
+{
+    const BatchField *field = batch_layout_find(batch->layout, name);
+    return field ? (const char *)batch->block + field->offset : NULL;
 }
 
 int loader_ready_batches(Loader *l)

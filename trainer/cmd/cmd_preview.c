@@ -61,16 +61,23 @@ static void add_picture(Page *p, const uint8_t *pixels, const char *caption)
 
 /* ---- training images: what OP_INPUT does to them, taken back to bytes ---- */
 
+typedef struct Fields { /* of a batch; the last two NULL where nothing is erased or mixed */
+    const uint8_t *images;
+    const int32_t *labels;
+    const EraseBox *erase;
+    const MixValues *mix;
+} Fields;
+
 static double value_of(const ConfigList *list, int channel)
 {
     return list->values[list->count == 1 ? 0 : channel];
 }
 
 /* Normalised, and erased. */
-static double input_at(const Page *p, const Batch *b, int64_t n, int y, int x, int c)
+static double input_at(const Page *p, const Fields *b, int64_t n, int y, int x, int c)
 {
     const Config *config = p->s->config;
-    const EraseBox *box = &b->erase[n];
+    const EraseBox *box = b->erase ? &b->erase[n] : &(EraseBox){ 0 };
     const int32_t words[ERASE_COUNT] = {
         [ERASE_KEY_LOW] = (int32_t)box->key[0], [ERASE_KEY_HIGH] = (int32_t)box->key[1]
     };
@@ -83,31 +90,31 @@ static double input_at(const Page *p, const Batch *b, int64_t n, int y, int x, i
            value_of(&config->data.std, c);
 }
 
-static uint8_t seen_at(const Page *p, const Batch *b, int64_t n, int y, int x, int c)
+static uint8_t seen_at(const Page *p, const Fields *b, int64_t n, int y, int x, int c)
 {
     const Config *config = p->s->config;
-    const MixDraw *mix = &b->mix;
+    const MixValues *mix = b->mix ? b->mix : &(MixValues){ .lambda = 1 };
     const int64_t other = op_input_neighbour(n, p->s->plan.batch);
     const bool in_box = y >= mix->top && y < mix->bottom && x >= mix->left && x < mix->right;
-    double v = input_at(p, b, mix->box && in_box ? other : n, y, x, c);
-    if (!mix->box && mix->lambda < 1)
-        v = mix->lambda * v + (1 - mix->lambda) * input_at(p, b, other, y, x, c);
+    double v = input_at(p, b, mix->box > 0 && in_box ? other : n, y, x, c);
+    if (mix->box == 0 && mix->lambda < 1)
+        v = (double)mix->lambda * v + (double)mix->rest * input_at(p, b, other, y, x, c);
     v = 255 * (v * value_of(&config->data.std, c) + value_of(&config->data.mean, c));
     return (uint8_t)lround(fmin(fmax(v, 0), 255));
 }
 
-static void describe_target(const Page *p, const Batch *b, int64_t n, char *out, size_t bytes)
+static void describe_target(const Page *p, const Fields *b, int64_t n, char *out, size_t bytes)
 {
     const char *own = class_name(p->s, b->labels[n]);
     const int64_t other = op_input_neighbour(n, p->s->plan.batch);
-    if (b->mix.lambda >= 1) snprintf(out, bytes, "%s", own);
+    if (!b->mix || b->mix->lambda >= 1) snprintf(out, bytes, "%s", own);
     else
-        snprintf(out, bytes, "%.0f %% %s, %.0f %% %s", 100 * b->mix.lambda, own,
-                 100 * (1 - b->mix.lambda), class_name(p->s, b->labels[other]));
+        snprintf(out, bytes, "%.0f %% %s, %.0f %% %s", 100 * (double)b->mix->lambda, own,
+                 100 * (double)b->mix->rest, class_name(p->s, b->labels[other]));
 }
 
 /* *count: how many are still to be shown. */
-static Status add_batch(Page *p, const Batch *b, int64_t *count)
+static Status add_batch(Page *p, const Fields *b, int64_t *count)
 {
     char target[1024];
     uint8_t *pixels = mem_alloc((size_t)p->side * (size_t)p->side * (size_t)p->channels);
@@ -142,7 +149,11 @@ static Status add_training(Page *p, int64_t count)
         double wait_s = 0;
         status = loader_next(loader, &batch, &more, &wait_s);
         if (status != OK || !more) break;
-        status = add_batch(p, &batch, &count);
+        const Fields fields = { .images = loader_field(&batch, "images"),
+                                .labels = loader_field(&batch, "labels"),
+                                .erase = loader_field(&batch, "erase"),
+                                .mix = loader_field(&batch, "mix") };
+        status = add_batch(p, &fields, &count);
         loader_release(loader, &batch);
     }
     str_add(&p->text, "</div>\n");
