@@ -5,19 +5,18 @@
 #define CONVOY_DATA_BATCH_LAYOUT_H
 #include <stddef.h>
 
-#define BATCH_FIELDS_MAX 8
 typedef struct BatchField {
     const char *name; /* borrowed */
     size_t offset, bytes;
 } BatchField;
 typedef struct BatchLayout {
-    BatchField fields[BATCH_FIELDS_MAX];
+    BatchField fields[8];
     int count;
     size_t bytes; /* of the block; SIZE_MAX: more than there can be */
 } BatchLayout;
 
 /* Adds count things of so many bytes, aligned. */
 void batch_layout_add(BatchLayout *layout, const char *name, size_t count, size_t bytes);
-/* NULL: there is no such field. */
-const BatchField *batch_layout_find(const BatchLayout *layout, const char *name);
+/* Where it lies in a block; NULL: there is no such field. */
+void *batch_layout_at(const BatchLayout *layout, void *block, const char *name);
 #endif

@@ -39,7 +39,7 @@
 typedef struct Job { /* one decode thread */
     Loader *loader;
     int index;
-    void *maker; /* of Loader.make */
+    SampleTask task; /* what it is making */
     pthread_t thread;
     bool started;
     int lane;              /* of the trace */
@@ -50,7 +50,7 @@ typedef struct Job { /* one decode thread */
 struct Loader {
     const Dataset *dataset;
     const Source *source;
-    const SampleMaker *make;
+    const SampleMaker *maker;
     BatchLayout layout;
     LoaderOptions o;
     Ring *ring;
@@ -130,24 +130,24 @@ static void add_count(_Atomic int64_t *counter, int64_t n)
 }
 
 /* sample: NULL where this thread has to read it. */
-static Status make_sample(Job *job, const RingTicket *t, int64_t id, const Place *place,
-                          const Sample *sample)
+static Status make_sample(Job *job, int64_t id, const Place *place, const Sample *sample)
 {
     const Loader *l = job->loader;
-    AugmentDraw draw = {
-        .seed = l->o.seed, .epoch = place->epoch, .sample = id, .repeat = place->repeat
-    };
     Sample own;
     double start_s = clock_s();
     if (!sample) {
         bool hit = false;
-        TRY(dataset_read(l->dataset, id, l->o.view.image_size, l->make->bytes(job->maker), &own,
+        TRY(dataset_read(l->dataset, id, l->o.view.image_size, worker_bytes(job->task.worker), &own,
                          &hit));
         add_count(&job->bytes, hit ? 0 : (int64_t)own.bytes);
         add_count(&job->hits, hit);
         sample = &own;
     }
-    TRY(l->make->make(job->maker, sample, &draw, t->slot->block, t->index));
+    job->task.sample = sample;
+    job->task.draw = (AugmentDraw){
+        .seed = l->o.seed, .epoch = place->epoch, .sample = id, .repeat = place->repeat
+    };
+    TRY(l->maker->make(&job->task));
     double end_s = clock_s();
     latency_counter_add(&job->decode, end_s - start_s);
     trace_add(l->o.trace, job->lane, "decode", id, start_s, end_s);
@@ -160,14 +160,14 @@ static Status make_sample(Job *job, const RingTicket *t, int64_t id, const Place
 static Status make_asked(Job *job, const RingTicket *t, const Place *place, bool *running)
 {
     const Loader *l = job->loader;
-    if (!l->readers) return make_sample(job, t, place->id, place, NULL);
+    if (!l->readers) return make_sample(job, place->id, place, NULL);
     int64_t number = t->batch * l->o.batch + t->index;
     Sample sample;
     Status status;
     *running = readers_take(l->readers, job->index, number, &sample, &status);
     if (!*running) return OK;
     double start_s = clock_s();
-    if (status == OK && place->id >= 0) status = make_sample(job, t, place->id, place, &sample);
+    if (status == OK && place->id >= 0) status = make_sample(job, place->id, place, &sample);
     readers_release(l->readers, number, clock_s() - start_s);
     return status;
 }
@@ -200,8 +200,7 @@ static int64_t replacement_of(const Loader *l, int64_t id, uint32_t attempt, int
 
 /* Training: the sample that could not be shown (status) gives way to others. *shown is the sample
  * that stands in its place. */
-static Status replace(Job *job, const RingTicket *t, const Place *place, Status status,
-                      int64_t *shown)
+static Status replace(Job *job, const Place *place, Status status, int64_t *shown)
 {
     Loader *l = job->loader;
     for (uint32_t attempt = 0; attempt < REPLACE_TRIES; attempt++) {
@@ -209,7 +208,7 @@ static Status replace(Job *job, const RingTicket *t, const Place *place, Status 
         int64_t next = replacement_of(l, place->id, attempt, *shown);
         TRY(report_bad(l, *shown, next));
         *shown = next;
-        status = make_sample(job, t, next, place, NULL);
+        status = make_sample(job, next, place, NULL);
     }
     if (status != ERR_DATA) return status;
     return fail(ERR_DATA, "%s: found no good sample in %d tries", l->dataset->path, REPLACE_TRIES);
@@ -229,11 +228,16 @@ static Status fill_ticket(Job *job, const RingTicket *t, bool *running)
     Place place = find_place(l, t);
     int64_t shown = place.id;
     Status status = OK;
+    job->task.block = t->slot->block;
+    job->task.index = t->index;
     if (place.id >= 0 || l->readers) status = make_asked(job, t, &place, running);
     if (!*running) return OK;
-    if (place.id >= 0 && l->o.view.training) TRY(replace(job, t, &place, status, &shown));
+    if (place.id >= 0 && l->o.view.training) TRY(replace(job, &place, status, &shown));
     else if (place.id >= 0) TRY(count_as_wrong(l, &place, status, &shown));
-    if (shown < 0) l->make->blank(job->maker, t->slot->block, t->index);
+    if (shown < 0) {
+        job->task.sample = NULL;
+        TRY(l->maker->make(&job->task));
+    }
     t->slot->sample_ids[t->index] = place.id;
     bool bad = place.id >= 0 && shown != place.id;
     if (bad && shown >= 0) add_count(&job->replaced, 1);
@@ -325,7 +329,8 @@ static Status start_threads(Loader *l)
         job->loader = l;
         job->index = i;
         job->lane = trace_lane(l->o.trace, name, false);
-        TRY(l->make->create(&job->maker, l->source, &l->o, &l->layout));
+        job->task = (SampleTask){ .o = &l->o, .source = l->source, .layout = &l->layout };
+        TRY(worker_create(&job->task.worker));
         TRY(thread_start(&job->thread, name, run_job, job));
         job->started = true;
     }
@@ -358,9 +363,7 @@ static Status build(Loader *l)
 
 BatchLayout loader_layout(const LoaderOptions *o)
 {
-    BatchLayout layout = { .count = 0 };
-    sample_images.layout(o, &layout);
-    return layout;
+    return sample_images.layout(o);
 }
 
 Status loader_create(Loader **out, const Dataset *d, const LoaderOptions *o)
@@ -369,7 +372,7 @@ Status loader_create(Loader **out, const Dataset *d, const LoaderOptions *o)
     Loader *l = mem_calloc(1, sizeof *l);
     if (!l) return ERR_MEMORY;
     l->dataset = d;
-    l->make = &sample_images;
+    l->maker = &sample_images;
     l->o = *o;
     Status status = build(l);
     if (status == OK) *out = l;
@@ -384,7 +387,7 @@ void loader_destroy(Loader *l)
     readers_stop(l->readers);
     for (int i = 0; l->jobs && i < l->o.threads; i++) {
         if (l->jobs[i].started) pthread_join(l->jobs[i].thread, NULL);
-        l->make->destroy(l->jobs[i].maker);
+        worker_destroy(l->jobs[i].task.worker);
     }
     readers_destroy(l->readers);
     mem_free(l->jobs);
@@ -409,11 +412,8 @@ Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s)
                  .step = l->o.view.training ? l->o.first_step + s->number / l->micros : s->number,
                  .micro = l->o.view.training ? s->number % l->micros : 0,
                  .slot = slot };
-    const BatchPlace place = { .step = batch->step,
-                               .first = first_in_step(l, batch->micro),
-                               .position = first_of_step(l, batch->step),
-                               .samples = l->epoch_images };
-    l->make->finish(&l->o, &l->layout, &place, s->block);
+    l->maker->finish(&l->o, batch, first_in_step(l, batch->micro),
+                     first_of_step(l, batch->step) / l->epoch_images);
     return OK;
 }
 
@@ -424,8 +424,7 @@ void loader_release(Loader *l, const Batch *batch)
 
 const void *loader_field(const Batch *batch, const char *name)
 {
-    const BatchField *field = batch_layout_find(batch->layout, name);
-    return field ? (const char *)batch->block + field->offset : NULL;
+    return batch_layout_at(batch->layout, batch->block, name);
 }
 
 int loader_ready_batches(Loader *l)

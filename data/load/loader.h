@@ -31,17 +31,15 @@ typedef struct LoaderOptions {
     struct Trace *trace;
 } LoaderOptions;
 
-/* What the batches of a loader with these options hold:
- * images: uint8_t [batch, image_size, image_size, channels];
- * labels: int32_t [batch]; -1 = padding, or bad in evaluation;
- * erase, where the options want it: EraseBox [batch]; what is erased once normalised;
- * mix, likewise: MixValues. */
+/* Of batches by these options. images: uint8_t [batch, image_size, image_size, channels]; labels:
+ * int32_t [batch], -1 = padding, or bad in evaluation; where the options want them, erase: EraseBox
+ * [batch], what is erased once normalised; mix: MixValues. */
 BatchLayout loader_layout(const LoaderOptions *o);
 
 typedef struct Batch {
     /* both borrowed until loader_release */
     const BatchLayout *layout;
-    const void *block;
+    void *block;
     /* [batch]; the sample asked for (not its replacement); -1 = padding */
     const int64_t *sample_ids;
     int64_t count; /* images that are not padding and could be decoded */

@@ -237,14 +237,17 @@ TEST(fields_of_a_batch_lie_behind_each_other)
     REQUIRE(layout.count == 4);
     size_t end = 0;
     for (int i = 0; i < 4; i++) {
-        const BatchField *field = batch_layout_find(&layout, names[i]);
-        REQUIRE(field != NULL);
+        const BatchField *field = &layout.fields[i];
+        CHECK_STR(field->name, names[i]);
         CHECK(field->offset >= end && field->offset % MEM_ALIGN == 0);
         CHECK_INT(field->bytes, bytes[i]);
         end = field->offset + field->bytes;
     }
     CHECK_INT(layout.bytes, end);
-    CHECK(batch_layout_find(&layout, "tokens") == NULL);
+    char block[1024];
+    REQUIRE(end <= sizeof block);
+    CHECK(batch_layout_at(&layout, block, "labels") == block + layout.fields[1].offset);
+    CHECK(batch_layout_at(&layout, block, "tokens") == NULL);
 }
 
 TEST(a_batch_that_no_memory_holds_is_refused)

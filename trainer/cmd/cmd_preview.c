@@ -61,23 +61,17 @@ static void add_picture(Page *p, const uint8_t *pixels, const char *caption)
 
 /* ---- training images: what OP_INPUT does to them, taken back to bytes ---- */
 
-typedef struct Fields { /* of a batch; the last two NULL where nothing is erased or mixed */
-    const uint8_t *images;
-    const int32_t *labels;
-    const EraseBox *erase;
-    const MixValues *mix;
-} Fields;
-
 static double value_of(const ConfigList *list, int channel)
 {
     return list->values[list->count == 1 ? 0 : channel];
 }
 
 /* Normalised, and erased. */
-static double input_at(const Page *p, const Fields *b, int64_t n, int y, int x, int c)
+static double input_at(const Page *p, const Batch *b, int64_t n, int y, int x, int c)
 {
     const Config *config = p->s->config;
-    const EraseBox *box = b->erase ? &b->erase[n] : &(EraseBox){ 0 };
+    const uint8_t *images = loader_field(b, "images");
+    const EraseBox *erase = loader_field(b, "erase"), *box = erase ? &erase[n] : &(EraseBox){ 0 };
     const int32_t words[ERASE_COUNT] = {
         [ERASE_KEY_LOW] = (int32_t)box->key[0], [ERASE_KEY_HIGH] = (int32_t)box->key[1]
     };
@@ -86,14 +80,14 @@ static double input_at(const Page *p, const Fields *b, int64_t n, int y, int x, 
         y >= box->top && y < box->top + box->height && x >= box->left && x < box->left + box->width;
     if (inside && config->data.erase_mode == ERASE_CONST) return 0;
     if (inside) return (double)erase_noise_at(words, config->data.erase_mode, c, y, x);
-    return (b->images[at] / 255.0 - value_of(&config->data.mean, c)) /
-           value_of(&config->data.std, c);
+    return (images[at] / 255.0 - value_of(&config->data.mean, c)) / value_of(&config->data.std, c);
 }
 
-static uint8_t seen_at(const Page *p, const Fields *b, int64_t n, int y, int x, int c)
+static uint8_t seen_at(const Page *p, const Batch *b, int64_t n, int y, int x, int c)
 {
     const Config *config = p->s->config;
-    const MixValues *mix = b->mix ? b->mix : &(MixValues){ .lambda = 1 };
+    const MixValues *given = loader_field(b, "mix"), none = { .lambda = 1 },
+                    *mix = given ? given : &none;
     const int64_t other = op_input_neighbour(n, p->s->plan.batch);
     const bool in_box = y >= mix->top && y < mix->bottom && x >= mix->left && x < mix->right;
     double v = input_at(p, b, mix->box > 0 && in_box ? other : n, y, x, c);
@@ -103,18 +97,20 @@ static uint8_t seen_at(const Page *p, const Fields *b, int64_t n, int y, int x, 
     return (uint8_t)lround(fmin(fmax(v, 0), 255));
 }
 
-static void describe_target(const Page *p, const Fields *b, int64_t n, char *out, size_t bytes)
+static void describe_target(const Page *p, const Batch *b, int64_t n, char *out, size_t bytes)
 {
-    const char *own = class_name(p->s, b->labels[n]);
+    const int32_t *labels = loader_field(b, "labels");
+    const MixValues *mix = loader_field(b, "mix");
+    const char *own = class_name(p->s, labels[n]);
     const int64_t other = op_input_neighbour(n, p->s->plan.batch);
-    if (!b->mix || b->mix->lambda >= 1) snprintf(out, bytes, "%s", own);
+    if (!mix || mix->lambda >= 1) snprintf(out, bytes, "%s", own);
     else
-        snprintf(out, bytes, "%.0f %% %s, %.0f %% %s", 100 * (double)b->mix->lambda, own,
-                 100 * (double)b->mix->rest, class_name(p->s, b->labels[other]));
+        snprintf(out, bytes, "%.0f %% %s, %.0f %% %s", 100 * (double)mix->lambda, own,
+                 100 * (double)mix->rest, class_name(p->s, labels[other]));
 }
 
 /* *count: how many are still to be shown. */
-static Status add_batch(Page *p, const Fields *b, int64_t *count)
+static Status add_batch(Page *p, const Batch *b, int64_t *count)
 {
     char target[1024];
     uint8_t *pixels = mem_alloc((size_t)p->side * (size_t)p->side * (size_t)p->channels);
@@ -149,11 +145,7 @@ static Status add_training(Page *p, int64_t count)
         double wait_s = 0;
         status = loader_next(loader, &batch, &more, &wait_s);
         if (status != OK || !more) break;
-        const Fields fields = { .images = loader_field(&batch, "images"),
-                                .labels = loader_field(&batch, "labels"),
-                                .erase = loader_field(&batch, "erase"),
-                                .mix = loader_field(&batch, "mix") };
-        status = add_batch(p, &fields, &count);
+        status = add_batch(p, &batch, &count);
         loader_release(loader, &batch);
     }
     str_add(&p->text, "</div>\n");

@@ -18,7 +18,7 @@ typedef struct Prefetch Prefetch;
 typedef struct PrefetchInput {
     int slot;                  /* for RunOptions, like the next two */
     const BatchLayout *layout; /* the Prefetch's own, of the loader at hand */
-    const void *block;
+    void *block;
     int64_t bad; /* Batch.bad */
 } PrefetchInput;
 

@@ -54,8 +54,7 @@ static Status add_details(Session *s, const PrefetchInput *input, Details *d)
     const OpTensor *logits = program_tensor(s->eval, graph_logits(g));
     OpTensor labels = *program_tensor(s->eval, graph_input(g, "labels"));
     const int64_t batch = labels.desc.dims[0], classes = logits->desc.dims[1];
-    labels.data =
-        (char *)(uintptr_t)input->block + batch_layout_find(input->layout, "labels")->offset;
+    labels.data = batch_layout_at(input->layout, input->block, "labels");
     TRY(s->backend->v->export_tensor(s->backend, logits, d->logits));
     TRY(s->backend->v->export_tensor(s->backend, &labels, d->labels));
     for (int64_t n = 0; n < batch && d->next < d->end; n++, d->next++)

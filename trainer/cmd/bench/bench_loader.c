@@ -215,13 +215,13 @@ static Status find_input(const char *name, Input *out)
 /* The CRCs of this rank's images of one step, in order. */
 static Status checksum_step(const Session *s, Loader *loader, uint32_t *crcs)
 {
+    const int64_t size = progressive_image_size(s->config, s->stage);
+    const size_t image_bytes = (size_t)(size * size * s->config->model.in_channels);
     for (int64_t micro = 0; micro < s->plan.accumulate; micro++) {
         Batch batch;
         bool more = true;
         TRY(loader_next(loader, &batch, &more, NULL));
         ASSERT(more && batch.micro == micro);
-        const BatchField *field = batch_layout_find(batch.layout, "images");
-        const size_t image_bytes = field->bytes / (size_t)s->plan.batch;
         const uint8_t *images = loader_field(&batch, "images");
         const int32_t *labels = loader_field(&batch, "labels");
         for (int64_t i = 0; i < s->plan.batch; i++) {
