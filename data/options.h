@@ -91,6 +91,13 @@ typedef struct EraseBox {
     uint32_t key[2];
 } EraseBox;
 
+/* How the normalised images of a micro-batch and their targets are mixed (mix.h). */
+typedef struct MixValues {
+    float lambda, rest; /* 1 - lambda */
+    float box;          /* 0 or 1 */
+    float top, left, bottom, right;
+} MixValues;
+
 /* Who reads a JPEG's Huffman codes: ours where it can, or always libjpeg; same pixels. */
 typedef enum HuffmanDecoder { HUFFMAN_FAST, HUFFMAN_STOCK, HUFFMAN_DECODER_COUNT } HuffmanDecoder;
 extern const char *const huffman_decoder_names[HUFFMAN_DECODER_COUNT + 1];

@@ -24,9 +24,9 @@ static void draw_box(MixDraw *m, int width, int height, Rng *rng)
         1.0 - (double)((m->right - m->left) * (m->bottom - m->top)) / ((double)width * height);
 }
 
-bool mix_is_over(const MixOptions *o, int64_t image, int64_t epoch_images)
+bool mix_is_over(const MixOptions *o, int64_t epoch)
 {
-    return o->off_epoch > 0 && image / epoch_images >= o->off_epoch;
+    return o->off_epoch > 0 && epoch >= o->off_epoch;
 }
 
 static bool draw_cutmix(const MixOptions *o, Rng *rng)

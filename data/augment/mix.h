@@ -21,9 +21,8 @@ typedef struct MixOptions {
     double switch_prob; /* of cutmix where both are on; 0: 0.5 */
     int64_t off_epoch;  /* 0: none */
 } MixOptions;
-/* The batches of a step whose first image lies at this position of the stream are beyond
- * off_epoch. */
-bool mix_is_over(const MixOptions *o, int64_t image, int64_t epoch_images);
+/* The batches of a step whose first image is one of this epoch are beyond off_epoch. */
+bool mix_is_over(const MixOptions *o, int64_t epoch);
 /* Draws at address RNG_MIX (step, first): the kind where both are on (below 2: 1 is cutmix; with
  * another share than half: a uniform below it is), lambda, for cutmix the middle's column and row,
  * and with prob below 1 a uniform, which is below it where anything is mixed. first: index of the

@@ -1,10 +1,10 @@
 /* loader.c - readers and decode threads between a dataset and the batch ring.
  *
  * Which sample goes where is arithmetic on the batch number (data.h, THE STREAM), so a ticket is
- * all that a thread needs: it finds the sample, makes its view straight into the slot and reports
- * done. Nothing depends on which thread does it or when. Where sources are files, reader threads
- * (readers.h) have read the ticket's sample by then; sources in memory are read by the decode
- * thread itself.
+ * all that a thread needs: it finds the sample, makes of it what belongs in the slot, straight
+ * there (sample_maker.h), and reports done. Nothing depends on which thread does it or when. Where
+ * sources are files, reader threads (readers.h) have read the ticket's sample by then; sources in
+ * memory are read by the decode thread itself.
  *
  * Bad samples. Training: replaced by sample Philox(REPLACE, attempt, id) mod N with the
  * replacement's label and draws, the same on every rank and for any number of threads; too many end
@@ -26,8 +26,8 @@
 #include "data/load/dataset_internal.h"
 #include "data/load/readers.h"
 #include "data/load/ring.h"
+#include "data/load/sample_maker.h"
 #include "data/load/sampler.h"
-#include "data/load/worker.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@
 typedef struct Job { /* one decode thread */
     Loader *loader;
     int index;
-    Worker *worker;
+    SampleTask task; /* what it is making */
     pthread_t thread;
     bool started;
     int lane;              /* of the trace */
@@ -50,6 +50,8 @@ typedef struct Job { /* one decode thread */
 struct Loader {
     const Dataset *dataset;
     const Source *source;
+    const SampleMaker *maker;
+    BatchLayout layout;
     LoaderOptions o;
     Ring *ring;
     Readers *readers; /* NULL: the source is in memory */
@@ -60,7 +62,6 @@ struct Loader {
     int64_t first, end;   /* evaluation: positions of this rank */
     int64_t batches;      /* of the ring; INT64_MAX = endless */
     int64_t epoch_images; /* N */
-    size_t image_bytes;
 };
 
 typedef struct Place { /* what a ticket asks for */
@@ -128,30 +129,25 @@ static void add_count(_Atomic int64_t *counter, int64_t n)
                           memory_order_relaxed);
 }
 
-static AugmentDraw draw_of(const Loader *l, int64_t id, const Place *place)
-{
-    return (AugmentDraw){
-        .seed = l->o.seed, .epoch = place->epoch, .sample = id, .repeat = place->repeat
-    };
-}
-
 /* sample: NULL where this thread has to read it. */
-static Status make_view(Job *job, int64_t id, const Place *place, const Sample *sample,
-                        uint8_t *out)
+static Status make_sample(Job *job, int64_t id, const Place *place, const Sample *sample)
 {
     const Loader *l = job->loader;
-    AugmentDraw draw = draw_of(l, id, place);
     Sample own;
     double start_s = clock_s();
     if (!sample) {
         bool hit = false;
-        TRY(dataset_read(l->dataset, id, l->o.view.image_size, worker_bytes(job->worker), &own,
+        TRY(dataset_read(l->dataset, id, l->o.view.image_size, worker_bytes(job->task.worker), &own,
                          &hit));
         add_count(&job->bytes, hit ? 0 : (int64_t)own.bytes);
         add_count(&job->hits, hit);
         sample = &own;
     }
-    TRY(worker_show(job->worker, l->source, id, sample, &l->o.view, &draw, out));
+    job->task.sample = sample;
+    job->task.draw = (AugmentDraw){
+        .seed = l->o.seed, .epoch = place->epoch, .sample = id, .repeat = place->repeat
+    };
+    TRY(l->maker->make(&job->task));
     double end_s = clock_s();
     latency_counter_add(&job->decode, end_s - start_s);
     trace_add(l->o.trace, job->lane, "decode", id, start_s, end_s);
@@ -159,20 +155,19 @@ static Status make_view(Job *job, int64_t id, const Place *place, const Sample *
     return OK;
 }
 
-/* The view of the sample that a ticket asks for, from what the readers have read for it. *running
- * is false where the loader is being destroyed. */
-static Status make_asked_view(Job *job, const RingTicket *t, const Place *place, uint8_t *out,
-                              bool *running)
+/* Makes the sample that a ticket asks for from what the readers have read for it. *running is false
+ * where the loader is being destroyed. */
+static Status make_asked(Job *job, const RingTicket *t, const Place *place, bool *running)
 {
     const Loader *l = job->loader;
-    if (!l->readers) return make_view(job, place->id, place, NULL, out);
+    if (!l->readers) return make_sample(job, place->id, place, NULL);
     int64_t number = t->batch * l->o.batch + t->index;
     Sample sample;
     Status status;
     *running = readers_take(l->readers, job->index, number, &sample, &status);
     if (!*running) return OK;
     double start_s = clock_s();
-    if (status == OK && place->id >= 0) status = make_view(job, place->id, place, &sample, out);
+    if (status == OK && place->id >= 0) status = make_sample(job, place->id, place, &sample);
     readers_release(l->readers, number, clock_s() - start_s);
     return status;
 }
@@ -204,8 +199,8 @@ static int64_t replacement_of(const Loader *l, int64_t id, uint32_t attempt, int
 }
 
 /* Training: the sample that could not be shown (status) gives way to others. *shown is the sample
- * whose pixels and label are used. */
-static Status replace(Job *job, const Place *place, Status status, uint8_t *out, int64_t *shown)
+ * that stands in its place. */
+static Status replace(Job *job, const Place *place, Status status, int64_t *shown)
 {
     Loader *l = job->loader;
     for (uint32_t attempt = 0; attempt < REPLACE_TRIES; attempt++) {
@@ -213,45 +208,37 @@ static Status replace(Job *job, const Place *place, Status status, uint8_t *out,
         int64_t next = replacement_of(l, place->id, attempt, *shown);
         TRY(report_bad(l, *shown, next));
         *shown = next;
-        status = make_view(job, next, place, NULL, out);
+        status = make_sample(job, next, place, NULL);
     }
     if (status != ERR_DATA) return status;
     return fail(ERR_DATA, "%s: found no good sample in %d tries", l->dataset->path, REPLACE_TRIES);
 }
 
 /* Evaluation: an image that cannot be decoded counts as wrong. */
-static Status count_as_wrong(Loader *l, const Place *place, Status status, uint8_t *out,
-                             int64_t *shown)
+static Status count_as_wrong(Loader *l, const Place *place, Status status, int64_t *shown)
 {
     if (status != ERR_DATA) return status;
-    memset(out, 0, l->image_bytes);
     *shown = -1;
     return report_bad(l, place->id, -1);
-}
-
-static EraseBox erase_box(const Loader *l, int64_t shown, const Place *place)
-{
-    AugmentDraw draw = draw_of(l, shown, place);
-    if (!l->o.view.training) return (EraseBox){ 0 };
-    return policy_draw_erase(l->o.view.policy.erase, l->o.view.image_size, l->o.view.image_size,
-                             &draw);
 }
 
 static Status fill_ticket(Job *job, const RingTicket *t, bool *running)
 {
     Loader *l = job->loader;
     Place place = find_place(l, t);
-    uint8_t *out = t->slot->images + (size_t)t->index * l->image_bytes;
     int64_t shown = place.id;
     Status status = OK;
-    if (place.id >= 0 || l->readers) status = make_asked_view(job, t, &place, out, running);
+    job->task.block = t->slot->block;
+    job->task.index = t->index;
+    if (place.id >= 0 || l->readers) status = make_asked(job, t, &place, running);
     if (!*running) return OK;
-    if (place.id < 0) memset(out, 0, l->image_bytes);
-    else if (l->o.view.training) TRY(replace(job, &place, status, out, &shown));
-    else TRY(count_as_wrong(l, &place, status, out, &shown));
-    t->slot->labels[t->index] = shown < 0 ? -1 : dataset_label(l->dataset, shown);
+    if (place.id >= 0 && l->o.view.training) TRY(replace(job, &place, status, &shown));
+    else if (place.id >= 0) TRY(count_as_wrong(l, &place, status, &shown));
+    if (shown < 0) {
+        job->task.sample = NULL;
+        TRY(l->maker->make(&job->task));
+    }
     t->slot->sample_ids[t->index] = place.id;
-    t->slot->erase[t->index] = erase_box(l, shown, &place);
     bool bad = place.id >= 0 && shown != place.id;
     if (bad && shown >= 0) add_count(&job->replaced, 1);
     ring_done(l->ring, t, shown >= 0, bad);
@@ -342,7 +329,8 @@ static Status start_threads(Loader *l)
         job->loader = l;
         job->index = i;
         job->lane = trace_lane(l->o.trace, name, false);
-        TRY(worker_create(&job->worker));
+        job->task = (SampleTask){ .o = &l->o, .source = l->source, .layout = &l->layout };
+        TRY(worker_create(&job->task.worker));
         TRY(thread_start(&job->thread, name, run_job, job));
         job->started = true;
     }
@@ -353,11 +341,10 @@ static Status build(Loader *l)
 {
     const LoaderOptions *o = &l->o;
     l->source = dataset_source(l->dataset);
+    l->layout = loader_layout(o);
     l->epoch_images = dataset_images(l->dataset);
     l->o.view.training = l->dataset->role == DATA_TRAIN;
     l->o.view.seeks = dataset_seeks(l->dataset);
-    l->image_bytes =
-        (size_t)o->view.image_size * (size_t)o->view.image_size * (size_t)o->view.channels;
     TRY(check_options(l));
     if (l->o.view.training && o->order == ORDER_BALANCED)
         TRY(balance_create(&l->balance, l->dataset));
@@ -366,12 +353,17 @@ static Status build(Loader *l)
     TRY(bad_list_create(&l->bad, l->epoch_images, l->o.view.training ? o->max_bad_fraction : -1));
     RingOptions ring = { .slots = o->slots,
                          .batch = o->batch,
-                         .image_bytes = l->image_bytes,
+                         .block_bytes = l->layout.bytes,
                          .batches = l->batches,
                          .allocator = o->allocator };
     TRY(ring_create(&l->ring, &ring));
     TRY(start_readers(l));
     return start_threads(l);
+}
+
+BatchLayout loader_layout(const LoaderOptions *o)
+{
+    return sample_images.layout(o);
 }
 
 Status loader_create(Loader **out, const Dataset *d, const LoaderOptions *o)
@@ -380,6 +372,7 @@ Status loader_create(Loader **out, const Dataset *d, const LoaderOptions *o)
     Loader *l = mem_calloc(1, sizeof *l);
     if (!l) return ERR_MEMORY;
     l->dataset = d;
+    l->maker = &sample_images;
     l->o = *o;
     Status status = build(l);
     if (status == OK) *out = l;
@@ -394,7 +387,7 @@ void loader_destroy(Loader *l)
     readers_stop(l->readers);
     for (int i = 0; l->jobs && i < l->o.threads; i++) {
         if (l->jobs[i].started) pthread_join(l->jobs[i].thread, NULL);
-        worker_destroy(l->jobs[i].worker);
+        worker_destroy(l->jobs[i].task.worker);
     }
     readers_destroy(l->readers);
     mem_free(l->jobs);
@@ -411,26 +404,27 @@ Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s)
     if (!*more) return OK;
     const RingSlot *s = ring_slot(l->ring, slot);
     *batch =
-        (Batch){ .images = s->images,
-                 .labels = s->labels,
-                 .erase = s->erase,
-                 .mix = { .lambda = 1 },
+        (Batch){ .layout = &l->layout,
+                 .block = s->block,
                  .sample_ids = s->sample_ids,
                  .count = s->count,
                  .bad = s->bad,
                  .step = l->o.view.training ? l->o.first_step + s->number / l->micros : s->number,
                  .micro = l->o.view.training ? s->number % l->micros : 0,
                  .slot = slot };
-    if (l->o.view.training &&
-        !mix_is_over(&l->o.mix, first_of_step(l, batch->step), l->epoch_images))
-        batch->mix = mix_draw(&l->o.mix, l->o.seed, batch->step, first_in_step(l, batch->micro),
-                              l->o.view.image_size, l->o.view.image_size);
+    l->maker->finish(&l->o, batch, first_in_step(l, batch->micro),
+                     first_of_step(l, batch->step) / l->epoch_images);
     return OK;
 }
 
 void loader_release(Loader *l, const Batch *batch)
 {
     ring_release(l->ring, batch->slot);
+}
+
+const void *loader_field(const Batch *batch, const char *name)
+{
+    return batch_layout_at(batch->layout, batch->block, name);
 }
 
 int loader_ready_batches(Loader *l)

@@ -3,6 +3,7 @@
 #ifndef CONVOY_DATA_LOAD_LOADER_H
 #define CONVOY_DATA_LOAD_LOADER_H
 #include "data/augment/mix.h"
+#include "data/batch_layout.h"
 #include "data/load/dataset.h"
 #include "data/load/latency.h"
 
@@ -30,12 +31,15 @@ typedef struct LoaderOptions {
     struct Trace *trace;
 } LoaderOptions;
 
+/* Of batches by these options. images: uint8_t [batch, image_size, image_size, channels]; labels:
+ * int32_t [batch], -1 = padding, or bad in evaluation; where the options want them, erase: EraseBox
+ * [batch], what is erased once normalised; mix: MixValues. */
+BatchLayout loader_layout(const LoaderOptions *o);
+
 typedef struct Batch {
-    /* [batch, image_size, image_size, channels], borrowed until loader_release */
-    const uint8_t *images;
-    const int32_t *labels; /* [batch]; -1 = padding, or bad in evaluation */
-    const EraseBox *erase; /* [batch]; what is erased once normalised */
-    MixDraw mix;           /* training: how the normalised images and their targets are mixed */
+    /* both borrowed until loader_release */
+    const BatchLayout *layout;
+    void *block;
     /* [batch]; the sample asked for (not its replacement); -1 = padding */
     const int64_t *sample_ids;
     int64_t count; /* images that are not padding and could be decoded */
@@ -54,7 +58,8 @@ void loader_destroy(Loader *l);               /* stops threads wherever they are
 /* Waits for the next batch in order. *more is false at the end of evaluation or after last_step.
  * wait_s: time spent waiting (added to). */
 Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s);
-void loader_release(Loader *l, const Batch *batch); /* the slot may be refilled */
+void loader_release(Loader *l, const Batch *batch);             /* the slot may be refilled */
+const void *loader_field(const Batch *batch, const char *name); /* NULL: it has no such field */
 
 /* Counters since creation, for logs and bench. Two of them, taken at different times, may be
  * subtracted. */

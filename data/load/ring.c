@@ -39,16 +39,15 @@ static void plain_free(void *cookie, void *p)
 
 static Status alloc_slot(const RingOptions *o, RingSlot *slot)
 {
-    size_t n = (size_t)o->batch, bytes = 0;
+    size_t n = (size_t)o->batch;
     slot->number = -1;
-    if (!mem_mul(n, o->image_bytes, &bytes))
+    if (o->block_bytes == SIZE_MAX)
         return fail(ERR_MEMORY, "a batch of %zu images is too large", n);
-    slot->images = o->allocator.alloc(o->allocator.cookie, bytes);
-    if (!slot->images) return fail(ERR_MEMORY, "no memory for a batch slot of %zu bytes", bytes);
-    slot->labels = mem_alloc(n * sizeof *slot->labels);
+    slot->block = o->allocator.alloc(o->allocator.cookie, o->block_bytes);
+    if (!slot->block)
+        return fail(ERR_MEMORY, "no memory for a batch slot of %zu bytes", o->block_bytes);
     slot->sample_ids = mem_alloc(n * sizeof *slot->sample_ids);
-    slot->erase = mem_calloc(n, sizeof *slot->erase);
-    return slot->labels && slot->sample_ids && slot->erase ? OK : ERR_MEMORY;
+    return slot->sample_ids ? OK : ERR_MEMORY;
 }
 
 Status ring_create(Ring **out, const RingOptions *o)
@@ -76,10 +75,8 @@ void ring_destroy(Ring *ring)
     if (!ring) return;
     for (int i = 0; ring->slots && i < ring->o.slots; i++) {
         RingSlot *slot = &ring->slots[i];
-        if (slot->images) ring->o.allocator.free(ring->o.allocator.cookie, slot->images);
-        mem_free(slot->labels);
+        if (slot->block) ring->o.allocator.free(ring->o.allocator.cookie, slot->block);
         mem_free(slot->sample_ids);
-        mem_free(slot->erase);
     }
     mem_free(ring->slots);
     pthread_cond_destroy(&ring->slot_ready);

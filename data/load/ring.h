@@ -13,19 +13,17 @@
 #include <pthread.h>
 
 typedef struct RingSlot {
-    uint8_t *images; /* [batch, image_bytes] */
-    int32_t *labels; /* [batch] */
-    int64_t *sample_ids;
-    EraseBox *erase;   /* [batch] */
-    int64_t number;    /* the batch this slot is for: being filled, ready or in use */
-    int64_t remaining; /* images of it not yet done */
+    void *block;         /* the batch's fields */
+    int64_t *sample_ids; /* [batch] */
+    int64_t number;      /* the batch this slot is for: being filled, ready or in use */
+    int64_t remaining;   /* images of it not yet done */
     int64_t count, bad;
 } RingSlot;
 
 typedef struct RingOptions {
     int slots;
     int64_t batch;
-    size_t image_bytes;
+    size_t block_bytes;
     int64_t batches; /* in all; INT64_MAX = endless */
     SlotAllocator allocator;
 } RingOptions;

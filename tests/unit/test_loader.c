@@ -40,10 +40,12 @@ static uint32_t step_crc(const Dataset *d, LoaderOptions o, int64_t step)
             if (!more) break;
             size_t n = (size_t)o.batch,
                    image = (size_t)(o.view.image_size * o.view.image_size * o.view.channels);
+            const uint8_t *images = loader_field(&b, "images");
+            const int32_t *labels = loader_field(&b, "labels");
             /* image by image, so that cuts into batches do not show */
             for (size_t i = 0; i < n; i++) {
-                CHECK_INT(b.labels[i], dataset_label(d, b.sample_ids[i]));
-                crc = crc32c_update(crc, b.images + i * image, image);
+                CHECK_INT(labels[i], dataset_label(d, b.sample_ids[i]));
+                crc = crc32c_update(crc, images + i * image, image);
                 crc = crc32c_update(crc, &b.sample_ids[i], sizeof b.sample_ids[i]);
             }
             loader_release(l, &b);
@@ -160,7 +162,7 @@ static void check_evaluation(int64_t images, int world, int64_t batch)
             int64_t count = 0;
             for (int64_t i = 0; i < batch; i++) {
                 int64_t id = b.sample_ids[i];
-                CHECK_INT(b.labels[i], id < 0 ? -1 : id % 7);
+                CHECK_INT(((const int32_t *)loader_field(&b, "labels"))[i], id < 0 ? -1 : id % 7);
                 if (id >= 0) seen[id]++;
                 count += id >= 0;
             }
@@ -202,7 +204,8 @@ TEST(evaluation_ignores_augmentation)
     REQUIRE_OK(loader_next(l, &b, &more, NULL));
     REQUIRE(more);
     int wrong = 0;
-    for (int i = 0; i < 6 * 28 * 28; i++) wrong += b.images[i] != (uint8_t)(i / 784 * 7 + i % 784);
+    const uint8_t *images = loader_field(&b, "images");
+    for (int i = 0; i < 6 * 28 * 28; i++) wrong += images[i] != (uint8_t)(i / 784 * 7 + i % 784);
     CHECK_INT(wrong, 0);
     loader_destroy(l); /* with the batch still held */
     dataset_close(d);
@@ -220,9 +223,46 @@ TEST(batch_larger_than_the_dataset)
     dataset_close(d);
 }
 
+/* Every field of a batch lies aligned and apart from the others. */
+TEST(fields_of_a_batch_lie_behind_each_other)
+{
+    LoaderOptions o = loader_options(3, 1);
+    o.view.image_size = 5;
+    o.view.policy.erase = 0.5;
+    o.mix.mixup = 1;
+    const BatchLayout layout = loader_layout(&o);
+    static const char *const names[] = { "images", "labels", "erase", "mix" };
+    const size_t bytes[] = { 3 * 5 * 5 * 3, 3 * sizeof(int32_t), 3 * sizeof(EraseBox),
+                             sizeof(MixValues) };
+    REQUIRE(layout.count == 4);
+    size_t end = 0;
+    for (int i = 0; i < 4; i++) {
+        const BatchField *field = &layout.fields[i];
+        CHECK_STR(field->name, names[i]);
+        CHECK(field->offset >= end && field->offset % MEM_ALIGN == 0);
+        CHECK_INT(field->bytes, bytes[i]);
+        end = field->offset + field->bytes;
+    }
+    CHECK_INT(layout.bytes, end);
+    char block[1024];
+    REQUIRE(end <= sizeof block);
+    CHECK(batch_layout_at(&layout, block, "labels") == block + layout.fields[1].offset);
+    CHECK(batch_layout_at(&layout, block, "tokens") == NULL);
+}
+
+TEST(a_batch_that_no_memory_holds_is_refused)
+{
+    Dataset *d = open_synthetic(10, DATA_VAL);
+    LoaderOptions o = loader_options(INT64_MAX / 2, 1);
+    Loader *l = NULL;
+    CHECK_STATUS(loader_create(&l, d, &o), ERR_MEMORY);
+    CHECK_STR(status_message(), "a batch of 4611686018427387903 images is too large");
+    dataset_close(d);
+}
+
 TEST(what_was_ready_before_a_failure_is_given_out)
 {
-    RingOptions o = { .slots = 3, .batch = 1, .image_bytes = 4, .batches = 9 };
+    RingOptions o = { .slots = 3, .batch = 1, .block_bytes = 4, .batches = 9 };
     Ring *ring = NULL;
     RingTicket tickets[2];
     bool more = false;

@@ -73,10 +73,12 @@ static Pass run_pass(const Dataset *d, int threads, int world)
         CHECK_OK(loader_create(&l, d, &o));
         CHECK_OK(loader_next(l, &b, &more, NULL));
         CHECK(more && b.count == o.batch);
+        const uint8_t *pixels = loader_field(&b, "images");
+        const int32_t *labels = loader_field(&b, "labels");
         for (int64_t i = 0; more && i < o.batch; i++) {
-            pass.crc = crc32c_update(pass.crc, b.images + (size_t)i * image, image);
-            pass.crc = crc32c_update(pass.crc, &b.labels[i], sizeof b.labels[i]);
-            pass.other_class += b.labels[i] != dataset_label(d, b.sample_ids[i]);
+            pass.crc = crc32c_update(pass.crc, pixels + (size_t)i * image, image);
+            pass.crc = crc32c_update(pass.crc, &labels[i], sizeof labels[i]);
+            pass.other_class += labels[i] != dataset_label(d, b.sample_ids[i]);
         }
         pass.bad += b.bad;
         loader_stats(l, &stats);
@@ -123,7 +125,8 @@ TEST(bad_files_count_as_wrong_in_evaluation)
         if (!more) break;
         count += b.count;
         wrong += b.bad;
-        for (int i = 0; i < 8; i++) wrong -= b.sample_ids[i] >= 0 && b.labels[i] < 0;
+        const int32_t *labels = loader_field(&b, "labels");
+        for (int i = 0; i < 8; i++) wrong -= b.sample_ids[i] >= 0 && labels[i] < 0;
         loader_release(l, &b);
     }
     CHECK_INT(count, images - bad);

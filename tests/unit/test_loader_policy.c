@@ -42,20 +42,23 @@ typedef struct Seen { /* of two steps, in stream order */
     uint32_t images, boxes, mix;
     int64_t ids[2 * GLOBAL];
     uint32_t crcs[2 * GLOBAL];
-    double lambdas[2 * GLOBAL]; /* of the micro-batch that begins here */
+    float lambdas[2 * GLOBAL]; /* of the micro-batch that begins here */
 } Seen;
 
 static void see_batch(const Batch *b, int64_t batch, int64_t first, Seen *out)
 {
+    const EraseBox none = { 0 };
+    const uint8_t *images = loader_field(b, "images");
+    const EraseBox *erase = loader_field(b, "erase");
+    const MixValues *mix = loader_field(b, "mix");
     for (int64_t i = 0; i < batch; i++) {
         int64_t at = b->step * GLOBAL + first + i;
         out->ids[at] = b->sample_ids[i];
-        out->crcs[at] = crc32c_update(0, b->images + i * SIZE * SIZE * 3, SIZE * SIZE * 3);
-        out->boxes ^= crc32c_update((uint32_t)at, &b->erase[i], sizeof b->erase[i]);
+        out->crcs[at] = crc32c_update(0, images + i * SIZE * SIZE * 3, SIZE * SIZE * 3);
+        out->boxes ^= crc32c_update((uint32_t)at, erase ? &erase[i] : &none, sizeof none);
     }
-    out->lambdas[b->step * GLOBAL + first] = b->mix.lambda;
-    out->mix ^=
-        crc32c_update((uint32_t)(b->step * GLOBAL + first), &b->mix.lambda, sizeof b->mix.lambda);
+    out->lambdas[b->step * GLOBAL + first] = mix->lambda;
+    out->mix ^= crc32c_update((uint32_t)(b->step * GLOBAL + first), mix, sizeof *mix);
 }
 
 static void see(const Dataset *d, LoaderOptions o, Seen *out)
@@ -142,7 +145,8 @@ TEST(mixing_ends_at_its_epoch)
         for (int64_t step = first; step < o.last_step; step++) {
             REQUIRE_OK(loader_next(l, &b, &more, NULL));
             REQUIRE(more && b.step == step);
-            CHECK((b.mix.lambda != 1) == (step < 6));
+            const MixValues *mix = loader_field(&b, "mix");
+            CHECK((mix->lambda != 1) == (step < 6));
             loader_release(l, &b);
         }
         loader_destroy(l);

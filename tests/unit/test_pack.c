@@ -201,7 +201,7 @@ static uint32_t batches(const Dataset *d, int readers, size_t ahead)
                         .max_bad_fraction = 0 };
     CHECK_OK(loader_create(&l, d, &o));
     while (l && loader_next(l, &b, &more, NULL) == OK && more) {
-        crc = crc32c_update(crc, b.images, 7 * 64 * 64 * 3);
+        crc = crc32c_update(crc, loader_field(&b, "images"), 7 * 64 * 64 * 3);
         CHECK_INT(b.bad, 0);
         loader_release(l, &b);
     }

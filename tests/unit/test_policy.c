@@ -445,11 +445,11 @@ TEST(a_share_of_the_batches_is_mixed_until_an_epoch)
     CHECK_NEAR(mixed, 0.3 * DRAWS, 120); /* a box may lie outside */
     CHECK_NEAR(boxes, 0.8 * DRAWS, 100);
     const MixOptions ends = { .mixup = 1, .off_epoch = 2 };
-    CHECK(!mix_is_over(&ends, 0 * 12, 36) && !mix_is_over(&ends, 5 * 12, 36));
-    CHECK(mix_is_over(&ends, 6 * 12, 36) && mix_is_over(&ends, 100 * 12, 36));
-    CHECK(!mix_is_over(&all, 1200, 36));
+    CHECK(!mix_is_over(&ends, 0 * 12 / 36) && !mix_is_over(&ends, 5 * 12 / 36));
+    CHECK(mix_is_over(&ends, 6 * 12 / 36) && mix_is_over(&ends, 100 * 12 / 36));
+    CHECK(!mix_is_over(&all, 1200 / 36));
     /* a step across the border has the epoch of its first image */
-    CHECK(!mix_is_over(&ends, 6 * 10, 32) && mix_is_over(&ends, 7 * 10, 32));
+    CHECK(!mix_is_over(&ends, 6 * 10 / 32) && mix_is_over(&ends, 7 * 10 / 32));
 }
 
 TEST(both_mixings_take_turns)

@@ -33,37 +33,13 @@ static Status add_mlp(Fixture *f, bool augmented)
     return executor_add(f->executor, g, false, &f->program);
 }
 
-static Status set_up(Fixture *f, bool cuda, bool augmented)
-{
-    const DatasetOptions data = { .format = DATA_SYNTHETIC,
-                                  .synthetic_images = 256,
-                                  .synthetic_classes = 10 };
-    const CudaOptions options = { .precision = PRECISION_FP32 };
-    *f = (Fixture){ 0 };
-    TRY(cuda ? backend_cuda_create(&f->backend, &options)
-             : backend_cpu_create(&f->backend, &(CpuOptions){ .threads = 1 }));
-    TRY(dataset_open(&f->data, &data));
-    TRY(executor_create(&f->executor, f->backend));
-    TRY(add_mlp(f, augmented));
-    TRY(executor_commit(f->executor));
-    return prefetch_create(&f->prefetch, f->executor, BATCH, IMAGE_BYTES, augmented);
-}
-
-static void tear_down(Fixture *f)
-{
-    prefetch_destroy(f->prefetch);
-    executor_destroy(f->executor);
-    backend_destroy(f->backend);
-    dataset_close(f->data);
-}
-
-static LoaderOptions loader_options(void)
+static LoaderOptions loader_options(bool augmented)
 {
     return (LoaderOptions){ .view.image_size = SIZE,
                             .view.channels = 3,
                             .view.augment = AUGMENT_CIFAR,
-                            .view.policy = { .erase = 0.5 },
-                            .mix = { .mixup = 1, .cutmix = 1 },
+                            .view.policy = { .erase = augmented ? 0.5 : 0 },
+                            .mix = { .mixup = augmented, .cutmix = augmented },
                             .seed = 5,
                             .threads = 2,
                             .slots = 3,
@@ -74,41 +50,75 @@ static LoaderOptions loader_options(void)
                             .max_bad_fraction = 0.1 };
 }
 
-/* What lies at data, whose memory it may be. */
-static Status read_back(const Fixture *f, const void *data, DType type, int64_t count, void *out)
+static Status set_up(Fixture *f, bool cuda, bool augmented)
 {
-    OpTensor t = { .desc = tensor_desc(type, 1, &count) };
-    t.bytes = tensor_plain_bytes(&t.desc);
+    const DatasetOptions data = { .format = DATA_SYNTHETIC,
+                                  .synthetic_images = 256,
+                                  .synthetic_classes = 10 };
+    const CudaOptions options = { .precision = PRECISION_FP32 };
+    const LoaderOptions o = loader_options(augmented);
+    *f = (Fixture){ 0 };
+    TRY(cuda ? backend_cuda_create(&f->backend, &options)
+             : backend_cpu_create(&f->backend, &(CpuOptions){ .threads = 1 }));
+    TRY(dataset_open(&f->data, &data));
+    TRY(executor_create(&f->executor, f->backend));
+    TRY(add_mlp(f, augmented));
+    TRY(executor_commit(f->executor));
+    return prefetch_create(&f->prefetch, f->executor, loader_layout(&o).bytes);
+}
+
+static void tear_down(Fixture *f)
+{
+    prefetch_destroy(f->prefetch);
+    executor_destroy(f->executor);
+    backend_destroy(f->backend);
+    dataset_close(f->data);
+}
+
+/* A field as the program reads it. */
+static Status read_back(const Fixture *f, const PrefetchInput *in, const BatchField *field,
+                        void *out)
+{
+    const int64_t bytes = (int64_t)field->bytes;
+    const char *data = (const char *)in->block + field->offset;
+    OpTensor t = { .desc = tensor_desc(DTYPE_U8, 1, &bytes), .bytes = field->bytes };
     memcpy(&t.data, &data, sizeof data); /* only read */
     if (f->backend->v->device) return f->backend->v->export_tensor(f->backend, &t, out);
-    memcpy(out, data, t.bytes);
+    memcpy(out, data, field->bytes);
     return OK;
 }
 
 /* What is to be erased and mixed lies beside the images, or nowhere. */
-static void compare_augment_data(const Fixture *f, const PrefetchInput *in, const Batch *want,
-                                 bool augmented)
+static void compare_fields(const Fixture *f, const PrefetchInput *in, const Batch *want,
+                           bool augmented)
 {
-    EraseBox boxes[BATCH];
-    float mix[MIX_COUNT];
-    CHECK((in->erase != NULL) == augmented && (in->mix != NULL) == augmented);
-    if (!in->erase || !in->mix) return;
-    REQUIRE_OK(read_back(f, in->erase, DTYPE_I32, BATCH * ERASE_COUNT, boxes));
-    REQUIRE_OK(read_back(f, in->mix, DTYPE_F32, MIX_COUNT, mix));
-    CHECK(memcmp(boxes, want->erase, sizeof boxes) == 0);
-    CHECK(mix[MIX_LAMBDA] == (float)want->mix.lambda &&
-          mix[MIX_REST] == (float)(1 - want->mix.lambda));
-    CHECK(mix[MIX_BOX] == (want->mix.box ? 1.0F : 0.0F));
-    CHECK(mix[MIX_TOP] == (float)want->mix.top && mix[MIX_BOTTOM] == (float)want->mix.bottom);
-    CHECK(mix[MIX_LEFT] == (float)want->mix.left && mix[MIX_RIGHT] == (float)want->mix.right);
+    static uint8_t got[BATCH * IMAGE_BYTES];
+    CHECK_INT(in->layout->count, augmented ? 4 : 2);
+    CHECK_INT(in->layout->count, want->layout->count);
+    for (int i = 0; i < in->layout->count; i++) {
+        const BatchField *field = &in->layout->fields[i];
+        REQUIRE(field->bytes <= sizeof got && loader_field(want, field->name));
+        REQUIRE_OK(read_back(f, in, field, got));
+        CHECK(memcmp(got, loader_field(want, field->name), field->bytes) == 0);
+    }
+}
+
+/* The loader's values are where the operation looks for them. */
+static void check_mix(const LoaderOptions *o, const Batch *b)
+{
+    const float *mix = loader_field(b, "mix");
+    const MixDraw want = mix_draw(&o->mix, o->seed, b->step, 0, SIZE, SIZE);
+    REQUIRE(mix != NULL);
+    CHECK(mix[MIX_LAMBDA] == (float)want.lambda && mix[MIX_REST] == (float)(1 - want.lambda));
+    CHECK(mix[MIX_BOX] == (want.box ? 1.0F : 0.0F));
+    CHECK(mix[MIX_TOP] == (float)want.top && mix[MIX_BOTTOM] == (float)want.bottom);
+    CHECK(mix[MIX_LEFT] == (float)want.left && mix[MIX_RIGHT] == (float)want.right);
 }
 
 /* One loader's batches through the prefetch, another's of the same options directly. */
 static void compare_stream(Fixture *f, bool augmented)
 {
-    static uint8_t images[BATCH * IMAGE_BYTES];
-    int32_t labels[BATCH];
-    LoaderOptions o = loader_options(), plain = loader_options();
+    LoaderOptions o = loader_options(augmented), plain = o;
     Loader *through = NULL, *direct = NULL;
     bool more = true;
     int batches = 0, slots[2] = { 0 };
@@ -126,17 +136,11 @@ static void compare_stream(Fixture *f, bool augmented)
         REQUIRE_OK(loader_next(direct, &want, &expected, &wait_s));
         CHECK(more == expected);
         if (!more) break;
-        REQUIRE_OK(executor_run(f->executor, f->program,
-                                &(RunOptions){ .slot = in.slot,
-                                               .images = in.images,
-                                               .labels = in.labels,
-                                               .erase = in.erase,
-                                               .mix = in.mix }));
-        REQUIRE_OK(read_back(f, in.images, DTYPE_U8, sizeof images, images));
-        REQUIRE_OK(read_back(f, in.labels, DTYPE_I32, BATCH, labels));
-        CHECK(memcmp(images, want.images, sizeof images) == 0 &&
-              memcmp(labels, want.labels, sizeof labels) == 0);
-        compare_augment_data(f, &in, &want, augmented);
+        REQUIRE_OK(
+            executor_run(f->executor, f->program,
+                         &(RunOptions){ .slot = in.slot, .layout = in.layout, .block = in.block }));
+        compare_fields(f, &in, &want, augmented);
+        if (augmented) check_mix(&plain, &want);
         REQUIRE_OK(prefetch_done(f->prefetch));
         REQUIRE_OK(prefetch_mark(f->prefetch, &end));
         CHECK((end != NULL) == (f->backend->v->device != NULL));
@@ -181,8 +185,7 @@ TEST(slots_of_cuda_take_turns)
     REQUIRE_OK(set_up(&f, true, false));
     PrefetchInput a = prefetch_slot(f.prefetch, 0), b = prefetch_slot(f.prefetch, 1),
                   c = prefetch_slot(f.prefetch, 2);
-    CHECK(a.slot == 0 && b.slot == 1 && a.images != b.images && a.labels != b.labels && a.images &&
-          b.labels);
-    CHECK(c.slot == a.slot && c.images == a.images && c.labels == a.labels);
+    CHECK(a.slot == 0 && b.slot == 1 && a.block != b.block && a.block && b.block);
+    CHECK(c.slot == a.slot && c.block == a.block);
     tear_down(&f);
 }

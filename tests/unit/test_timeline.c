@@ -551,9 +551,11 @@ static void take_gradients(const NetSpec *spec, int side_depth, float **out, siz
     Program *p = NULL;
     float scalars[SCALAR_COUNT] = { [SCALAR_GRAD_SCALE] = 0.25F };
     const size_t pixels = (size_t)(spec->batch * spec->size * spec->size * spec->channels);
-    uint8_t *images = mem_alloc(pixels);
-    int32_t *labels = mem_calloc((size_t)spec->batch, sizeof *labels);
-    for (size_t i = 0; i < pixels; i++) images[i] = (uint8_t)(i * 2654435761u >> 13);
+    BatchLayout layout = { .count = 0 };
+    batch_layout_add(&layout, "images", 1, pixels);
+    batch_layout_add(&layout, "labels", (size_t)spec->batch, sizeof(int32_t));
+    uint8_t *block = mem_calloc(1, layout.bytes);
+    for (size_t i = 0; i < pixels; i++) block[i] = (uint8_t)(i * 2654435761u >> 13);
     REQUIRE_OK(backend_cpu_create(&b, &(CpuOptions){ .threads = 1 }));
     REQUIRE_OK(executor_create(&x, b));
     executor_configure(x, &(ExecutorOptions){ .side_depth = side_depth });
@@ -562,15 +564,14 @@ static void take_gradients(const NetSpec *spec, int side_depth, float **out, siz
     REQUIRE_OK(executor_commit(x));
     REQUIRE_OK(executor_init_states(x, 3));
     REQUIRE_OK(executor_set_record(x, "scalars", scalars));
-    RunOptions o = { .images = images, .labels = labels };
+    RunOptions o = { .layout = &layout, .block = block };
     REQUIRE_OK(executor_run(x, p, &o));
     *bytes = executor_slab_bytes(x, SLAB_GRAD);
     *out = mem_alloc(*bytes);
     memcpy(*out, executor_slab(x, SLAB_GRAD), *bytes);
     executor_destroy(x);
     backend_destroy(b);
-    mem_free(images);
-    mem_free(labels);
+    mem_free(block);
 }
 
 TEST(a_side_lane_changes_no_result)

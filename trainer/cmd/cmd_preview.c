@@ -70,7 +70,8 @@ static double value_of(const ConfigList *list, int channel)
 static double input_at(const Page *p, const Batch *b, int64_t n, int y, int x, int c)
 {
     const Config *config = p->s->config;
-    const EraseBox *box = &b->erase[n];
+    const uint8_t *images = loader_field(b, "images");
+    const EraseBox *erase = loader_field(b, "erase"), *box = erase ? &erase[n] : &(EraseBox){ 0 };
     const int32_t words[ERASE_COUNT] = {
         [ERASE_KEY_LOW] = (int32_t)box->key[0], [ERASE_KEY_HIGH] = (int32_t)box->key[1]
     };
@@ -79,31 +80,33 @@ static double input_at(const Page *p, const Batch *b, int64_t n, int y, int x, i
         y >= box->top && y < box->top + box->height && x >= box->left && x < box->left + box->width;
     if (inside && config->data.erase_mode == ERASE_CONST) return 0;
     if (inside) return (double)erase_noise_at(words, config->data.erase_mode, c, y, x);
-    return (b->images[at] / 255.0 - value_of(&config->data.mean, c)) /
-           value_of(&config->data.std, c);
+    return (images[at] / 255.0 - value_of(&config->data.mean, c)) / value_of(&config->data.std, c);
 }
 
 static uint8_t seen_at(const Page *p, const Batch *b, int64_t n, int y, int x, int c)
 {
     const Config *config = p->s->config;
-    const MixDraw *mix = &b->mix;
+    const MixValues *given = loader_field(b, "mix"), none = { .lambda = 1 },
+                    *mix = given ? given : &none;
     const int64_t other = op_input_neighbour(n, p->s->plan.batch);
     const bool in_box = y >= mix->top && y < mix->bottom && x >= mix->left && x < mix->right;
-    double v = input_at(p, b, mix->box && in_box ? other : n, y, x, c);
-    if (!mix->box && mix->lambda < 1)
-        v = mix->lambda * v + (1 - mix->lambda) * input_at(p, b, other, y, x, c);
+    double v = input_at(p, b, mix->box > 0 && in_box ? other : n, y, x, c);
+    if (mix->box == 0 && mix->lambda < 1)
+        v = (double)mix->lambda * v + (double)mix->rest * input_at(p, b, other, y, x, c);
     v = 255 * (v * value_of(&config->data.std, c) + value_of(&config->data.mean, c));
     return (uint8_t)lround(fmin(fmax(v, 0), 255));
 }
 
 static void describe_target(const Page *p, const Batch *b, int64_t n, char *out, size_t bytes)
 {
-    const char *own = class_name(p->s, b->labels[n]);
+    const int32_t *labels = loader_field(b, "labels");
+    const MixValues *mix = loader_field(b, "mix");
+    const char *own = class_name(p->s, labels[n]);
     const int64_t other = op_input_neighbour(n, p->s->plan.batch);
-    if (b->mix.lambda >= 1) snprintf(out, bytes, "%s", own);
+    if (!mix || mix->lambda >= 1) snprintf(out, bytes, "%s", own);
     else
-        snprintf(out, bytes, "%.0f %% %s, %.0f %% %s", 100 * b->mix.lambda, own,
-                 100 * (1 - b->mix.lambda), class_name(p->s, b->labels[other]));
+        snprintf(out, bytes, "%.0f %% %s, %.0f %% %s", 100 * (double)mix->lambda, own,
+                 100 * (double)mix->rest, class_name(p->s, labels[other]));
 }
 
 /* *count: how many are still to be shown. */

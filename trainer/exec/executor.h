@@ -16,6 +16,7 @@
  * none. */
 #ifndef CONVOY_TRAINER_EXEC_EXECUTOR_H
 #define CONVOY_TRAINER_EXEC_EXECUTOR_H
+#include "data/batch_layout.h"
 #include "kernels/backend.h"
 #include "trainer/exec/program.h"
 
@@ -79,11 +80,12 @@ typedef struct ItemTimes { /* [items of the timeline]: when each ran, clock_s() 
 typedef struct RunOptions { /* zero-initialise what is not needed */
     /* below PROGRAM_SLOTS; runs of one slot have the same addresses as inputs */
     int slot;
-    /* NULL: as program_set_input() left them; such a run is not replayed */
-    const void *images, *labels;
-    const void *erase, *mix; /* likewise; not used where the program has no such input */
-    TimelineRun step;        /* as executor_plan_step() said */
-    int result; /* which of ExecutorOptions.results this run fills; a second pass none */
+    /* The program's inputs, by their names; what it has no input for is not used. block NULL: as
+     * program_set_input() left them; such a run is not replayed */
+    const BatchLayout *layout;
+    const void *block;
+    TimelineRun step; /* as executor_plan_step() said */
+    int result;       /* which of ExecutorOptions.results this run fills; a second pass none */
     /* Enqueues (device) or does what an item of another kind than node or event stands for; at a
      * step's result what its user wants copied beside the stats. */
     Status (*work)(void *cookie, const TimelineItem *item, Stream *stream);

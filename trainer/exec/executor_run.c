@@ -211,7 +211,7 @@ static Recording *recording_of(const Executor *x, Program *p, const Timeline *t,
                                const RunOptions *o)
 {
     bool possible = device_of(x) && x->options.replay && !p->unrecordable[o->step] &&
-                    t->replayable > 0 && o->images && !wants_times(o);
+                    t->replayable > 0 && o->block && !wants_times(o);
     return possible ? &p->recordings[o->slot][o->step] : NULL;
 }
 
@@ -252,10 +252,7 @@ static Status capture(Executor *x, Program *p, const Timeline *t, const RunOptio
     snprintf(sentence, sizeof sentence, "%s", status_message());
     Status ended = d->capture_end(x->backend, x->lanes[LANE_COMPUTE], &r->replay);
     if (walked != OK) return fail(walked, "%s", sentence);
-    r->images = o->images;
-    r->labels = o->labels;
-    r->erase = o->erase;
-    r->mix = o->mix;
+    r->block = o->block;
     return ended;
 }
 
@@ -300,27 +297,22 @@ void executor_forget_recordings(Program *p)
 
 /* ---- runs ---- */
 
-static const struct {
-    const char *name;
-    size_t offset;
-} inputs[] = { { "images", offsetof(RunOptions, images) },
-               { "labels", offsetof(RunOptions, labels) },
-               { "erase", offsetof(RunOptions, erase) },
-               { "mix", offsetof(RunOptions, mix) } };
-
 bool executor_run_brings(const char *input)
 {
-    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
-        if (strcmp(inputs[i].name, input) == 0) return true;
+    static const char *const brought[] = { "images", "labels", "erase", "mix" };
+    for (size_t i = 0; i < sizeof brought / sizeof brought[0]; i++)
+        if (strcmp(brought[i], input) == 0) return true;
     return false;
 }
 
 static Status set_inputs(Program *p, const RunOptions *o)
 {
-    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
-        const void *data = *(const void *const *)((const char *)o + inputs[i].offset);
-        if (data && graph_input(p->graph, inputs[i].name) != TENSOR_NONE)
-            TRY(program_set_input(p, inputs[i].name, data));
+    for (int i = 0; o->block && i < o->layout->count; i++) {
+        const BatchField *field = &o->layout->fields[i];
+        const TensorId id = graph_input(p->graph, field->name);
+        if (id == TENSOR_NONE) continue;
+        ASSERT(field->bytes == tensor_plain_bytes(&p->tensors[id].desc));
+        TRY(program_set_input(p, field->name, (const char *)o->block + field->offset));
     }
     return OK;
 }
@@ -332,8 +324,7 @@ static Status issue_replayable(Executor *x, Program *p, const Timeline *t, const
     /* The first run is ordinary: libraries load what they need when it is first used. */
     if (r && !r->replay && r->runs++ > 0) record(x, p, t, o, r);
     if (!r || !r->replay) return walk(x, p, t, 0, t->replayable, o);
-    ASSERT(r->images == o->images && r->labels == o->labels && r->erase == o->erase &&
-           r->mix == o->mix);
+    ASSERT(r->block == o->block);
     return device_of(x)->replay(x->backend, r->replay, x->lanes[LANE_COMPUTE]);
 }
 

@@ -6,7 +6,7 @@
 typedef struct Recording { /* one kind of run: program, input slot, TimelineRun */
     int runs;              /* ordinary ones */
     Replay *replay;
-    const void *images, *labels, *erase, *mix; /* what it was captured with */
+    const void *block; /* what it was captured with */
 } Recording;
 
 struct Program {

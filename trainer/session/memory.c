@@ -98,11 +98,11 @@ static void add_plan(const Session *s, const Executor *x, int64_t batch,
     bytes[MEMORY_WORKSPACE] = m.workspace;
     bytes[MEMORY_SIDE_WORKSPACE] = m.side_workspace;
     if (s->use == SESSION_TRAIN)
-        bytes[MEMORY_INPUTS] += prefetch_device_bytes(
-            s->backend, batch, session_image_bytes(s, DATA_TRAIN), session_augments(s));
+        bytes[MEMORY_INPUTS] +=
+            prefetch_device_bytes(s->backend, session_batch_bytes(s, DATA_TRAIN, batch));
     if (s->val)
         bytes[MEMORY_INPUTS] +=
-            prefetch_device_bytes(s->backend, batch, session_image_bytes(s, DATA_VAL), false);
+            prefetch_device_bytes(s->backend, session_batch_bytes(s, DATA_VAL, batch));
     if (s->use == SESSION_TRAIN) add_states(s, &m, bytes);
     bytes[MEMORY_ALLREDUCE] = session_allreduce_bytes(s, m.grads);
 }

@@ -5,23 +5,21 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/trace.h"
-#include <string.h>
+#include <stddef.h>
 
 #define POLL_S              50e-6
 #define MARKS               2
 #define PINNED_MAX          8 /* loader slots */
 #define DEVICE_LOADER_SLOTS 4
-/* of MIX_COUNT floats, with what aligns the boxes behind them */
-#define MIX_BYTES ((size_t)64)
-_Static_assert(MIX_COUNT * sizeof(float) <= 64, "mix");
-_Static_assert(sizeof(EraseBox) == ERASE_COUNT * sizeof(int32_t),
-               "the loader's boxes are the operation's");
+/* the loader's boxes and values are the operation's */
+_Static_assert(sizeof(EraseBox) == ERASE_COUNT * sizeof(int32_t), "boxes");
+_Static_assert(offsetof(EraseBox, key) == ERASE_KEY_LOW * sizeof(int32_t), "boxes");
+_Static_assert(sizeof(MixValues) == MIX_COUNT * sizeof(float), "mix");
+_Static_assert(offsetof(MixValues, box) == MIX_BOX * sizeof(float), "mix");
+_Static_assert(offsetof(MixValues, right) == MIX_RIGHT * sizeof(float), "mix");
 
 typedef struct Slot {
-    void *images, *labels;   /* device */
-    void *augment_data;      /* device; NULL unless batches are augmented: mix, then the boxes */
-    char *host_augment_data; /* pinned */
-    int32_t *host_labels;    /* pinned; the loader's own are not */
+    void *block; /* device */
     Event *ready, *consumed;
     Event *copy_start, *copy_end; /* timers, made when the first copy is traced */
     bool traced;
@@ -40,10 +38,8 @@ struct Prefetch {
     Backend *backend;
     const DeviceVTable *device; /* NULL: host memory */
     Loader *loader;
-    size_t slot_bytes;               /* images of a batch, at most */
-    size_t image_bytes, label_bytes; /* of a batch of the loader at hand */
-    size_t augment_bytes;            /* 0: batches are not augmented */
-    float mix[MIX_COUNT];            /* host memory: of the batch that is given */
+    size_t slot_bytes;  /* of a batch, at most */
+    BatchLayout layout; /* of the loader at hand */
     int64_t loaded, given, done;
     Slot slots[PROGRAM_SLOTS];
     Event *ends[MARKS];
@@ -89,9 +85,8 @@ int prefetch_loader_slots(const Backend *b, const LoaderOptions *o)
 
 void prefetch_loader_options(Prefetch *p, LoaderOptions *o)
 {
-    const size_t size = (size_t)o->view.image_size;
-    p->image_bytes = (size_t)o->batch * size * size * (size_t)o->view.channels;
-    ASSERT(p->image_bytes <= p->slot_bytes);
+    p->layout = loader_layout(o);
+    ASSERT(p->layout.bytes <= p->slot_bytes);
     if (!p->device) return;
     o->allocator = (SlotAllocator){ .alloc = take_pinned, .free = give_pinned, .cookie = p };
     o->slots = prefetch_loader_slots(p->backend, o);
@@ -99,44 +94,25 @@ void prefetch_loader_options(Prefetch *p, LoaderOptions *o)
 
 /* ---- life ---- */
 
-static size_t augment_bytes_of(int64_t batch, bool augmented)
+size_t prefetch_device_bytes(const Backend *b, size_t bytes)
 {
-    return augmented ? MIX_BYTES + (size_t)batch * sizeof(EraseBox) : 0;
-}
-
-size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes, bool augmented)
-{
-    if (!b->v->device) return 0;
-    return PROGRAM_SLOTS *
-           ((size_t)batch * (image_bytes + sizeof(int32_t)) + augment_bytes_of(batch, augmented));
+    return b->v->device ? PROGRAM_SLOTS * bytes : 0;
 }
 
 static Status create_slot(Prefetch *p, Slot *slot)
 {
     Backend *b = p->backend;
-    TRY(b->v->alloc(b, p->slot_bytes, &slot->images));
-    TRY(b->v->alloc(b, p->label_bytes, &slot->labels));
-    TRY(p->device->alloc_pinned(b, p->label_bytes, (void **)&slot->host_labels));
-    if (p->augment_bytes > 0) {
-        TRY(b->v->alloc(b, p->augment_bytes, &slot->augment_data));
-        TRY(p->device->alloc_pinned(b, p->augment_bytes, (void **)&slot->host_augment_data));
-    }
+    TRY(b->v->alloc(b, p->slot_bytes, &slot->block));
     TRY(p->device->event_create(b, &slot->ready));
     return p->device->event_create(b, &slot->consumed);
 }
 
-Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_bytes,
-                       bool augmented)
+Status prefetch_create(Prefetch **out, Executor *x, size_t bytes)
 {
     Backend *b = executor_backend(x);
     Prefetch *p = *out = mem_calloc(1, sizeof *p);
     if (!p) return ERR_MEMORY;
-    *p = (Prefetch){ .executor = x,
-                     .backend = b,
-                     .device = b->v->device,
-                     .slot_bytes = (size_t)batch * image_bytes,
-                     .label_bytes = (size_t)batch * sizeof(int32_t),
-                     .augment_bytes = augment_bytes_of(batch, augmented) };
+    *p = (Prefetch){ .executor = x, .backend = b, .device = b->v->device, .slot_bytes = bytes };
     Status status = OK;
     for (int i = 0; p->device && i < PROGRAM_SLOTS && status == OK; i++)
         status = create_slot(p, &p->slots[i]);
@@ -155,11 +131,7 @@ void prefetch_destroy(Prefetch *p)
     Backend *b = p->backend;
     for (int i = 0; p->device && i < PROGRAM_SLOTS; i++) {
         Slot *slot = &p->slots[i];
-        if (slot->images) b->v->free(b, slot->images);
-        if (slot->labels) b->v->free(b, slot->labels);
-        if (slot->augment_data) b->v->free(b, slot->augment_data);
-        if (slot->host_labels) p->device->free_pinned(b, slot->host_labels);
-        if (slot->host_augment_data) p->device->free_pinned(b, slot->host_augment_data);
+        if (slot->block) b->v->free(b, slot->block);
         if (slot->ready) p->device->event_destroy(b, slot->ready);
         if (slot->consumed) p->device->event_destroy(b, slot->consumed);
         if (slot->copy_start) p->device->event_destroy(b, slot->copy_start);
@@ -243,26 +215,6 @@ static Status wait_for_copy(Prefetch *p, Slot *slot)
     return OK;
 }
 
-static void write_mix(const MixDraw *m, float *out)
-{
-    out[MIX_LAMBDA] = (float)m->lambda;
-    out[MIX_REST] = (float)(1.0 - m->lambda);
-    out[MIX_BOX] = m->box;
-    out[MIX_TOP] = (float)m->top;
-    out[MIX_LEFT] = (float)m->left;
-    out[MIX_BOTTOM] = (float)m->bottom;
-    out[MIX_RIGHT] = (float)m->right;
-}
-
-static Status copy_augment_data(Prefetch *p, Slot *slot, Stream *copy)
-{
-    if (p->augment_bytes == 0) return OK;
-    write_mix(&slot->batch.mix, (float *)(void *)slot->host_augment_data);
-    memcpy(slot->host_augment_data + MIX_BYTES, slot->batch.erase, p->augment_bytes - MIX_BYTES);
-    return p->device->copy_in(p->backend, slot->augment_data, slot->host_augment_data,
-                              p->augment_bytes, copy);
-}
-
 /* Takes the loader's next batch and enqueues its copy. */
 static Status load(Prefetch *p, bool *more, double *wait_s)
 {
@@ -273,12 +225,9 @@ static Status load(Prefetch *p, bool *more, double *wait_s)
     TRY(loader_next(p->loader, &slot->batch, more, wait_s));
     if (!*more) return OK;
     slot->held = true;
-    memcpy(slot->host_labels, slot->batch.labels, p->label_bytes);
     if (p->loaded >= PROGRAM_SLOTS) TRY(d->event_wait(p->backend, slot->consumed, copy));
     TRY(begin_copy(p, slot, copy));
-    TRY(d->copy_in(p->backend, slot->images, slot->batch.images, p->image_bytes, copy));
-    TRY(d->copy_in(p->backend, slot->labels, slot->host_labels, p->label_bytes, copy));
-    TRY(copy_augment_data(p, slot, copy));
+    TRY(d->copy_in(p->backend, slot->block, slot->batch.block, p->layout.bytes, copy));
     if (slot->traced) TRY(d->event_record(p->backend, slot->copy_end, copy));
     TRY(d->event_record(p->backend, slot->ready, copy));
     p->loaded++;
@@ -300,12 +249,7 @@ static Status wait_while_busy(Prefetch *p)
 PrefetchInput prefetch_slot(const Prefetch *p, int64_t ahead)
 {
     int number = (int)((p->given + ahead) % PROGRAM_SLOTS);
-    const Slot *slot = &p->slots[number];
-    PrefetchInput input = {
-        .slot = number, .images = slot->images, .labels = slot->labels, .mix = slot->augment_data
-    };
-    if (slot->augment_data) input.erase = (const char *)slot->augment_data + MIX_BYTES;
-    return input;
+    return (PrefetchInput){ .slot = number, .layout = &p->layout, .block = p->slots[number].block };
 }
 
 static Status next_on_device(Prefetch *p, PrefetchInput *out, bool *more, double *wait_s)
@@ -359,13 +303,7 @@ Status prefetch_next(Prefetch *p, PrefetchInput *out, bool *more, double *wait_s
     TRY(loader_next(p->loader, &p->batch, more, wait_s));
     if (!*more) return OK;
     p->given++;
-    *out = (PrefetchInput){ .images = p->batch.images,
-                            .labels = p->batch.labels,
-                            .bad = p->batch.bad };
-    if (p->augment_bytes == 0) return OK;
-    write_mix(&p->batch.mix, p->mix);
-    out->erase = p->batch.erase;
-    out->mix = p->mix;
+    *out = (PrefetchInput){ .layout = &p->layout, .block = p->batch.block, .bad = p->batch.bad };
     return OK;
 }
 

@@ -16,19 +16,17 @@
 typedef struct Prefetch Prefetch;
 
 typedef struct PrefetchInput {
-    int slot; /* for RunOptions, like the next two */
-    const void *images, *labels;
-    const void *erase, *mix; /* where the program takes them, else NULL */
-    int64_t bad;             /* Batch.bad */
+    int slot;                  /* for RunOptions, like the next two */
+    const BatchLayout *layout; /* the Prefetch's own, of the loader at hand */
+    void *block;
+    int64_t bad; /* Batch.bad */
 } PrefetchInput;
 
-/* After executor_commit(). Borrows x. batch images of at most image_bytes each; augmented: with
- * what the inputs "erase" and "mix" take. */
-Status prefetch_create(Prefetch **out, Executor *x, int64_t batch, size_t image_bytes,
-                       bool augmented);
+/* After executor_commit(). Borrows x. bytes: of the largest batch to come (BatchLayout). */
+Status prefetch_create(Prefetch **out, Executor *x, size_t bytes);
 void prefetch_destroy(Prefetch *p); /* NULL ok; its loaders must be gone */
 /* Bytes of device memory that prefetch_create() takes; 0 where programs read host memory. */
-size_t prefetch_device_bytes(const Backend *b, int64_t batch, size_t image_bytes, bool augmented);
+size_t prefetch_device_bytes(const Backend *b, size_t bytes);
 
 /* Tells of copies in this lane, on devices; executor_time_origin() comes before the Trace is
  * started. Borrowed. */
@@ -37,13 +35,13 @@ void prefetch_trace(Prefetch *p, struct Trace *trace, const char *lane);
  * copy. */
 int prefetch_loader_slots(const Backend *b, const LoaderOptions *o);
 /* What a loader for this prefetch needs: allocator and slots. Once for each loader, before it is
- * attached and after the one before is done: the size of its images is taken from o. */
+ * attached and after the one before is done: the layout of its batches is taken from o. */
 void prefetch_loader_options(Prefetch *p, LoaderOptions *o);
 /* The loader to take batches from; borrowed until the next call. NULL before it is destroyed. */
 Status prefetch_attach(Prefetch *p, Loader *loader);
 
 /* Where the batch that is ahead batches from now will lie: what a run reads that has to take part
- * without one. */
+ * without one. Host memory: block is NULL. */
 PrefetchInput prefetch_slot(const Prefetch *p, int64_t ahead);
 /* The next batch; the compute lane is made to wait for it. wait_s: time spent waiting for the
  * loader is added, on a device only while it has nothing else to do. */

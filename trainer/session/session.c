@@ -49,11 +49,6 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
     return o;
 }
 
-bool session_augments(const Session *s)
-{
-    return augment_options_erase(s->config) || augment_options_mix(s->config);
-}
-
 typedef struct ProgramOptions {
     int64_t batch, image_size;
     bool training, accumulate;
@@ -168,11 +163,10 @@ static Status commit_local(Session *s)
         TRY(executor_set_record(x, "class_weights", s->class_weights));
     if (d && s->comm->world > 1) TRY(d->alloc_pinned(s->backend, STAGING_BYTES, &s->staging));
     if (s->first)
-        TRY(prefetch_create(&s->train_input, x, s->plan.batch, session_image_bytes(s, DATA_TRAIN),
-                            session_augments(s)));
-    return s->eval ? prefetch_create(&s->eval_input, x, s->plan.batch,
-                                     session_image_bytes(s, DATA_VAL), false)
-                   : OK;
+        TRY(prefetch_create(&s->train_input, x, session_batch_bytes(s, DATA_TRAIN, s->plan.batch)));
+    return s->eval
+               ? prefetch_create(&s->eval_input, x, session_batch_bytes(s, DATA_VAL, s->plan.batch))
+               : OK;
 }
 
 static Status join_devices(Session *s)
@@ -322,4 +316,12 @@ LoaderOptions session_loader_options(const Session *s, DataRole role)
     augment_options_fill(&o, c, role);
     if (train) o.view.image_size = (int)progressive_image_size(c, s->stage);
     return o;
+}
+
+size_t session_batch_bytes(const Session *s, DataRole role, int64_t batch)
+{
+    LoaderOptions o = session_loader_options(s, role);
+    o.batch = batch;
+    if (role == DATA_TRAIN) o.view.image_size = (int)progressive_largest_size(s->config);
+    return loader_layout(&o).bytes;
 }

@@ -57,8 +57,6 @@ typedef struct Session {
 /* Ranks whose batches a batch norm in training takes its statistics from, by model.bn and
  * model.bn_group; 1: its own alone. */
 int session_bn_ranks(const Session *s);
-/* Training batches are erased or mixed when they are normalised. */
-bool session_augments(const Session *s);
 /* Prepares the programs on the backend and sets the last stage. Allocates no slab yet. */
 Status session_add_programs(Session *s);
 /* Makes first and more those of a stage. No step may be under way. */
@@ -89,6 +87,8 @@ void session_tell_order(const Dataset *d, const char *key, const char *path);
 
 /* Bytes of an image as loaders make them; of the largest where their size changes. */
 size_t session_image_bytes(const Session *s, DataRole role);
+/* Of the largest batch of so many images (BatchLayout). */
+size_t session_batch_bytes(const Session *s, DataRole role, int64_t batch);
 /* The loader options that train, evaluation and bench share; the training images of the stage at
  * hand. */
 LoaderOptions session_loader_options(const Session *s, DataRole role);

@@ -54,7 +54,7 @@ static Status add_details(Session *s, const PrefetchInput *input, Details *d)
     const OpTensor *logits = program_tensor(s->eval, graph_logits(g));
     OpTensor labels = *program_tensor(s->eval, graph_input(g, "labels"));
     const int64_t batch = labels.desc.dims[0], classes = logits->desc.dims[1];
-    labels.data = (void *)(uintptr_t)input->labels;
+    labels.data = batch_layout_at(input->layout, input->block, "labels");
     TRY(s->backend->v->export_tensor(s->backend, logits, d->logits));
     TRY(s->backend->v->export_tensor(s->backend, &labels, d->labels));
     for (int64_t n = 0; n < batch && d->next < d->end; n++, d->next++)
@@ -71,7 +71,7 @@ static Status evaluate_batch(Session *s, double sums[SUM_COUNT], Details *detail
     double wait_s = 0;
     TRY(prefetch_next(s->eval_input, &input, more, &wait_s));
     if (!*more) return OK;
-    RunOptions o = { .slot = input.slot, .images = input.images, .labels = input.labels };
+    RunOptions o = { .slot = input.slot, .layout = input.layout, .block = input.block };
     Status status = executor_issue(s->executor, s->eval, &o);
     /* while the slot, and with it the labels, is still this batch's */
     if (status == OK && details->images) status = executor_wait(s->executor);

@@ -187,10 +187,8 @@ static RunOptions run_options(Stepper *s, int64_t micro, TimelineRun run,
     const Program *p = program_of(s, micro);
     double *seconds = run == TIMELINE_MICRO_BATCH ? NULL : s->item_seconds;
     return (RunOptions){ .slot = input->slot,
-                         .images = input->images,
-                         .labels = input->labels,
-                         .erase = input->erase,
-                         .mix = input->mix,
+                         .layout = input->layout,
+                         .block = input->block,
                          .step = run,
                          .result = s->flight->first_result + (int)micro,
                          .work = do_work,
@@ -322,31 +320,19 @@ static Status compute(Stepper *s, Status pending)
     return OK;
 }
 
-/* Zeros stand for what a run brings where there is no slot to take it from: host memory. */
-static void *zeros_for(Stepper *s, const Program *p, const char *input)
-{
-    const TensorId id = graph_input(program_graph(p), input);
-    void *zeros = id == TENSOR_NONE ? NULL : mem_calloc(1, program_tensor(p, id)->bytes);
-    if (id != TENSOR_NONE && !zeros) stepper_must(s, fail(ERR_MEMORY, "out of memory"));
-    return zeros;
-}
-
 /* What this micro-batch computes is for the sums alone. ahead: of the batches that were given. */
 static void run_idle(Stepper *s, int64_t micro, int64_t ahead)
 {
-    const Program *p = program_of(s, micro);
     PrefetchInput input = prefetch_slot(s->session->train_input, ahead);
-    void *zeros[4] = { NULL };
-    if (!s->session->backend->v->device) {
-        input.images = zeros[0] = zeros_for(s, p, "images");
-        input.labels = zeros[1] = zeros_for(s, p, "labels");
-        input.erase = zeros[2] = zeros_for(s, p, "erase");
-        input.mix = zeros[3] = zeros_for(s, p, "mix");
+    void *zeros = NULL; /* stand for a batch where there is no slot to take it from: host memory */
+    if (!input.block) {
+        input.block = zeros = mem_calloc(1, input.layout->bytes);
+        if (!zeros) stepper_must(s, fail(ERR_MEMORY, "out of memory"));
     }
     if (s->flight->run == TIMELINE_SECOND_PASS) stepper_must(s, run_ascent(s, &input));
     const RunOptions o = run_options(s, micro, run_of(s, micro), &input);
     stepper_must(s, issue(s, micro, &o));
-    for (int i = 0; i < 4; i++) mem_free(zeros[i]);
+    mem_free(zeros);
 }
 
 /* The device's sums and those of norms want every rank: one that failed runs the end of the step,

@@ -222,9 +222,11 @@ static Status checksum_step(const Session *s, Loader *loader, uint32_t *crcs)
         bool more = true;
         TRY(loader_next(loader, &batch, &more, NULL));
         ASSERT(more && batch.micro == micro);
+        const uint8_t *images = loader_field(&batch, "images");
+        const int32_t *labels = loader_field(&batch, "labels");
         for (int64_t i = 0; i < s->plan.batch; i++) {
-            uint32_t crc = crc32c_update(0, batch.images + (size_t)i * image_bytes, image_bytes);
-            *crcs++ = crc32c_update(crc, &batch.labels[i], sizeof batch.labels[i]);
+            uint32_t crc = crc32c_update(0, images + (size_t)i * image_bytes, image_bytes);
+            *crcs++ = crc32c_update(crc, &labels[i], sizeof labels[i]);
         }
         loader_release(loader, &batch);
     }
