@@ -296,10 +296,40 @@ Status executor_commit(Executor *x)
     return OK;
 }
 
+/* ---- steps ---- */
+
+Status executor_add_step(Executor *x, const StepOp *op)
+{
+    StepOp *steps = mem_realloc(x->steps, (size_t)(x->step_count + 1) * sizeof *steps);
+    if (!steps) return ERR_MEMORY;
+    x->steps = steps;
+    x->steps[x->step_count++] = *op;
+    return OK;
+}
+
+void executor_remove_steps(Executor *x, const void *owner)
+{
+    int kept = 0;
+    for (int i = 0; i < x->step_count; i++)
+        if (x->steps[i].owner != owner) x->steps[kept++] = x->steps[i];
+    x->step_count = kept;
+}
+
+int executor_step_count(const Executor *x)
+{
+    return x->step_count;
+}
+const StepOp *executor_step(const Executor *x, int index)
+{
+    return &x->steps[index];
+}
+
 Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o)
 {
     TimelineOptions local = *o;
     local.events = has_lanes(x);
+    local.ops = x->steps;
+    local.op_count = x->step_count;
     ASSERT(o->step != TIMELINE_MICRO_BATCH);
     executor_forget_recordings(p); /* they hold what the timeline before said */
     TRY(executor_stage(p, o->buckets, o->bucket_count));
@@ -362,6 +392,7 @@ void executor_destroy(Executor *x)
     executor_free_records(x);
     executor_free_host(x, x->results);
     destroy_lanes(x);
+    mem_free(x->steps);
     mem_free(x->states);
     mem_free((void *)x->param_order);
     mem_free(x);

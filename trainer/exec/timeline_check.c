@@ -1,27 +1,28 @@
 /* timeline_check.c - the proof of a timeline (timeline.h). It shares no code with timeline.c and
- * trusts nothing but the graph, the plan's addresses and what an item is defined to do.
+ * trusts nothing but the graph, the plan's addresses, and what operations say that they touch.
  *
  * ORDER. The walk keeps a vector clock per lane: how much of each lane's work is certainly done
  * when the lane's next piece starts. An event carries its lane's clock, a wait takes it over. Item
  * a happens before item b if b's clock covers a's place on its lane.
  *
  * MEMORY. Every item is turned into accesses: ranges of slabs, of the two workspaces, of tensors
- * outside the slabs. Two accesses to the same bytes, one of them a write, must be ordered; then the
- * order of issue is the order of time, and what a reader finds is what the last writer before it
- * left. */
+ * outside the slabs, of memory of the rules' own. Two accesses to the same bytes, one of them a
+ * write, must be ordered; then the order of issue is the order of time, and what a reader finds is
+ * what the last writer before it left. */
 #include "base/mem.h"
 #include "trainer/exec/timeline.h"
 #include <string.h>
 
-/* Where bytes lie: slabs first, then what is not in one. SPACE_NORM: a place for each bucket's
- * squares, one for the norm. */
-enum { SPACE_WORKSPACE = SLAB_COUNT, SPACE_NORM = SPACE_WORKSPACE + PLAN_LANE_COUNT };
+/* Where bytes lie: slabs first, then what is not in one; from SPACE_OWN on one for each name. */
+enum { SPACE_WORKSPACE = SLAB_COUNT, SPACE_OWN = SPACE_WORKSPACE + PLAN_LANE_COUNT };
 
 typedef struct Access {
     int item, space;
     size_t begin, end;
     bool write;
+    bool anew;       /* of the rules' own: it holds nothing before */
     TensorId tensor; /* TENSOR_NONE: a range, not a tensor */
+    const char *own; /* its name, or NULL */
 } Access;
 
 typedef struct Check {
@@ -42,14 +43,19 @@ static bool is_work(const TimelineItem *item)
 
 static const char *item_name(const Check *c, int item)
 {
-    const TimelineItem *i = &c->t->items[item];
-    return i->kind == TIMELINE_NODE ? graph_node(c->g, i->index)->name
-                                    : timeline_kind_name(i->kind);
+    return timeline_item_name(c->t, c->g, item);
 }
 
-static const char *tensor_name(const Check *c, TensorId id)
+static const StepOp *op_of(const Check *c, int item) /* NULL: it is none */
 {
-    return id == TENSOR_NONE ? "memory" : graph_tensor(c->g, id)->name;
+    const TimelineItem *i = &c->t->items[item];
+    return i->kind == TIMELINE_OP ? &c->t->ops[i->index] : NULL;
+}
+
+static const char *memory_name(const Check *c, const Access *a)
+{
+    if (a->own) return a->own;
+    return a->tensor == TENSOR_NONE ? "memory" : graph_tensor(c->g, a->tensor)->name;
 }
 
 /* ---- order ---- */
@@ -105,6 +111,8 @@ static Status walk(Check *c)
         const TimelineItem *item = &c->t->items[i];
         if (!is_work(item) && (item->index < 0 || item->index >= c->t->event_count))
             return fail(ERR_INTERNAL, "timeline: there is no event %d", item->index);
+        if (item->kind == TIMELINE_OP && (item->index < 0 || item->index >= c->t->options.op_count))
+            return fail(ERR_INTERNAL, "timeline: there is no operation %d", item->index);
         TRY(check_fork(c, i, entered));
         TRY(walk_item(c, i, now));
     }
@@ -170,15 +178,44 @@ static void touch_bucket(Check *c, int item, int space, bool write)
     touch_range(c, item, space, b->offset, b->bytes, write);
 }
 
-static void touch_loss_scale(Check *c, int item, bool write)
+/* The place of the first use of memory of this name. */
+static int own_space(const Check *c, const char *memory)
 {
-    touch(c, item, graph_input(c->g, "loss_scale"), write);
+    for (int i = 0; i < c->t->options.op_count; i++)
+        for (int k = 0; k < step_use_count(&c->t->ops[i]); k++) {
+            const char *other = c->t->ops[i].use[k].memory;
+            if (other && strcmp(other, memory) == 0) return SPACE_OWN + i * STEP_USES_MAX + k;
+        }
+    return -1;
 }
 
-static void touch_norm(Check *c, int item, bool write)
+static void touch_use(Check *c, int item, const StepUse *u)
 {
-    if (c->t->options.norm)
-        touch_range(c, item, SPACE_NORM, (size_t)c->t->options.bucket_count, 1, write);
+    const TensorId input = u->memory ? graph_input(c->g, u->memory) : TENSOR_NONE;
+    const bool write = u->mode != STEP_READS;
+    if (!u->memory) touch_range(c, item, (int)u->slab, u->offset, u->bytes, write);
+    else if (input != TENSOR_NONE) touch(c, item, input, write);
+    else if (u->bytes > 0)
+        add(c, (Access){ .item = item,
+                         .space = own_space(c, u->memory),
+                         .begin = u->offset,
+                         .end = u->offset + u->bytes,
+                         .write = write,
+                         .anew = u->mode == STEP_WRITES,
+                         .tensor = TENSOR_NONE,
+                         .own = u->memory });
+}
+
+static void touch_op(Check *c, int item)
+{
+    const StepOp *op = op_of(c, item);
+    for (int k = 0; k < step_use_count(op); k++) touch_use(c, item, &op->use[k]);
+}
+
+static void touch_statistics(Check *c, int item)
+{
+    if (c->t->options.statistics)
+        touch_range(c, item, SLAB_BUFFER, 0, c->p->slab_bytes[SLAB_BUFFER], true);
 }
 
 static void touch_item(Check *c, int i)
@@ -198,52 +235,15 @@ static void touch_item(Check *c, int i)
     case TIMELINE_AWAIT:
         touch_bucket(c, i, SLAB_GRAD, true);
         break;
-    case TIMELINE_FINITE:
-        touch_bucket(c, i, SLAB_GRAD, false);
-        touch_loss_scale(c, i, true);
-        break;
-    case TIMELINE_SQUARES:
-        touch_bucket(c, i, SLAB_GRAD, false);
-        touch_range(c, i, SPACE_NORM, (size_t)item->index, 1, true);
-        break;
-    case TIMELINE_NORM:
-        touch_range(c, i, SPACE_NORM, 0, (size_t)c->t->options.bucket_count, false);
-        touch_loss_scale(c, i, false);
-        touch_norm(c, i, true);
-        break;
-    case TIMELINE_UPDATE:
-        touch_bucket(c, i, SLAB_GRAD, false);
-        touch_bucket(c, i, SLAB_PARAM, true);
-        touch_loss_scale(c, i, false);
-        touch_norm(c, i, false);
-        break;
-    case TIMELINE_LOSS_SCALE:
-        touch_loss_scale(c, i, true);
-        break;
-    case TIMELINE_PERTURB:
-        touch_range(c, i, SPACE_NORM, 0, (size_t)c->t->options.bucket_count, false);
-        touch_range(c, i, SLAB_GRAD, 0, c->p->slab_bytes[SLAB_GRAD], false);
-        touch_range(c, i, SLAB_PARAM, 0, c->p->slab_bytes[SLAB_PARAM], true);
-        touch_range(c, i, SLAB_BUFFER, 0, c->p->slab_bytes[SLAB_BUFFER], false);
-        touch_loss_scale(c, i, false);
-        break;
-    case TIMELINE_RESTORE:
-        touch_range(c, i, item->index, 0, c->p->slab_bytes[item->index], true);
-        break;
-    case TIMELINE_LERP:
-        touch_range(c, i, SLAB_PARAM, 0, c->p->slab_bytes[SLAB_PARAM], true);
-        touch_range(c, i, SLAB_BUFFER, 0, c->p->slab_bytes[SLAB_BUFFER], true);
-        touch_loss_scale(c, i, false);
-        break;
     case TIMELINE_STATISTICS:
     case TIMELINE_REST:
-    case TIMELINE_AVERAGE:
-        touch_range(c, i, SLAB_BUFFER, 0, c->p->slab_bytes[SLAB_BUFFER], true);
+        touch_statistics(c, i);
+        break;
+    case TIMELINE_OP:
+        touch_op(c, i);
         break;
     case TIMELINE_RESULT:
         touch(c, i, graph_input(c->g, "stats"), false);
-        touch_loss_scale(c, i, false);
-        touch_norm(c, i, false);
         break;
     case TIMELINE_RECORD:
     case TIMELINE_WAIT:
@@ -262,8 +262,8 @@ static Status fail_race(const Check *c, const Access *a, const Access *b)
     return fail(ERR_INTERNAL,
                 "timeline: %s (%s lane, %s) and %s (%s lane, %s) may touch the same memory at once",
                 item_name(c, a->item), timeline_lane_name(c->t->items[a->item].lane),
-                tensor_name(c, a->tensor), item_name(c, b->item),
-                timeline_lane_name(c->t->items[b->item].lane), tensor_name(c, b->tensor));
+                memory_name(c, a), item_name(c, b->item),
+                timeline_lane_name(c->t->items[b->item].lane), memory_name(c, b));
 }
 
 /* Of accesses to the same bytes, one a write, the earlier issued happens before. */
@@ -297,21 +297,37 @@ static Status check_read(const Check *c, int index)
     }
     if (made_by_nodes(role) && !last) {
         return fail(ERR_INTERNAL, "timeline: %s reads %s before it is written",
-                    item_name(c, read->item), tensor_name(c, read->tensor));
+                    item_name(c, read->item), memory_name(c, read));
     }
     if (!last || last->tensor == read->tensor || role == ROLE_BUFFER || role == ROLE_INPUT)
         return OK;
     return fail(ERR_INTERNAL, "timeline: %s reads %s after %s has written %s there",
-                item_name(c, read->item), tensor_name(c, read->tensor), item_name(c, last->item),
-                tensor_name(c, last->tensor));
+                item_name(c, read->item), memory_name(c, read), item_name(c, last->item),
+                memory_name(c, last));
+}
+
+/* What is made anew in a step is made before it is read. */
+static Status check_made(const Check *c, int index)
+{
+    const Access *made = &c->accesses[index];
+    for (int i = 0; i < index; i++) {
+        const Access *a = &c->accesses[i];
+        if (a->item == made->item || !overlap(a, made)) continue;
+        return fail(ERR_INTERNAL, "timeline: %s uses %s before %s makes it", item_name(c, a->item),
+                    made->own, item_name(c, made->item));
+    }
+    return OK;
 }
 
 static Status check_memory(Check *c)
 {
     for (int i = 0; i < c->t->count; i++) touch_item(c, i);
     TRY(check_races(c));
-    for (int i = 0; i < c->count; i++)
-        if (!c->accesses[i].write && c->accesses[i].tensor != TENSOR_NONE) TRY(check_read(c, i));
+    for (int i = 0; i < c->count; i++) {
+        const Access *a = &c->accesses[i];
+        if (!a->write && a->tensor != TENSOR_NONE) TRY(check_read(c, i));
+        if (a->anew) TRY(check_made(c, i));
+    }
     return OK;
 }
 
@@ -328,8 +344,10 @@ static Status find_once(const Check *c, TimelineKind kind, int index, bool wante
         found++;
     }
     if (found == (wanted ? 1 : 0)) return OK;
+    const StepOp *op = kind == TIMELINE_OP ? &c->t->ops[index] : NULL;
     return fail(ERR_INTERNAL, "timeline: %s %d is there %d times instead of %d",
-                timeline_kind_name(kind), index, found, wanted ? 1 : 0);
+                op ? op->name : timeline_kind_name(kind), op ? op->bucket : index, found,
+                wanted ? 1 : 0);
 }
 
 static Status check_order(const Check *c, int before, int after)
@@ -339,58 +357,105 @@ static Status check_order(const Check *c, int before, int after)
                 c->t->items[before].index, item_name(c, after), c->t->items[after].index);
 }
 
-/* Gradients -> sum -> look through and measure -> update, or the perturbation that both others are
- * then. norm: -1 if there is none. */
-static Status check_bucket(const Check *c, int k, int first_update, int norm)
+/* Whether b has its turn behind a, which comes before it in the list. */
+static bool ascends(const Check *c, int a, int b)
+{
+    const StepOp *first = &c->t->ops[a], *second = &c->t->ops[b];
+    if (first->when != second->when) return first->when < second->when;
+    return first->bucket != second->bucket ? first->bucket < second->bucket : a < b;
+}
+
+/* Every operation of the run once, each behind the one that has its turn before. */
+static Status check_turns(const Check *c)
+{
+    const TimelineOptions *o = &c->t->options;
+    int last = -1, item;
+    for (int i = 0; i < c->t->count; i++) {
+        if (!op_of(c, i)) continue;
+        if (last >= 0 && (!happens_before(c, last, i) ||
+                          !ascends(c, c->t->items[last].index, c->t->items[i].index)))
+            return fail(ERR_INTERNAL, "timeline: %s %d has its turn behind %s %d", item_name(c, i),
+                        op_of(c, i)->bucket, item_name(c, last), op_of(c, last)->bucket);
+        last = i;
+    }
+    for (int i = 0; i < o->op_count; i++)
+        TRY(find_once(c, TIMELINE_OP, i, step_in_run(&o->ops[i], o->step), &item));
+    return OK;
+}
+
+/* Whether an operation touches this range of a slab. */
+static bool op_uses(const StepOp *op, Slab slab, size_t begin, size_t bytes)
+{
+    for (int k = 0; k < step_use_count(op); k++) {
+        const StepUse *u = &op->use[k];
+        if (u->slab == slab && begin < u->offset + u->bytes && u->offset < begin + bytes)
+            return true;
+    }
+    return false;
+}
+
+/* Operations on this range come behind an item. */
+static Status check_users(const Check *c, int item, Slab slab, size_t begin, size_t bytes)
+{
+    for (int i = 0; item >= 0 && i < c->t->count; i++)
+        if (op_of(c, i) && op_uses(op_of(c, i), slab, begin, bytes)) TRY(check_order(c, item, i));
+    return OK;
+}
+
+/* Gradients -> sum -> all operations on them, which update their parameters, but for a first pass.
+ */
+static Status check_bucket(const Check *c, int k)
 {
     const TimelineOptions *o = &c->t->options;
     const Bucket *b = &o->buckets[k];
-    int sum, back, finite, squares, update, node;
+    int sum, back, node, updates = 0;
     TRY(find_once(c, TIMELINE_BUCKET, k, o->reduce != TIMELINE_REDUCE_NONE, &sum));
     TRY(find_once(c, TIMELINE_AWAIT, k, o->reduce == TIMELINE_REDUCE_HOST, &back));
-    TRY(find_once(c, TIMELINE_FINITE, k, o->loss_scale, &finite));
-    TRY(find_once(c, TIMELINE_SQUARES, k, o->norm, &squares));
-    TRY(find_once(c, TIMELINE_UPDATE, k, o->step != TIMELINE_FIRST_PASS, &update));
-    if (update < 0) update = first_update;
-    const int summed = back >= 0 ? back : sum, readers[] = { finite, squares, update };
-    TRY(check_order(c, sum, summed == sum ? -1 : summed));
-    for (int i = 0; i < 3; i++) TRY(check_order(c, summed, readers[i]));
-    TRY(check_order(c, finite, first_update));
-    TRY(check_order(c, squares, norm));
+    TRY(check_order(c, sum, back));
+    TRY(check_users(c, back >= 0 ? back : sum, SLAB_GRAD, b->offset, b->bytes));
     for (TensorId id = 0; id < graph_tensor_count(c->g); id++) {
         const PlanEntry *e = &c->p->entries[id];
         if (graph_tensor(c->g, id)->role != ROLE_GRAD || e->offset < b->offset ||
             e->offset >= b->offset + b->bytes)
             continue;
         if (e->offset + e->bytes > b->offset + b->bytes)
-            return fail(ERR_INTERNAL, "timeline: %s is in two buckets", tensor_name(c, id));
+            return fail(ERR_INTERNAL, "timeline: %s is in two buckets",
+                        graph_tensor(c->g, id)->name);
         TRY(find_once(c, TIMELINE_NODE, graph_tensor(c->g, id)->producer, true, &node));
         TRY(check_order(c, node, sum));
-        for (int i = 0; i < 3; i++) TRY(check_order(c, node, readers[i]));
+        TRY(check_users(c, node, SLAB_GRAD, e->offset, e->bytes));
     }
-    return OK;
+    for (int i = 0; i < c->t->count; i++)
+        if (op_of(c, i) && op_of(c, i)->when == STEP_UPDATE)
+            updates += op_uses(op_of(c, i), SLAB_PARAM, b->offset, b->bytes);
+    if ((updates > 0) == (o->step != TIMELINE_FIRST_PASS)) return OK;
+    return fail(ERR_INTERNAL, "timeline: bucket %d has %d updates", k, updates);
 }
 
+/* Forward makes running statistics; what has its turn then comes before their sum, all other
+ * operations on them behind it. */
 static Status check_statistics(const Check *c)
 {
     const TimelineOptions *o = &c->t->options;
-    int sum, rest, average, restore, node;
+    const size_t bytes = c->p->slab_bytes[SLAB_BUFFER];
+    int sum, rest, node;
     TRY(find_once(c, TIMELINE_STATISTICS, 0, o->statistics && o->reduce == TIMELINE_REDUCE_DEVICE,
                   &sum));
     TRY(find_once(c, TIMELINE_REST, 0,
                   o->reduce == TIMELINE_REDUCE_HOST && o->step != TIMELINE_FIRST_PASS, &rest));
-    TRY(find_once(c, TIMELINE_RESTORE, SLAB_BUFFER, o->step == TIMELINE_SECOND_PASS, &restore));
-    TRY(check_order(c, restore, sum >= 0 ? sum : rest));
-    TRY(find_once(c, TIMELINE_AVERAGE, 0, o->statistics && o->reduce != TIMELINE_REDUCE_NONE,
-                  &average));
-    TRY(check_order(c, sum >= 0 ? sum : rest, average));
-    for (int i = 0; (o->statistics || restore >= 0) && i < graph_node_count(c->g); i++) {
+    sum = !o->statistics ? -1 : sum >= 0 ? sum : rest;
+    for (int i = 0; i < c->t->count; i++) {
+        if (!op_of(c, i) || !op_uses(op_of(c, i), SLAB_BUFFER, 0, bytes)) continue;
+        const bool forward = op_of(c, i)->when == STEP_FORWARD;
+        TRY(check_order(c, forward ? i : sum, forward ? sum : i));
+    }
+    for (int i = 0; i < graph_node_count(c->g); i++) {
         if (graph_node(c->g, i)->kind != OP_BATCHNORM &&
             graph_node(c->g, i)->kind != OP_BN_FINALIZE)
             continue;
         TRY(find_once(c, TIMELINE_NODE, i, true, &node));
-        TRY(check_order(c, node, sum >= 0 ? sum : rest));
-        TRY(check_order(c, node, restore));
+        TRY(check_order(c, node, sum));
+        TRY(check_users(c, node, SLAB_BUFFER, 0, bytes));
     }
     return OK;
 }
@@ -398,27 +463,10 @@ static Status check_statistics(const Check *c)
 static Status check_step(const Check *c)
 {
     const TimelineOptions *o = &c->t->options;
-    const bool updates = o->step != TIMELINE_FIRST_PASS;
-    int first_update = -1, update, scale, norm, perturb, restore, lerp, mean;
     size_t covered = 0;
-    for (int i = 0; i < c->t->count && first_update < 0; i++)
-        if (c->t->items[i].kind == TIMELINE_UPDATE) first_update = i;
-    TRY(find_once(c, TIMELINE_LOSS_SCALE, 0, o->loss_scale && updates, &scale));
-    TRY(find_once(c, TIMELINE_NORM, 0, o->norm && updates, &norm));
-    TRY(find_once(c, TIMELINE_PERTURB, 0, !updates, &perturb));
-    TRY(find_once(c, TIMELINE_RESTORE, SLAB_PARAM, o->step == TIMELINE_SECOND_PASS, &restore));
-    TRY(find_once(c, TIMELINE_LERP, 0, o->averages && updates, &lerp));
-    TRY(find_once(c, TIMELINE_AVERAGE, 0, o->statistics && updates, &mean));
-    TRY(check_order(c, mean, lerp));
-    TRY(check_order(c, lerp, scale));
-    if (perturb >= 0) first_update = norm = perturb;
-    else TRY(check_order(c, norm, first_update));
-    TRY(check_order(c, restore, first_update));
+    TRY(check_turns(c));
     for (int k = 0; k < o->bucket_count; k++) {
-        TRY(check_bucket(c, k, first_update, norm));
-        TRY(find_once(c, TIMELINE_UPDATE, k, updates, &update));
-        TRY(check_order(c, update, lerp));
-        TRY(check_order(c, update, scale));
+        TRY(check_bucket(c, k));
         if (o->buckets[k].offset != covered)
             return fail(ERR_INTERNAL,
                         "timeline: bucket %d does not begin where the one before ends", k);
@@ -495,6 +543,7 @@ Status timeline_check(const Timeline *t, const Graph *g, const Plan *p)
 {
     Check c = { .t = t, .g = g, .p = p };
     c.capacity = t->count * (OP_MAX_INPUTS + OP_MAX_OUTPUTS + 1);
+    _Static_assert(STEP_USES_MAX <= OP_MAX_INPUTS + OP_MAX_OUTPUTS, "accesses of an item");
     c.clock = mem_calloc((size_t)t->count + 1, sizeof *c.clock);
     c.event = mem_calloc((size_t)t->event_count + 1, sizeof *c.event);
     c.accesses = mem_calloc((size_t)c.capacity + 1, sizeof *c.accesses);

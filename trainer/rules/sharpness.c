@@ -31,6 +31,57 @@ static Status alloc_flat(Sharpness *s, size_t count, OpTensor *out)
     return s->backend->v->alloc(s->backend, out->bytes, &out->data);
 }
 
+static StepOp step_of(const Sharpness *s, const char *name, StepWhen when, unsigned runs,
+                      OpInstance *op)
+{
+    return (StepOp){ .name = name, .owner = s, .when = when, .runs = runs, .op = op };
+}
+
+/* Between a slab and what is kept of it, to the bit. */
+static Status add_copy(const Sharpness *s, StepOp step, Slab slab, bool back)
+{
+    const size_t bytes = executor_slab_bytes(s->executor, slab);
+    void *const kept = slab == SLAB_PARAM ? s->params : s->buffers, *const own = executor_slab(
+                                                                        s->executor, slab);
+    step.copy.to = back ? own : kept;
+    step.copy.from = back ? kept : own;
+    step.copy.bytes = bytes;
+    step_use_slab(&step, back ? STEP_WRITES : STEP_READS, slab, 0, bytes);
+    step_use_memory(&step, back ? STEP_READS : STEP_WRITES,
+                    slab == SLAB_PARAM ? "kept parameters" : "kept running statistics", 0, bytes);
+    return executor_add_step(s->executor, &step);
+}
+
+static Status add_copies(const Sharpness *s)
+{
+    StepOp keep = step_of(s, "perturb", STEP_MOVE, STEP_IN_FIRST, NULL),
+           params = step_of(s, "restore parameters", STEP_MOVE, STEP_IN_SECOND, NULL),
+           buffers = step_of(s, "restore running statistics", STEP_FORWARD, STEP_IN_SECOND, NULL);
+    params.need = buffers.need = STEP_NEEDS_FIRST;
+    TRY(add_copy(s, keep, SLAB_PARAM, false));
+    TRY(add_copy(s, keep, SLAB_BUFFER, false));
+    TRY(add_copy(s, params, SLAB_PARAM, true));
+    return add_copy(s, buffers, SLAB_BUFFER, true);
+}
+
+static Status add_ops(Sharpness *s)
+{
+    static const char memory[] = "factor of a perturbation";
+    const size_t bytes = executor_slab_bytes(s->executor, SLAB_GRAD);
+    const OpTensor *scale = executor_record(s->executor, "loss_scale");
+    StepOp norm = step_of(s, "perturb", STEP_MOVE, STEP_IN_FIRST, &s->norm), step = norm;
+    step.op = &s->step;
+    step_use_memory(&norm, STEP_READS, "squares", 0, s->norm.in[GRAD_NORM_IN_SUMS].bytes);
+    step_use_memory(&norm, STEP_WRITES, memory, 0, s->factor.bytes);
+    step_use_slab(&step, STEP_READS, SLAB_GRAD, 0, bytes);
+    step_use_slab(&step, STEP_UPDATES, SLAB_PARAM, 0, bytes);
+    step_use_memory(&step, STEP_READS, memory, 0, s->factor.bytes);
+    if (scale) step_use_memory(&norm, STEP_READS, "loss_scale", 0, scale->bytes);
+    if (scale) step_use_memory(&step, STEP_READS, "loss_scale", 0, scale->bytes);
+    TRY(executor_add_step(s->executor, &norm));
+    return executor_add_step(s->executor, &step);
+}
+
 static Status make_ops(Sharpness *s, const Config *c, OpTensor squares)
 {
     const OpTensor *scale = executor_record(s->executor, "loss_scale");
@@ -49,7 +100,9 @@ static Status make_ops(Sharpness *s, const Config *c, OpTensor squares)
     s->step.in[UPDATE_IN_CLIP] = s->factor;
     if (scale) s->norm.in[GRAD_NORM_IN_LOSS_SCALE] = s->step.in[UPDATE_IN_LOSS_SCALE] = *scale;
     TRY(backend_ready_op(&s->norm));
-    return backend_ready_op(&s->step);
+    TRY(backend_ready_op(&s->step));
+    TRY(add_copies(s));
+    return add_ops(s);
 }
 
 int sharpness_states(const Config *c, StateDef *out)
@@ -88,6 +141,7 @@ Status sharpness_create(Sharpness **out, Executor *x, const Config *c, OpTensor 
 void sharpness_destroy(Sharpness *s)
 {
     if (!s) return;
+    executor_remove_steps(s->executor, s);
     void *const memory[] = { s->factor.data, s->scalars.data };
     backend_release_op(&s->norm);
     backend_release_op(&s->step);
@@ -96,29 +150,4 @@ void sharpness_destroy(Sharpness *s)
     state_remove(s->executor, s->params);
     state_remove(s->executor, s->buffers);
     mem_free(s);
-}
-
-/* Between a slab and what is kept of it, to the bit. */
-static Status copy(const Sharpness *s, Slab slab, bool back, Stream *stream)
-{
-    void *const kept = slab == SLAB_PARAM ? s->params : s->buffers, *const own = executor_slab(
-                                                                        s->executor, slab);
-    return executor_copy(s->executor, back ? own : kept, back ? kept : own,
-                         executor_slab_bytes(s->executor, slab), stream);
-}
-
-Status sharpness_perturb(Sharpness *s, Stream *stream)
-{
-    const BackendVTable *v = s->backend->v;
-    TRY(copy(s, SLAB_PARAM, false, stream));
-    TRY(copy(s, SLAB_BUFFER, false, stream));
-    TRY(v->ops[OP_GRAD_NORM]->run(&s->norm, stream));
-    return v->ops[OP_UPDATE]->run(&s->step, stream);
-}
-
-Status sharpness_restore(Sharpness *s, Slab slab, Stream *stream)
-{
-    const DeviceVTable *d = s->backend->v->device;
-    TRY(copy(s, slab, true, stream));
-    return d && slab == SLAB_PARAM ? d->params_changed(s->backend, stream) : OK;
 }

@@ -1,6 +1,7 @@
 /* trust.c - see trust.h. */
 #include "trainer/rules/trust.h"
 #include "kernels/ops/update.h"
+#include <string.h>
 
 void trust_choose(const Config *c, UpdateSegment *segments, int count)
 {
@@ -33,9 +34,24 @@ Status trust_init(Trust *t, OpInstance *update)
     return backend_ready_op(&t->op);
 }
 
-Status trust_run(Trust *t, Stream *stream)
+Status trust_add(Trust *t, Executor *x, StepOp *update)
 {
-    return t->memory ? t->op.backend->v->ops[OP_TRUST_RATIO]->run(&t->op, stream) : OK;
+    const UpdateAttr *a = t->op.attr;
+    if (!t->memory) return OK;
+    StepOp s = *update;
+    const size_t place = s.use[0].offset, bytes = t->op.out[TRUST_RATIO_OUT_RATIOS].bytes;
+    s.name = "trust ratios";
+    s.op = &t->op;
+    memset(s.use, 0, sizeof s.use);
+    for (int k = 0; k < step_use_count(update); k++) {
+        StepUse use = update->use[k];
+        const bool state = use.memory && use.mode == STEP_UPDATES;
+        use.mode = STEP_READS;
+        if (!state || update_traits(a->kind)->trust == TRUST_BY_UPDATE) step_use(&s, use);
+    }
+    step_use_memory(&s, STEP_WRITES, s.name, place, bytes);
+    step_use_memory(update, STEP_READS, s.name, place, bytes);
+    return executor_add_step(x, &s);
 }
 
 void trust_deinit(Trust *t)

@@ -98,12 +98,9 @@ static Status sum_norm(Stepper *s, int node, Stream *stream)
     return OK;
 }
 
-/* A rank that failed waits for the others' sums and does nothing with them; neither does one whose
- * own loss is not finite: its parameters tell what has diverged. */
 static Status do_work(void *cookie, const TimelineItem *item, Stream *stream)
 {
     Stepper *s = cookie;
-    const bool failed = s->flight->result.own_status != OK || s->flight->result.diverged_here;
     switch (item->kind) {
     case TIMELINE_NORM_SUMS:
         return sum_norm(s, item->index, stream);
@@ -115,28 +112,9 @@ static Status do_work(void *cookie, const TimelineItem *item, Stream *stream)
         return sum_statistics(s, stream);
     case TIMELINE_REST:
         return await_rest(s, stream);
-    case TIMELINE_FINITE:
-        return failed ? OK : optimizer_check_finite(s->optimizer, item->index, stream);
-    case TIMELINE_SQUARES:
-        return failed ? OK : optimizer_sum_squares(s->optimizer, item->index, stream);
-    case TIMELINE_NORM:
-        return failed ? OK : optimizer_norm(s->optimizer, stream);
-    case TIMELINE_UPDATE:
-        return failed ? OK : optimizer_update(s->optimizer, item->index, stream);
-    case TIMELINE_LOSS_SCALE:
-        return failed ? OK : optimizer_update_scale(s->optimizer, stream);
-    case TIMELINE_RESULT:
-        return optimizer_copy_result(s->optimizer, stepper_flight_number(s));
-    case TIMELINE_AVERAGE:
-        return s->session->backend->v->ops[OP_SCALE]->run(&s->average.op, stream);
-    case TIMELINE_PERTURB:
-        return failed ? OK : sharpness_perturb(s->sharpness, stream);
-    case TIMELINE_RESTORE:
-        return s->flight->perturbed ? sharpness_restore(s->sharpness, (Slab)item->index, stream)
-                                    : OK;
-    case TIMELINE_LERP:
-        return failed ? OK : averages_run(s->averages, stream);
     case TIMELINE_NODE:
+    case TIMELINE_OP:
+    case TIMELINE_RESULT:
     case TIMELINE_RECORD:
     case TIMELINE_WAIT:
     case TIMELINE_KIND_COUNT:
@@ -181,6 +159,8 @@ static bool sums_on_device(const Stepper *s, TimelineRun run)
            (run != TIMELINE_MICRO_BATCH || s->norms.ranks > 1);
 }
 
+/* A rank that failed waits for the others' sums and does nothing with them; neither does one whose
+ * own loss is not finite: its parameters tell what has diverged. */
 static RunOptions run_options(Stepper *s, int64_t micro, TimelineRun run,
                               const PrefetchInput *input)
 {
@@ -193,6 +173,10 @@ static RunOptions run_options(Stepper *s, int64_t micro, TimelineRun run,
                          .mix = input->mix,
                          .step = run,
                          .result = s->flight->first_result + (int)micro,
+                         .step_result = stepper_flight_number(s),
+                         .failed =
+                             s->flight->result.own_status != OK || s->flight->result.diverged_here,
+                         .moved = s->flight->perturbed,
                          .work = do_work,
                          .agree = sums_on_device(s, run) ? agree_on_recording : NULL,
                          .cookie = s,

@@ -134,11 +134,9 @@ const ItemTimes *tracing_items(Tracing *t, const Program *p, TimelineRun run)
 }
 
 /* What an item does on a device or on host memory; NULL: nothing that takes time. */
-static const char *item_name(const Program *p, const TimelineItem *item, bool device)
+static const char *item_name(const Program *p, const Timeline *t, int item, bool device)
 {
-    switch (item->kind) {
-    case TIMELINE_NODE:
-        return graph_node(program_graph(p), item->index)->name;
+    switch (t->items[item].kind) {
     case TIMELINE_RECORD:
     case TIMELINE_WAIT:
         return NULL;
@@ -148,22 +146,15 @@ static const char *item_name(const Program *p, const TimelineItem *item, bool de
         return "wait for a bucket's sum";
     case TIMELINE_REST:
         return "wait for statistics and metrics";
+    case TIMELINE_NODE:
     case TIMELINE_NORM_SUMS:
     case TIMELINE_STATISTICS:
-    case TIMELINE_FINITE:
-    case TIMELINE_SQUARES:
-    case TIMELINE_NORM:
-    case TIMELINE_UPDATE:
-    case TIMELINE_LOSS_SCALE:
-    case TIMELINE_AVERAGE:
-    case TIMELINE_LERP:
+    case TIMELINE_OP:
     case TIMELINE_RESULT:
-    case TIMELINE_PERTURB:
-    case TIMELINE_RESTORE:
     case TIMELINE_KIND_COUNT:
         break;
     }
-    return timeline_kind_name(item->kind);
+    return timeline_item_name(t, program_graph(p), item);
 }
 
 Status tracing_add_items(Tracing *t, const Program *p, TimelineRun run, int from, int to)
@@ -173,9 +164,13 @@ Status tracing_add_items(Tracing *t, const Program *p, TimelineRun run, int from
     const Timeline *line = program_timeline(p, run);
     for (int i = from; i < to; i++) {
         const TimelineItem *item = &line->items[i];
-        const char *name = item_name(p, item, device);
+        const char *name = item_name(p, line, i, device);
         if (!name || t->times.start_s[i] <= 0) continue;
-        int64_t number = item->kind == TIMELINE_NODE ? TRACE_NO_NUMBER : item->index;
+        const StepOp *op = item->kind == TIMELINE_OP ? &line->ops[item->index] : NULL;
+        int64_t number = item->kind == TIMELINE_NODE || (op && !step_of_bucket(op))
+                             ? TRACE_NO_NUMBER
+                         : op ? op->bucket
+                              : item->index;
         trace_add(t->trace, t->lanes[item->lane], name, number, t->times.start_s[i],
                   t->times.end_s[i]);
     }

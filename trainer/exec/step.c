@@ -1,0 +1,45 @@
+/* step.c - see step.h. */
+#include "trainer/exec/step.h"
+
+bool step_of_bucket(const StepOp *s)
+{
+    return s->when == STEP_MEASURE || s->when == STEP_UPDATE;
+}
+
+bool step_in_run(const StepOp *s, TimelineRun run)
+{
+    return s->runs >> run & 1;
+}
+
+int step_use_count(const StepOp *s)
+{
+    int count = 0;
+    while (count < STEP_USES_MAX && (s->use[count].slab != SLAB_EXTERNAL || s->use[count].memory))
+        count++;
+    return count;
+}
+
+void step_use(StepOp *s, StepUse use)
+{
+    const int count = step_use_count(s);
+    ASSERT(count < STEP_USES_MAX);
+    s->use[count] = use;
+}
+
+void step_use_slab(StepOp *s, StepMode mode, Slab slab, size_t offset, size_t bytes)
+{
+    step_use(s, (StepUse){ .slab = slab, .offset = offset, .bytes = bytes, .mode = mode });
+}
+
+void step_use_memory(StepOp *s, StepMode mode, const char *memory, size_t offset, size_t bytes)
+{
+    step_use(s, (StepUse){ .memory = memory, .offset = offset, .bytes = bytes, .mode = mode });
+}
+
+double step_traffic(const StepOp *s)
+{
+    double bytes = 0;
+    for (int i = 0; i < step_use_count(s); i++)
+        bytes += (s->use[i].mode == STEP_UPDATES ? 2 : 1) * (double)s->use[i].bytes;
+    return bytes;
+}
