@@ -251,19 +251,6 @@ static Status create(Timeline **out, const Place *at, const char *ending, const 
     return status;
 }
 
-/* What a step does beside nodes, and what its index counts; NULL: nothing. */
-static const struct {
-    const char *what, *counts;
-} words[TIMELINE_KIND_COUNT] = {
-    [TIMELINE_RECORD] = { "record", "event" },
-    [TIMELINE_WAIT] = { "wait for", "event" },
-    [TIMELINE_BUCKET] = { "sum", "bucket" },
-    [TIMELINE_AWAIT] = { "await", "bucket" },
-    [TIMELINE_STATISTICS] = { "sum running statistics", NULL },
-    [TIMELINE_REST] = { "await running statistics", NULL },
-    [TIMELINE_RESULT] = { "result", NULL },
-};
-
 /* The operations behind one end are one line. */
 static bool goes_on(const Timeline *t, int i)
 {
@@ -275,24 +262,43 @@ static bool goes_on(const Timeline *t, int i)
            t->ops[before->index].bucket == op->bucket;
 }
 
+static void add_sum(StrBuf *out, const SumRange *r, bool awaits, const Net *n)
+{
+    const char *does = awaits ? "await" : "sum";
+    if (r->of == SUM_GRADS) str_printf(out, " %s bucket %d\n", does, r->index);
+    else if (r->of == SUM_STATISTICS) str_printf(out, " %s running statistics\n", does);
+    else str_printf(out, " sum over ranks %s\n", n->labels.text + n->label[r->index]);
+}
+
 static void add_item(StrBuf *out, const Timeline *t, int i, const Net *n)
 {
     const TimelineItem *item = &t->items[i];
+    const StepOp *op = item->kind == TIMELINE_OP ? &t->ops[item->index] : NULL;
     if (goes_on(t, i)) return;
     str_add(out, timeline_lane_name(item->lane));
-    if (item->kind == TIMELINE_NODE || item->kind == TIMELINE_NORM_SUMS) {
-        str_add(out, item->kind == TIMELINE_NODE ? " run " : " sum over ranks ");
+    switch (item->kind) {
+    case TIMELINE_NODE:
+        str_add(out, " run ");
         str_add(out, n->labels.text + n->label[item->index]);
         str_add(out, "\n");
-    } else if (item->kind == TIMELINE_OP) {
-        const StepOp *op = &t->ops[item->index];
+        break;
+    case TIMELINE_OP:
         if (step_of_bucket(op)) str_printf(out, " %s bucket %d\n", op->name, op->bucket);
         else str_printf(out, " %s\n", op->name);
-    } else if (words[item->kind].counts) {
-        str_printf(out, " %s %s %d\n", words[item->kind].what, words[item->kind].counts,
-                   item->index);
-    } else {
-        str_printf(out, " %s\n", words[item->kind].what);
+        break;
+    case TIMELINE_SUM:
+    case TIMELINE_AWAIT:
+        add_sum(out, &t->sums[item->index], item->kind == TIMELINE_AWAIT, n);
+        break;
+    case TIMELINE_RECORD:
+        str_printf(out, " record event %d\n", item->index);
+        break;
+    case TIMELINE_WAIT:
+        str_printf(out, " wait for event %d\n", item->index);
+        break;
+    case TIMELINE_RESULT:
+        str_add(out, " result\n");
+        break;
     }
 }
 

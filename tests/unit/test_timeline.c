@@ -139,6 +139,22 @@ static void check_replayable(const Timeline *t)
     else CHECK(t->items[t->replayable].kind == TIMELINE_RESULT);
 }
 
+static int find(const Timeline *t, TimelineKind kind, int index)
+{
+    for (int i = 0; i < t->count; i++)
+        if (t->items[i].kind == kind && t->items[i].index == index) return i;
+    return -1;
+}
+
+static int find_norm(const Timeline *t, int node)
+{
+    for (int i = 0; i < t->count; i++) {
+        const SumRange *r = &t->sums[t->items[i].kind == TIMELINE_SUM ? t->items[i].index : 0];
+        if (t->items[i].kind == TIMELINE_SUM && r->of == SUM_NORMS && r->index == node) return i;
+    }
+    return -1;
+}
+
 static int lane_nodes(const Timeline *t, Lane lane)
 {
     int count = 0;
@@ -200,9 +216,10 @@ TEST(timelines_of_two_passes_are_proved)
             CHECK_INT(count_ops(t, "update"), first ? 0 : n.bucket_count);
             CHECK_INT(count_ops(t, "perturb"), first ? 2 : 0);
             CHECK_INT(count_ops(t, "restore"), first ? 0 : 2);
-            CHECK_INT(count_kind(t, TIMELINE_STATISTICS),
-                      !first && o.reduce == TIMELINE_REDUCE_DEVICE);
-            CHECK_INT(count_kind(t, TIMELINE_REST), !first && o.reduce == TIMELINE_REDUCE_HOST);
+            CHECK((find(t, TIMELINE_SUM, n.bucket_count) >= 0) ==
+                  (!first && o.reduce == TIMELINE_REDUCE_DEVICE));
+            CHECK((find(t, TIMELINE_AWAIT, n.bucket_count) >= 0) ==
+                  (!first && o.reduce == TIMELINE_REDUCE_HOST));
             CHECK_INT(count_ops(t, "loss scale"), !first && spec.loss_scale);
             check_replayable(t);
             timeline_destroy(t);
@@ -220,7 +237,7 @@ TEST(statistics_that_are_not_summed_race_with_nothing)
     o.statistics = false;
     const StepsSpec spec = spec_of(&o, true, true);
     Timeline *t = timeline_of(n.graph, n.plan, &o, &spec);
-    CHECK_INT(count_kind(t, TIMELINE_REST), 1);
+    CHECK_INT(count_kind(t, TIMELINE_AWAIT), n.bucket_count + 1);
     CHECK_OK(timeline_check(t, n.graph, n.plan));
     timeline_destroy(t);
     close_net(&n);
@@ -241,7 +258,7 @@ TEST(a_timeline_without_streams_has_no_events)
     for (int i = 0, node = 0, bucket = 0; i < t->count; i++) {
         CHECK(t->items[i].lane == LANE_COMPUTE);
         if (t->items[i].kind == TIMELINE_NODE) CHECK_INT(t->items[i].index, node++);
-        if (t->items[i].kind == TIMELINE_BUCKET) CHECK(n.buckets[bucket++].ready_after == node - 1);
+        if (t->items[i].kind == TIMELINE_SUM) CHECK(n.buckets[bucket++].ready_after == node - 1);
     }
     timeline_destroy(t);
     close_net(&n);
@@ -283,13 +300,6 @@ static void move(Timeline *t, int from, int to)
     int step = to > from ? 1 : -1;
     for (int i = from; i != to; i += step) t->items[i] = t->items[i + step];
     t->items[to] = item;
-}
-
-static int find(const Timeline *t, TimelineKind kind, int index)
-{
-    for (int i = 0; i < t->count; i++)
-        if (t->items[i].kind == kind && t->items[i].index == index) return i;
-    return -1;
 }
 
 static int find_op(const Timeline *t, const char *name, int bucket)
@@ -390,7 +400,7 @@ TEST(wrong_orders_are_noticed)
     Timeline *t;
     open_net(&n, &specs[2], 2);
     t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* summed before its last gradient */
-    move(t, find(t, TIMELINE_BUCKET, 1), find(t, TIMELINE_BUCKET, 0) + 1);
+    move(t, find(t, TIMELINE_SUM, 1), find(t, TIMELINE_SUM, 0) + 1);
     expect_broken(&n, t, "bucket");
     /* updated before it was looked through */
     t = step_timeline_of(&n, TIMELINE_REDUCE_DEVICE, false);
@@ -410,7 +420,7 @@ TEST(wrong_orders_are_noticed)
     expect_broken(&n, t, "squares");
     t = step_timeline(&n, TIMELINE_REDUCE_HOST); /* updated before the sum is back */
     move(t, find(t, TIMELINE_AWAIT, 1), find_op(t, "update", 1));
-    expect_broken(&n, t, "await");
+    expect_broken(&n, t, "wait for a bucket's sum");
     t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* twice */
     t->items[find_op(t, "update", 1)].index = t->items[find_op(t, "update", 0)].index;
     expect_broken(&n, t, "update");
@@ -431,7 +441,7 @@ TEST(wrong_orders_are_noticed)
     expect_broken(&n, t, "before it is written");
     /* statistics summed while forward still makes them */
     t = step_timeline(&n, TIMELINE_REDUCE_DEVICE);
-    move(t, find(t, TIMELINE_STATISTICS, 0), find(t, TIMELINE_NODE, 3));
+    move(t, find(t, TIMELINE_SUM, n.bucket_count), find(t, TIMELINE_NODE, 3));
     expect_broken(&n, t, "statistics");
     t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* an event that is recorded only later */
     for (int i = 0; i < t->count; i++)
@@ -474,7 +484,7 @@ TEST(wrong_orders_of_two_passes_are_noticed)
     move(t, find_op(t, "restore running statistics", 0), find(t, TIMELINE_NODE, 3));
     expect_broken(&n, t, "restore");
     t = pass_timeline(&n, TIMELINE_SECOND_PASS, TIMELINE_REDUCE_DEVICE);
-    move(t, find_op(t, "restore running statistics", 0), find(t, TIMELINE_STATISTICS, 0));
+    move(t, find_op(t, "restore running statistics", 0), find(t, TIMELINE_SUM, n.bucket_count));
     expect_broken(&n, t, "restore");
     close_net(&n);
 }
@@ -495,23 +505,23 @@ TEST(sums_over_ranks_are_in_one_order)
     const int sums = node_of(&n, OP_BN_SUMS), back = node_of(&n, OP_BN_BWD_SUMS);
     for (int r = 0; r < 2; r++) {
         Timeline *t = step_timeline(&n, reductions[r]);
-        CHECK_INT(count_kind(t, TIMELINE_NORM_SUMS), 2 * 19);
-        cut(t, find(t, TIMELINE_NORM_SUMS, sums)); /* never */
+        CHECK_INT(count_kind(t, TIMELINE_SUM), 2 * 19 + n.bucket_count + r);
+        cut(t, find_norm(t, sums)); /* never */
         expect_broken(&n, t, "sums of norms");
         t = step_timeline(&n, reductions[r]); /* another one twice */
-        t->items[find(t, TIMELINE_NORM_SUMS, sums)].index = back;
+        t->items[find_norm(t, sums)].index = t->items[find_norm(t, back)].index;
         expect_broken(&n, t, "sums of norms");
         t = step_timeline(&n, reductions[r]); /* behind what reads it */
-        move(t, find(t, TIMELINE_NORM_SUMS, back), find(t, TIMELINE_NODE, back + 1));
+        move(t, find_norm(t, back), find(t, TIMELINE_NODE, back + 1));
         expect_broken(&n, t, "sums of norms");
         t = step_timeline(&n, reductions[r]); /* before what makes it */
-        move(t, find(t, TIMELINE_NORM_SUMS, sums), find(t, TIMELINE_NODE, sums));
+        move(t, find_norm(t, sums), find(t, TIMELINE_NODE, sums));
         expect_broken(&n, t, "sums of norms");
         t = step_timeline(&n, reductions[r]); /* beside the buckets */
-        t->items[find(t, TIMELINE_NORM_SUMS, back)].lane = LANE_COMPUTE;
+        t->items[find_norm(t, back)].lane = LANE_COMPUTE;
         expect_broken(&n, t, "is summed on the");
         t = step_timeline(&n, reductions[r]); /* the reader does not wait */
-        int wait = find(t, TIMELINE_NORM_SUMS, sums);
+        int wait = find_norm(t, sums);
         while (t->items[wait].kind != TIMELINE_WAIT || t->items[wait].lane != LANE_COMPUTE) wait++;
         cut(t, wait);
         expect_broken(&n, t, "sums of norms");

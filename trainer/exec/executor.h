@@ -12,7 +12,7 @@
  * A device replays what it has run once: per program, input slot and whether it is a step, the
  * first run is ordinary, the second is captured, from then on the capture is launched as a
  * whole. A program of which a run cannot be captured says so and is walked from then on: on every
- * rank where it holds sums over ranks (RunOptions.agree), since those are replayed by all or by
+ * rank where it holds sums over ranks (Sums.agree), since those are replayed by all or by
  * none. */
 #ifndef CONVOY_TRAINER_EXEC_EXECUTOR_H
 #define CONVOY_TRAINER_EXEC_EXECUTOR_H
@@ -89,16 +89,11 @@ typedef struct RunOptions { /* zero-initialise what is not needed */
     const void *images, *labels;
     const void *erase, *mix; /* likewise; not used where the program has no such input */
     TimelineRun step;        /* as executor_plan_step() said */
-    int result;      /* which of ExecutorOptions.results this run fills; a second pass none */
-    int step_result; /* which place its STEP_RESULT fills */
-    bool failed;     /* this rank: it takes part in sums alone (StepNeed) */
-    bool moved;      /* by a first pass */
-    /* Enqueues (device) or does the sum over ranks that an item stands for. */
-    Status (*work)(void *cookie, const TimelineItem *item, Stream *stream);
-    /* Whether all ranks could record the run: own, or what the first that could not says. NULL
-     * where nothing in it is summed over ranks. */
-    Status (*agree)(void *cookie, Status own);
-    void *cookie;
+    int result;       /* which of ExecutorOptions.results this run fills; a second pass none */
+    int step_result;  /* which place its STEP_RESULT fills */
+    bool failed;      /* this rank: it takes part in sums alone (StepNeed) */
+    bool moved;       /* by a first pass */
+    const Sums *sums; /* over ranks; NULL where the run has none */
     /* [items of the timeline]: the time of each is added, by executor_wait() at the latest (bench).
      * Weight gradients run on the compute lane then, nothing is replayed, and the device times
      * itself. */

@@ -64,6 +64,13 @@ static bool has_turn(const StepOp *op, const RunOptions *o)
     return by_need[op->need];
 }
 
+static Status start_sum(const Program *p, const SumRange *r, Stream *lane, const Sums *sums)
+{
+    const OpTensor *tensor = r->tensor == TENSOR_NONE ? NULL : program_tensor(p, r->tensor);
+    ASSERT(sums);
+    return sums->start(sums->cookie, r, tensor, lane);
+}
+
 static Status copy_result(Executor *x, Program *p, const RunOptions *o)
 {
     p->result = x->results[o->result];
@@ -87,18 +94,14 @@ static Status run_item(Executor *x, Program *p, const Timeline *t, int index, St
         return d ? d->event_record(x->backend, x->events[item->index], lane) : OK;
     case TIMELINE_WAIT:
         return d ? d->event_wait(x->backend, x->events[item->index], lane) : OK;
-    case TIMELINE_RESULT:
-        return copy_result(x, p, o);
-    case TIMELINE_NORM_SUMS:
-    case TIMELINE_BUCKET:
+    case TIMELINE_SUM:
+        return start_sum(p, &t->sums[item->index], lane, o->sums);
     case TIMELINE_AWAIT:
-    case TIMELINE_STATISTICS:
-    case TIMELINE_REST:
-    case TIMELINE_KIND_COUNT:
+        return o->sums->await(o->sums->cookie, &t->sums[item->index], lane);
+    case TIMELINE_RESULT:
         break;
     }
-    ASSERT(o->work);
-    return o->work(o->cookie, item, lane);
+    return copy_result(x, p, o);
 }
 
 /* ---- times ---- */
@@ -229,12 +232,6 @@ static Recording *recording_of(const Executor *x, Program *p, const Timeline *t,
     return possible ? &p->recordings[o->slot][o->step] : NULL;
 }
 
-static bool sums_over_ranks(const TimelineItem *item)
-{
-    return item->kind == TIMELINE_BUCKET || item->kind == TIMELINE_STATISTICS ||
-           item->kind == TIMELINE_NORM_SUMS;
-}
-
 /* The walk of a capture, or of its rehearsal, which leaves out sums over ranks. What spoils it is
  * found behind each item: the next may be a sum of the communication library, which does not
  * survive an error. */
@@ -243,7 +240,7 @@ static Status walk_captured(Executor *x, Program *p, const Timeline *t, const Ru
 {
     for (int i = 0; i < t->replayable; i++) {
         const TimelineItem *item = &t->items[i];
-        if (rehearsal && sums_over_ranks(item)) continue;
+        if (rehearsal && item->kind == TIMELINE_SUM) continue;
         TRY(run_item(x, p, t, i, x->lanes[item->lane], o));
         const Status st = device_of(x)->capture_check(x->backend, x->lanes[LANE_COMPUTE]);
         if (st == OK) continue;
@@ -282,18 +279,20 @@ static void drop_replay(Executor *x, Recording *r)
 static Status capture_agreed(Executor *x, Program *p, const Timeline *t, const RunOptions *o,
                              Recording *r)
 {
-    Status st = o->agree(o->cookie, capture(x, p, t, o, true, r));
+    const Sums *sums = o->sums;
+    Status st = sums->agree(sums->cookie, capture(x, p, t, o, true, r));
     drop_replay(x, r);
-    return st == OK ? o->agree(o->cookie, capture(x, p, t, o, false, r)) : st;
+    return st == OK ? sums->agree(sums->cookie, capture(x, p, t, o, false, r)) : st;
 }
 
 /* Leaves r->replay NULL, and runs of this kind to be walked, where this one cannot be recorded.
  * What all ranks agreed on is said once. */
 static void record(Executor *x, Program *p, const Timeline *t, const RunOptions *o, Recording *r)
 {
-    const Status st = o->agree ? capture_agreed(x, p, t, o, r) : capture(x, p, t, o, false, r);
+    const bool agree = o->sums && o->sums->agree && timeline_has_sums(t);
+    const Status st = agree ? capture_agreed(x, p, t, o, r) : capture(x, p, t, o, false, r);
     if (st == OK) return;
-    (o->agree ? log_warning : log_warning_here)(
+    (agree ? log_warning : log_warning_here)(
         "%s cannot be recorded for replay (device.cuda_graph), so its kernels are launched one by "
         "one: %s",
         o->step ? "a training step" : "a batch", status_message());

@@ -17,6 +17,7 @@ typedef struct Builder {
     int event[LANE_COUNT], at_event[LANE_COUNT][LANE_COUNT];
     int *node_event, *node_position;     /* [nodes]: event behind a side node; place on its lane */
     int *bucket_event, *bucket_position; /* [buckets]: behind its sum on the communication lane */
+    int statistics, next_norm;           /* in Timeline.sums */
     bool failed;
 } Builder;
 
@@ -197,7 +198,7 @@ static void emit_bucket(Builder *b, int bucket)
               compute = last_producer(b, range, LANE_COMPUTE);
     if (weights >= 0) wait_for_node(b, weights);
     if (compute >= 0) wait_for_node(b, compute);
-    emit_work(b, TIMELINE_BUCKET, reduce_lane(b), bucket);
+    emit_work(b, TIMELINE_SUM, reduce_lane(b), bucket);
     if (b->t->options.reduce == TIMELINE_REDUCE_DEVICE) mark_sum(b, bucket);
 }
 
@@ -206,7 +207,7 @@ static void emit_rank_sum(Builder *b, int node)
 {
     if (graph_rank_sum(graph_node(b->g, node)) == TENSOR_NONE) return;
     wait_for_node(b, node);
-    emit_work(b, TIMELINE_NORM_SUMS, reduce_lane(b), node);
+    emit_work(b, TIMELINE_SUM, reduce_lane(b), b->next_norm++);
     if (reduce_lane(b) != LANE_COMPUTE) wait_all(b, LANE_COMPUTE, reduce_lane(b));
 }
 
@@ -229,7 +230,7 @@ static void emit_nodes(Builder *b)
         if (ends_forward(b, i)) emit_ops(b, STEP_FORWARD, 0);
         if (o->step && o->statistics && o->reduce == TIMELINE_REDUCE_DEVICE && ends_forward(b, i)) {
             wait_for_node(b, i);
-            emit_work(b, TIMELINE_STATISTICS, reduce_lane(b), 0);
+            emit_work(b, TIMELINE_SUM, reduce_lane(b), b->statistics);
         }
         while (reduces && next_bucket < o->bucket_count && o->buckets[next_bucket].ready_after <= i)
             emit_bucket(b, next_bucket++);
@@ -274,7 +275,8 @@ static void emit_statistics(Builder *b)
 {
     const TimelineOptions *o = &b->t->options;
     if (o->step == TIMELINE_FIRST_PASS) return;
-    if (o->reduce == TIMELINE_REDUCE_HOST) emit_work(b, TIMELINE_REST, reduce_lane(b), 0);
+    if (o->reduce == TIMELINE_REDUCE_HOST)
+        emit_work(b, TIMELINE_AWAIT, reduce_lane(b), b->statistics);
     if (!o->statistics) return;
     if (reduce_lane(b) != LANE_COMPUTE) wait_all(b, LANE_COMPUTE, reduce_lane(b));
     emit_ops(b, STEP_STATISTICS, 0);
@@ -310,6 +312,27 @@ static void emit_all(Builder *b)
     if (!host) t->backward_end = t->count;
 }
 
+static Status make_sums(Builder *b)
+{
+    const TimelineOptions *o = &b->t->options;
+    const int nodes = graph_node_count(b->g);
+    const size_t statistics = o->statistics ? b->p->slab_bytes[SLAB_BUFFER] : 0;
+    SumRange *next = b->t->sums =
+        mem_calloc((size_t)(o->bucket_count + 1 + nodes), sizeof *b->t->sums);
+    if (!next) return ERR_MEMORY;
+    for (int k = 0; k < o->bucket_count; k++)
+        *next++ = (SumRange){ SUM_GRADS,           k,          SLAB_GRAD, o->buckets[k].offset,
+                              o->buckets[k].bytes, TENSOR_NONE };
+    b->statistics = o->bucket_count;
+    b->next_norm = o->bucket_count + 1;
+    *next++ = (SumRange){ SUM_STATISTICS, 0, SLAB_BUFFER, 0, statistics, TENSOR_NONE };
+    for (int i = 0; i < nodes; i++) {
+        const TensorId id = graph_rank_sum(graph_node(b->g, i));
+        if (id != TENSOR_NONE) *next++ = (SumRange){ .of = SUM_NORMS, .index = i, .tensor = id };
+    }
+    return OK;
+}
+
 static Status fill(Builder *b)
 {
     const size_t nodes = (size_t)graph_node_count(b->g);
@@ -329,6 +352,7 @@ static Status fill(Builder *b)
     if (!buckets || !ops || !b->node_event || !b->node_position || !b->bucket_event ||
         !b->bucket_position)
         return ERR_MEMORY;
+    TRY(make_sums(b));
     emit_all(b);
     return b->failed ? ERR_MEMORY : OK;
 }
@@ -358,27 +382,45 @@ void timeline_destroy(Timeline *t)
     if (!t) return;
     mem_free(t->buckets);
     mem_free(t->ops);
+    mem_free(t->sums);
     mem_free(t->items);
     mem_free(t);
 }
 
-const char *timeline_kind_name(TimelineKind kind)
-{
-    static const char *const names[TIMELINE_KIND_COUNT] = {
-        [TIMELINE_NODE] = "node",     [TIMELINE_NORM_SUMS] = "sums of norms",
-        [TIMELINE_RECORD] = "record", [TIMELINE_WAIT] = "wait",
-        [TIMELINE_BUCKET] = "bucket", [TIMELINE_STATISTICS] = "statistics",
-        [TIMELINE_AWAIT] = "await",   [TIMELINE_REST] = "rest",
-        [TIMELINE_OP] = "operation",  [TIMELINE_RESULT] = "result",
-    };
-    return names[kind];
-}
-
 const char *timeline_item_name(const Timeline *t, const Graph *g, int item)
 {
+    static const char *const sums[SUM_OF_COUNT] = { [SUM_GRADS] = "sum of a bucket",
+                                                    [SUM_STATISTICS] = "sum of statistics",
+                                                    [SUM_NORMS] = "sums of norms" };
+    static const char *const waits[SUM_OF_COUNT] = { [SUM_GRADS] = "wait for a bucket's sum",
+                                                     [SUM_STATISTICS] =
+                                                         "wait for statistics and metrics",
+                                                     [SUM_NORMS] = "wait for sums of norms" };
     const TimelineItem *i = &t->items[item];
-    if (i->kind == TIMELINE_NODE) return graph_node(g, i->index)->name;
-    return i->kind == TIMELINE_OP ? t->ops[i->index].name : timeline_kind_name(i->kind);
+    switch (i->kind) {
+    case TIMELINE_NODE:
+        return graph_node(g, i->index)->name;
+    case TIMELINE_OP:
+        return t->ops[i->index].name;
+    case TIMELINE_SUM:
+        return sums[t->sums[i->index].of];
+    case TIMELINE_AWAIT:
+        return waits[t->sums[i->index].of];
+    case TIMELINE_RECORD:
+        return "record";
+    case TIMELINE_WAIT:
+        return "wait";
+    case TIMELINE_RESULT:
+        break;
+    }
+    return "result";
+}
+
+bool timeline_has_sums(const Timeline *t)
+{
+    for (int i = 0; i < t->count; i++)
+        if (t->items[i].kind == TIMELINE_SUM) return true;
+    return false;
 }
 
 const char *timeline_lane_name(Lane lane)

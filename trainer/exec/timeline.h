@@ -11,8 +11,8 @@
  *   TIMELINE_REDUCE_NONE    one rank: updates follow backward
  *   TIMELINE_REDUCE_DEVICE  a bucket is summed on the communication lane as soon as both compute
  *                           lanes have made its gradients; its update waits for that
- *   TIMELINE_REDUCE_HOST    the host sums: BUCKET announces (or copies out) a bucket, the host
- *                           waits at backward_end for its gradients and at AWAIT for the sum of the
+ *   TIMELINE_REDUCE_HOST    the host sums: SUM announces (or copies out) a bucket, the host waits
+ *                           at backward_end for its gradients and at AWAIT for the sum of the
  *                           others
  * BATCH NORM OVER RANKS. In every run, step or not, what graph_rank_sum() names of a node is summed
  * over a group of ranks behind that node, and nothing reads it before. These sums, those of buckets
@@ -32,19 +32,16 @@
 #ifndef CONVOY_TRAINER_EXEC_TIMELINE_H
 #define CONVOY_TRAINER_EXEC_TIMELINE_H
 #include "trainer/exec/step.h"
+#include "trainer/exec/sums.h"
 
 typedef enum TimelineKind {
-    TIMELINE_NODE,       /* index: node */
-    TIMELINE_NORM_SUMS,  /* index: node; its graph_rank_sum() is summed over a group of ranks */
-    TIMELINE_RECORD,     /* index: event */
-    TIMELINE_WAIT,       /* index: event; the lane goes on when it was reached */
-    TIMELINE_BUCKET,     /* index: bucket; reduce device: summed over ranks; host: announced */
-    TIMELINE_AWAIT,      /* index: bucket; reduce host: the sum is back in the gradient slab */
-    TIMELINE_STATISTICS, /* reduce device: running statistics are summed over ranks */
-    TIMELINE_REST,       /* reduce host: running statistics are summed and back */
-    TIMELINE_OP,         /* index: of Timeline.ops */
-    TIMELINE_RESULT,     /* stats go to the host */
-    TIMELINE_KIND_COUNT
+    TIMELINE_NODE,   /* index: node */
+    TIMELINE_OP,     /* index: of Timeline.ops */
+    TIMELINE_SUM,    /* index: of Timeline.sums */
+    TIMELINE_AWAIT,  /* likewise; reduce host: the sum is back */
+    TIMELINE_RECORD, /* index: event */
+    TIMELINE_WAIT,   /* index: event; the lane goes on when it was reached */
+    TIMELINE_RESULT  /* stats go to the host */
 } TimelineKind;
 
 typedef struct TimelineItem {
@@ -74,6 +71,7 @@ typedef struct Timeline {
     TimelineItem *items; /* owned */
     Bucket *buckets;     /* owned; options.buckets names it */
     StepOp *ops;         /* owned; options.ops names it */
+    SumRange *sums;      /* owned; buckets, running statistics, then norms by node */
     int count;
     int replayable; /* items [0, replayable) need nothing of the host: they can be captured */
     /* reduce host: items from here on follow when the host has seen all before done; else count */
@@ -93,6 +91,6 @@ void timeline_destroy(Timeline *t); /* NULL ok */
 Status timeline_check(const Timeline *t, const Graph *g, const Plan *p);
 
 const char *timeline_item_name(const Timeline *t, const Graph *g, int item);
-const char *timeline_kind_name(TimelineKind kind);
+bool timeline_has_sums(const Timeline *t);
 const char *timeline_lane_name(Lane lane);
 #endif

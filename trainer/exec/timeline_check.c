@@ -172,10 +172,11 @@ static void touch_node(Check *c, int item, int node)
     touch_range(c, item, SPACE_WORKSPACE + (int)c->p->nodes[node].lane, 0, 1, true);
 }
 
-static void touch_bucket(Check *c, int item, int space, bool write)
+static void touch_sum(Check *c, int item, bool write)
 {
-    const Bucket *b = &c->t->options.buckets[c->t->items[item].index];
-    touch_range(c, item, space, b->offset, b->bytes, write);
+    const SumRange *r = &c->t->sums[c->t->items[item].index];
+    if (r->tensor != TENSOR_NONE) touch(c, item, r->tensor, write);
+    else touch_range(c, item, (int)r->slab, r->offset, r->bytes, write);
 }
 
 /* The place of the first use of memory of this name. */
@@ -212,42 +213,29 @@ static void touch_op(Check *c, int item)
     for (int k = 0; k < step_use_count(op); k++) touch_use(c, item, &op->use[k]);
 }
 
-static void touch_statistics(Check *c, int item)
-{
-    if (c->t->options.statistics)
-        touch_range(c, item, SLAB_BUFFER, 0, c->p->slab_bytes[SLAB_BUFFER], true);
-}
-
 static void touch_item(Check *c, int i)
 {
     const TimelineItem *item = &c->t->items[i];
+    /* a sum of gradients by the host is written back at AWAIT */
+    const bool here = c->t->options.reduce == TIMELINE_REDUCE_DEVICE;
     switch (item->kind) {
     case TIMELINE_NODE:
         touch_node(c, i, item->index);
         break;
-    case TIMELINE_NORM_SUMS:
-        touch(c, i, graph_rank_sum(graph_node(c->g, item->index)), true);
-        break;
-    case TIMELINE_BUCKET:
-        /* a sum by the host is written back at AWAIT */
-        touch_bucket(c, i, SLAB_GRAD, c->t->options.reduce == TIMELINE_REDUCE_DEVICE);
-        break;
-    case TIMELINE_AWAIT:
-        touch_bucket(c, i, SLAB_GRAD, true);
-        break;
-    case TIMELINE_STATISTICS:
-    case TIMELINE_REST:
-        touch_statistics(c, i);
-        break;
     case TIMELINE_OP:
         touch_op(c, i);
+        break;
+    case TIMELINE_SUM:
+        touch_sum(c, i, here || c->t->sums[item->index].of == SUM_NORMS);
+        break;
+    case TIMELINE_AWAIT:
+        touch_sum(c, i, true);
         break;
     case TIMELINE_RESULT:
         touch(c, i, graph_input(c->g, "stats"), false);
         break;
     case TIMELINE_RECORD:
     case TIMELINE_WAIT:
-    case TIMELINE_KIND_COUNT:
         break;
     }
 }
@@ -333,26 +321,21 @@ static Status check_memory(Check *c)
 
 /* ---- what a step must do ---- */
 
-/* The one item of this kind and index; *out -1 if there is none and none is wanted. */
-static Status find_once(const Check *c, TimelineKind kind, int index, bool wanted, int *out)
+/* One item of this kind and index, or none where none is wanted. */
+static Status check_once(const Check *c, TimelineKind kind, int index, bool wanted,
+                         const char *name)
 {
     int found = 0;
-    *out = -1;
-    for (int i = 0; i < c->t->count; i++) {
-        if (c->t->items[i].kind != kind || c->t->items[i].index != index) continue;
-        *out = i;
-        found++;
-    }
+    for (int i = 0; i < c->t->count; i++)
+        found += c->t->items[i].kind == kind && c->t->items[i].index == index;
     if (found == (wanted ? 1 : 0)) return OK;
-    const StepOp *op = kind == TIMELINE_OP ? &c->t->ops[index] : NULL;
-    return fail(ERR_INTERNAL, "timeline: %s %d is there %d times instead of %d",
-                op ? op->name : timeline_kind_name(kind), op ? op->bucket : index, found,
-                wanted ? 1 : 0);
+    return fail(ERR_INTERNAL, "timeline: %s (%d) is there %d times instead of %d", name, index,
+                found, wanted ? 1 : 0);
 }
 
 static Status check_order(const Check *c, int before, int after)
 {
-    if (before < 0 || after < 0 || (before < after && happens_before(c, before, after))) return OK;
+    if (before < after && happens_before(c, before, after)) return OK;
     return fail(ERR_INTERNAL, "timeline: %s %d does not come before %s %d", item_name(c, before),
                 c->t->items[before].index, item_name(c, after), c->t->items[after].index);
 }
@@ -369,7 +352,7 @@ static bool ascends(const Check *c, int a, int b)
 static Status check_turns(const Check *c)
 {
     const TimelineOptions *o = &c->t->options;
-    int last = -1, item;
+    int last = -1;
     for (int i = 0; i < c->t->count; i++) {
         if (!op_of(c, i)) continue;
         if (last >= 0 && (!happens_before(c, last, i) ||
@@ -379,85 +362,94 @@ static Status check_turns(const Check *c)
         last = i;
     }
     for (int i = 0; i < o->op_count; i++)
-        TRY(find_once(c, TIMELINE_OP, i, step_in_run(&o->ops[i], o->step), &item));
+        TRY(check_once(c, TIMELINE_OP, i, step_in_run(&o->ops[i], o->step), o->ops[i].name));
     return OK;
 }
 
-/* Whether an operation touches this range of a slab. */
-static bool op_uses(const StepOp *op, Slab slab, size_t begin, size_t bytes)
+/* What an access to memory that may be summed is to the sum. */
+static int turn_of_access(const Check *c, const Access *a)
 {
-    for (int k = 0; k < step_use_count(op); k++) {
-        const StepUse *u = &op->use[k];
-        if (u->slab == slab && begin < u->offset + u->bytes && u->offset < begin + bytes)
-            return true;
+    enum { MAKES, CORRECTS, STARTS, ENDS, USES };
+    const TimelineKind kind = c->t->items[a->item].kind;
+    if (kind == TIMELINE_NODE) return a->write ? MAKES : USES;
+    if (kind == TIMELINE_SUM || kind == TIMELINE_AWAIT) return kind == TIMELINE_SUM ? STARTS : ENDS;
+    return kind == TIMELINE_OP && op_of(c, a->item)->when == STEP_FORWARD ? CORRECTS : USES;
+}
+
+static bool may_be_summed(const Access *a)
+{
+    return a->space == SLAB_GRAD || a->space == SLAB_BUFFER;
+}
+
+/* Gradients, running statistics and sums of norms are made, then summed, then used; where nothing
+ * is summed, made and then used. */
+static Status check_around_sums(const Check *c)
+{
+    for (int i = 0; i < c->count; i++) {
+        const Access *a = &c->accesses[i];
+        const bool norms = c->t->items[a->item].kind == TIMELINE_SUM && a->tensor != TENSOR_NONE;
+        for (int k = 0; (norms || may_be_summed(a)) && k < c->count; k++) {
+            const Access *b = &c->accesses[k];
+            if (!overlap(a, b) || (norms && a->tensor != b->tensor)) continue;
+            const int first = turn_of_access(c, a), second = turn_of_access(c, b);
+            if (first < second) TRY(check_order(c, a->item, b->item));
+            if (first > second) TRY(check_order(c, b->item, a->item));
+        }
     }
-    return false;
-}
-
-/* Operations on this range come behind an item. */
-static Status check_users(const Check *c, int item, Slab slab, size_t begin, size_t bytes)
-{
-    for (int i = 0; item >= 0 && i < c->t->count; i++)
-        if (op_of(c, i) && op_uses(op_of(c, i), slab, begin, bytes)) TRY(check_order(c, item, i));
     return OK;
 }
 
-/* Gradients -> sum -> all operations on them, which update their parameters, but for a first pass.
- */
+/* What is to be summed is, once; all on one lane: there the order in which sums are issued is that
+ * in which they run. */
+static Status check_sums(const Check *c)
+{
+    const TimelineOptions *o = &c->t->options;
+    const bool device = o->step && o->reduce == TIMELINE_REDUCE_DEVICE,
+               host = o->step && o->reduce == TIMELINE_REDUCE_HOST;
+    int next = o->bucket_count, first = -1;
+    for (int k = 0; k < o->bucket_count; k++) {
+        TRY(check_once(c, TIMELINE_SUM, k, device || host, "sum of a bucket"));
+        TRY(check_once(c, TIMELINE_AWAIT, k, host, "wait for a bucket's sum"));
+    }
+    TRY(check_once(c, TIMELINE_SUM, next, device && o->statistics, "sum of statistics"));
+    TRY(check_once(c, TIMELINE_AWAIT, next, host && o->step != TIMELINE_FIRST_PASS,
+                   "wait for statistics and metrics"));
+    for (int i = 0; i < graph_node_count(c->g); i++)
+        if (graph_rank_sum(graph_node(c->g, i)) != TENSOR_NONE)
+            TRY(check_once(c, TIMELINE_SUM, ++next, true, "sums of norms"));
+    for (int i = 0; i < c->t->count; i++) {
+        if (c->t->items[i].kind != TIMELINE_SUM) continue;
+        if (first < 0) first = i;
+        if (c->t->items[i].lane == c->t->items[first].lane) continue;
+        return fail(ERR_INTERNAL, "timeline: %s is summed on the %s lane and %s on the %s lane",
+                    item_name(c, first), timeline_lane_name(c->t->items[first].lane),
+                    item_name(c, i), timeline_lane_name(c->t->items[i].lane));
+    }
+    return check_around_sums(c);
+}
+
+/* Whole gradients; a run that updates has an update of their parameters. */
 static Status check_bucket(const Check *c, int k)
 {
-    const TimelineOptions *o = &c->t->options;
-    const Bucket *b = &o->buckets[k];
-    int sum, back, node, updates = 0;
-    TRY(find_once(c, TIMELINE_BUCKET, k, o->reduce != TIMELINE_REDUCE_NONE, &sum));
-    TRY(find_once(c, TIMELINE_AWAIT, k, o->reduce == TIMELINE_REDUCE_HOST, &back));
-    TRY(check_order(c, sum, back));
-    TRY(check_users(c, back >= 0 ? back : sum, SLAB_GRAD, b->offset, b->bytes));
+    const Bucket *b = &c->t->options.buckets[k];
+    const bool wanted = c->t->options.step != TIMELINE_FIRST_PASS;
+    bool updated = false;
     for (TensorId id = 0; id < graph_tensor_count(c->g); id++) {
         const PlanEntry *e = &c->p->entries[id];
-        if (graph_tensor(c->g, id)->role != ROLE_GRAD || e->offset < b->offset ||
-            e->offset >= b->offset + b->bytes)
-            continue;
-        if (e->offset + e->bytes > b->offset + b->bytes)
+        if (e->slab == SLAB_GRAD && e->offset >= b->offset && e->offset < b->offset + b->bytes &&
+            e->offset + e->bytes > b->offset + b->bytes)
             return fail(ERR_INTERNAL, "timeline: %s is in two buckets",
                         graph_tensor(c->g, id)->name);
-        TRY(find_once(c, TIMELINE_NODE, graph_tensor(c->g, id)->producer, true, &node));
-        TRY(check_order(c, node, sum));
-        TRY(check_users(c, node, SLAB_GRAD, e->offset, e->bytes));
     }
-    for (int i = 0; i < c->t->count; i++)
-        if (op_of(c, i) && op_of(c, i)->when == STEP_UPDATE)
-            updates += op_uses(op_of(c, i), SLAB_PARAM, b->offset, b->bytes);
-    if ((updates > 0) == (o->step != TIMELINE_FIRST_PASS)) return OK;
-    return fail(ERR_INTERNAL, "timeline: bucket %d has %d updates", k, updates);
-}
-
-/* Forward makes running statistics; what has its turn then comes before their sum, all other
- * operations on them behind it. */
-static Status check_statistics(const Check *c)
-{
-    const TimelineOptions *o = &c->t->options;
-    const size_t bytes = c->p->slab_bytes[SLAB_BUFFER];
-    int sum, rest, node;
-    TRY(find_once(c, TIMELINE_STATISTICS, 0, o->statistics && o->reduce == TIMELINE_REDUCE_DEVICE,
-                  &sum));
-    TRY(find_once(c, TIMELINE_REST, 0,
-                  o->reduce == TIMELINE_REDUCE_HOST && o->step != TIMELINE_FIRST_PASS, &rest));
-    sum = !o->statistics ? -1 : sum >= 0 ? sum : rest;
-    for (int i = 0; i < c->t->count; i++) {
-        if (!op_of(c, i) || !op_uses(op_of(c, i), SLAB_BUFFER, 0, bytes)) continue;
-        const bool forward = op_of(c, i)->when == STEP_FORWARD;
-        TRY(check_order(c, forward ? i : sum, forward ? sum : i));
+    for (int i = 0; i < c->count; i++) {
+        const Access *a = &c->accesses[i];
+        const StepOp *op = op_of(c, a->item);
+        if (op && op->when == STEP_UPDATE && a->space == SLAB_PARAM && a->write &&
+            a->begin <= b->offset && a->end >= b->offset + b->bytes)
+            updated = true;
     }
-    for (int i = 0; i < graph_node_count(c->g); i++) {
-        if (graph_node(c->g, i)->kind != OP_BATCHNORM &&
-            graph_node(c->g, i)->kind != OP_BN_FINALIZE)
-            continue;
-        TRY(find_once(c, TIMELINE_NODE, i, true, &node));
-        TRY(check_order(c, node, sum));
-        TRY(check_users(c, node, SLAB_BUFFER, 0, bytes));
-    }
-    return OK;
+    if (updated == wanted) return OK;
+    return fail(ERR_INTERNAL, "timeline: bucket %d is%s updated", k, wanted ? " never" : "");
 }
 
 static Status check_step(const Check *c)
@@ -472,57 +464,16 @@ static Status check_step(const Check *c)
                         "timeline: bucket %d does not begin where the one before ends", k);
         covered += o->buckets[k].bytes;
     }
-    if (covered != c->p->slab_bytes[SLAB_GRAD])
-        return fail(ERR_INTERNAL, "timeline: the buckets are %zu of %zu bytes of gradients",
-                    covered, c->p->slab_bytes[SLAB_GRAD]);
-    return check_statistics(c);
-}
-
-/* Sums over ranks on one lane: there the order in which they are issued is that in which they run.
- */
-static Status check_sums_lane(const Check *c)
-{
-    int first = -1;
-    for (int i = 0; i < c->t->count; i++) {
-        const TimelineItem *item = &c->t->items[i];
-        if (item->kind != TIMELINE_NORM_SUMS && item->kind != TIMELINE_BUCKET &&
-            item->kind != TIMELINE_STATISTICS)
-            continue;
-        if (first < 0) first = i;
-        if (item->lane == c->t->items[first].lane) continue;
-        return fail(ERR_INTERNAL, "timeline: %s is summed on the %s lane and %s on the %s lane",
-                    item_name(c, first), timeline_lane_name(c->t->items[first].lane),
-                    item_name(c, i), timeline_lane_name(item->lane));
-    }
-    return OK;
-}
-
-/* What is to be summed over ranks is, once, before anybody reads it. */
-static Status check_rank_sums(const Check *c)
-{
-    int made, sum, read;
-    for (int i = 0; i < graph_node_count(c->g); i++) {
-        const TensorId id = graph_rank_sum(graph_node(c->g, i));
-        TRY(find_once(c, TIMELINE_NORM_SUMS, i, id != TENSOR_NONE, &sum));
-        if (id == TENSOR_NONE) continue;
-        TRY(find_once(c, TIMELINE_NODE, i, true, &made));
-        TRY(check_order(c, made, sum));
-        for (int n = 0; n < graph_node_count(c->g); n++)
-            for (int k = 0; k < OP_MAX_INPUTS; k++) {
-                if (graph_node(c->g, n)->in[k] != id) continue;
-                TRY(find_once(c, TIMELINE_NODE, n, true, &read));
-                TRY(check_order(c, sum, read));
-            }
-    }
-    return check_sums_lane(c);
+    if (covered == c->p->slab_bytes[SLAB_GRAD]) return OK;
+    return fail(ERR_INTERNAL, "timeline: the buckets are %zu of %zu bytes of gradients", covered,
+                c->p->slab_bytes[SLAB_GRAD]);
 }
 
 /* Every node once, and every run ends with what it found out. */
 static Status check_complete(const Check *c)
 {
-    int item;
     for (int i = 0; i < graph_node_count(c->g); i++)
-        TRY(find_once(c, TIMELINE_NODE, i, true, &item));
+        TRY(check_once(c, TIMELINE_NODE, i, true, graph_node(c->g, i)->name));
     for (int i = 0; i < c->t->count; i++)
         if (c->t->items[i].kind == TIMELINE_RESULT) return OK;
     return fail(ERR_INTERNAL, "timeline: the result is never copied out");
@@ -532,8 +483,8 @@ static Status check_all(Check *c)
 {
     TRY(walk(c));
     TRY(check_complete(c));
-    TRY(check_rank_sums(c));
     TRY(check_memory(c));
+    TRY(check_sums(c));
     TRY(check_joined(c, c->t->replayable));
     TRY(check_joined(c, c->t->count));
     return c->t->options.step ? check_step(c) : OK;

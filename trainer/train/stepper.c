@@ -125,7 +125,7 @@ static Status prepare_average(Stepper *s)
     size_t bytes = executor_slab_bytes(x, SLAB_BUFFER);
     /* where all ranks share their statistics the running ones are the same on all */
     s->average.wanted = bytes > 0 && s->session->config->model.bn != BN_CHOICE_FROZEN &&
-                        s->norms.ranks < s->session->comm->world;
+                        s->norm_ranks < s->session->comm->world;
     if (!s->average.wanted) return OK;
     s->average.attr.factor = 1.0f / (float)s->session->comm->world;
     s->average.op =
@@ -234,7 +234,9 @@ static Status fill(Stepper *s)
     Program *last = stepper_last_program(s);
     size_t cap, first;
     s->sum.by = choose_reduce(session);
-    s->norms.ranks = session_bn_ranks(session);
+    s->sum.over_ranks = (Sums){ stepper_start_sum, stepper_await_sum, NULL, s };
+    if (s->sum.by == TIMELINE_REDUCE_DEVICE) s->sum.over_ranks.agree = stepper_agree_on_recording;
+    s->norm_ranks = session_bn_ranks(session);
     reducer_caps(executor_slab_bytes(x, SLAB_GRAD), c->comm.bucket_mb, c->comm.first_bucket_mb,
                  &cap, &first);
     /* Without sums nobody waits for a piece of the gradients. A norm keeps them apart: the order in

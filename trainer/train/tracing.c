@@ -133,28 +133,20 @@ const ItemTimes *tracing_items(Tracing *t, const Program *p, TimelineRun run)
     return &t->times;
 }
 
-/* What an item does on a device or on host memory; NULL: nothing that takes time. */
-static const char *item_name(const Program *p, const Timeline *t, int item, bool device)
+/* Whether an item takes time: a bucket is only announced to the host. */
+static bool takes_time(const Timeline *t, const TimelineItem *item, bool device)
 {
-    switch (t->items[item].kind) {
-    case TIMELINE_RECORD:
-    case TIMELINE_WAIT:
-        return NULL;
-    case TIMELINE_BUCKET:
-        return device ? "sum of a bucket" : NULL;
-    case TIMELINE_AWAIT:
-        return "wait for a bucket's sum";
-    case TIMELINE_REST:
-        return "wait for statistics and metrics";
-    case TIMELINE_NODE:
-    case TIMELINE_NORM_SUMS:
-    case TIMELINE_STATISTICS:
-    case TIMELINE_OP:
-    case TIMELINE_RESULT:
-    case TIMELINE_KIND_COUNT:
-        break;
-    }
-    return timeline_item_name(t, program_graph(p), item);
+    if (item->kind == TIMELINE_SUM && t->sums[item->index].of == SUM_GRADS) return device;
+    return item->kind != TIMELINE_RECORD && item->kind != TIMELINE_WAIT;
+}
+
+/* Of a bucket, or of a node whose norm is summed. */
+static int64_t number_of(const Timeline *t, const TimelineItem *item)
+{
+    if (item->kind == TIMELINE_SUM || item->kind == TIMELINE_AWAIT)
+        return t->sums[item->index].index;
+    const bool bucket = item->kind == TIMELINE_OP && step_of_bucket(&t->ops[item->index]);
+    return bucket ? t->ops[item->index].bucket : TRACE_NO_NUMBER;
 }
 
 Status tracing_add_items(Tracing *t, const Program *p, TimelineRun run, int from, int to)
@@ -164,15 +156,9 @@ Status tracing_add_items(Tracing *t, const Program *p, TimelineRun run, int from
     const Timeline *line = program_timeline(p, run);
     for (int i = from; i < to; i++) {
         const TimelineItem *item = &line->items[i];
-        const char *name = item_name(p, line, i, device);
-        if (!name || t->times.start_s[i] <= 0) continue;
-        const StepOp *op = item->kind == TIMELINE_OP ? &line->ops[item->index] : NULL;
-        int64_t number = item->kind == TIMELINE_NODE || (op && !step_of_bucket(op))
-                             ? TRACE_NO_NUMBER
-                         : op ? op->bucket
-                              : item->index;
-        trace_add(t->trace, t->lanes[item->lane], name, number, t->times.start_s[i],
-                  t->times.end_s[i]);
+        if (!takes_time(line, item, device) || t->times.start_s[i] <= 0) continue;
+        trace_add(t->trace, t->lanes[item->lane], timeline_item_name(line, program_graph(p), i),
+                  number_of(line, item), t->times.start_s[i], t->times.end_s[i]);
     }
     return OK;
 }
