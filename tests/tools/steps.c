@@ -28,6 +28,21 @@ static StepOp *append(List *l, const char *name, StepWhen when, unsigned runs)
     return op;
 }
 
+/* Places of memory that is not there. */
+enum { KEPT = 1, SQUARES = 1 << 8, NORM = 1 << 28 };
+static const size_t momentum = (size_t)1 << 40;
+
+static void step_use_slab(StepOp *s, StepMode mode, Slab slab, size_t offset, size_t bytes)
+{
+    if (bytes > 0)
+        step_use(s, (StepUse){ .slab = slab, .offset = offset, .bytes = bytes, .mode = mode });
+}
+
+static void step_use_memory(StepOp *s, StepMode mode, const char *name, size_t place, size_t bytes)
+{
+    step_use(s, (StepUse){ .name = name, .offset = place, .bytes = bytes, .mode = mode });
+}
+
 static void use_scale(const List *l, StepOp *op, StepMode mode)
 {
     if (l->spec->loss_scale)
@@ -45,9 +60,9 @@ static void add_bucket(List *l, const Bucket *b, int k)
     op->bucket = k;
     step_use_slab(op, STEP_READS, SLAB_GRAD, b->offset, b->bytes);
     step_use_slab(op, STEP_UPDATES, SLAB_PARAM, b->offset, b->bytes);
-    step_use_memory(op, STEP_UPDATES, "momentum", b->offset, b->bytes);
+    step_use_memory(op, STEP_UPDATES, "momentum", momentum + b->offset, b->bytes);
     use_scale(l, op, STEP_READS);
-    if (l->spec->norm) step_use_memory(op, STEP_READS, "norm", 0, CLIP_COUNT * sizeof(float));
+    if (l->spec->norm) step_use_memory(op, STEP_READS, "norm", NORM, CLIP_COUNT * sizeof(float));
     if (l->spec->loss_scale) {
         op = append(l, "finite check", STEP_MEASURE, STEP_IN_LAST | STEP_IN_FIRST);
         op->bucket = k;
@@ -58,16 +73,17 @@ static void add_bucket(List *l, const Bucket *b, int k)
                 STEP_IN_FIRST | (l->spec->norm ? (unsigned)STEP_IN_LAST : 0));
     op->bucket = k;
     step_use_slab(op, STEP_READS, SLAB_GRAD, b->offset, b->bytes);
-    step_use_memory(op, STEP_WRITES, "squares", (size_t)k * sizeof(double), sizeof(double));
+    step_use_memory(op, STEP_WRITES, "squares", SQUARES + (size_t)k * sizeof(double),
+                    sizeof(double));
 }
 
 static void add_passes(List *l, size_t squares)
 {
     StepOp *op = append(l, "perturb", STEP_MOVE, STEP_IN_FIRST);
     use_all(l, op, STEP_READS, SLAB_PARAM);
-    step_use_memory(op, STEP_WRITES, "kept parameters", 0, 1);
+    step_use_memory(op, STEP_WRITES, "kept parameters", KEPT, 1);
     op = append(l, "perturb", STEP_MOVE, STEP_IN_FIRST);
-    step_use_memory(op, STEP_READS, "squares", 0, squares);
+    step_use_memory(op, STEP_READS, "squares", SQUARES, squares);
     use_scale(l, op, STEP_READS);
     use_all(l, op, STEP_READS, SLAB_GRAD);
     use_all(l, op, STEP_UPDATES, SLAB_PARAM);
@@ -97,14 +113,14 @@ StepOp *steps_like(const StepsSpec *spec, const Plan *p, const Bucket *buckets, 
     for (int k = 0; k < bucket_count; k++) add_bucket(&l, &buckets[k], k);
     if (spec->norm) {
         StepOp *op = append(&l, "norm", STEP_PREPARE, STEP_IN_LAST);
-        step_use_memory(op, STEP_READS, "squares", 0, squares);
+        step_use_memory(op, STEP_READS, "squares", SQUARES, squares);
         use_scale(&l, op, STEP_READS);
-        step_use_memory(op, STEP_WRITES, "norm", 0, CLIP_COUNT * sizeof(float));
+        step_use_memory(op, STEP_WRITES, "norm", NORM, CLIP_COUNT * sizeof(float));
     }
     if (spec->loss_scale)
         use_scale(&l, append(&l, "loss scale", STEP_END, STEP_IN_LAST), STEP_UPDATES);
     if (spec->norm)
-        step_use_memory(append(&l, "result", STEP_RESULT, STEP_IN_LAST), STEP_READS, "norm", 0,
+        step_use_memory(append(&l, "result", STEP_RESULT, STEP_IN_LAST), STEP_READS, "norm", NORM,
                         CLIP_COUNT * sizeof(float));
     if (spec->loss_scale)
         use_scale(&l, append(&l, "result", STEP_RESULT, STEP_IN_LAST), STEP_READS);

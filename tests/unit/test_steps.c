@@ -50,50 +50,31 @@ static void close_rules(Rules *r)
     network_close(&r->net);
 }
 
-/* ---- a declared use for everything that an operation has ---- */
+/* ---- what is found out of an operation's memory ---- */
 
-static bool uses_slab(const StepOp *op, Slab slab, size_t at)
+static bool uses(const StepOp *op, Slab slab, size_t offset, size_t bytes, StepMode mode)
 {
     for (int k = 0; k < step_use_count(op); k++) {
         const StepUse *u = &op->use[k];
-        if (u->slab == slab && at >= u->offset && at < u->offset + u->bytes) return true;
+        if (u->slab == slab && u->offset == offset && u->bytes == bytes && u->mode == mode)
+            return true;
     }
     return false;
 }
 
-static int own_uses(const StepOp *op)
-{
-    int count = 0;
-    for (int k = 0; k < step_use_count(op); k++) count += op->use[k].memory != NULL;
-    return count;
-}
-
-/* Tensors in slabs are found by their address; of the others, but for the scalars that only the
- * host writes, there are as many as uses. Where all parameters are given, those of a bucket are
- * used. */
+/* Of a bucket, gradients and for an update parameters and states of its range, and nothing else of
+ * the slabs; a copy or a move of running statistics, all of them. */
 static void check_uses(const Rules *r, const StepOp *op)
 {
-    static const Slab slabs[] = { SLAB_PARAM, SLAB_GRAD, SLAB_BUFFER };
-    const Executor *x = r->net.executor;
-    const void *scalars = executor_record(x, "scalars")->data;
-    int others = 0;
-    for (int k = 0; op->op && k < OP_MAX_INPUTS + OP_MAX_OUTPUTS; k++) {
-        const OpTensor *t = k < OP_MAX_INPUTS ? &op->op->in[k] : &op->op->out[k - OP_MAX_INPUTS];
-        bool inside = false;
-        for (int s = 0; t->desc.rank > 0 && s < 3; s++) {
-            const char *base = executor_slab(x, slabs[s]), *at = t->data;
-            if (at < base || at >= base + executor_slab_bytes(x, slabs[s])) continue;
-            inside = true;
-            const size_t first =
-                step_of_bucket(op) ? r->buckets[op->bucket].offset : (size_t)(at - base);
-            CHECK(uses_slab(op, slabs[s], first));
-        }
-        others += t->desc.rank > 0 && !inside && t->data != scalars;
-    }
-    /* sums of trust ratios and the rate of a perturbation are an operation's own */
-    if (op->op && op->op->kind != OP_TRUST_RATIO && op->when != STEP_MOVE)
-        CHECK_INT(own_uses(op), others);
+    const Bucket *b = &r->buckets[op->bucket];
+    const StepMode params = strcmp(op->name, "update") == 0 ? STEP_UPDATES : STEP_READS;
+    int in_slabs = 0;
+    for (int k = 0; k < step_use_count(op); k++) in_slabs += op->use[k].slab != SLAB_EXTERNAL;
     CHECK(step_traffic(op) > 0);
+    if (!step_of_bucket(op)) return;
+    CHECK(uses(op, SLAB_GRAD, b->offset, b->bytes, STEP_READS));
+    CHECK_INT(in_slabs, op->when == STEP_UPDATE ? 2 : 1);
+    if (op->when == STEP_UPDATE) CHECK(uses(op, SLAB_PARAM, b->offset, b->bytes, params));
 }
 
 /* ---- proofs ---- */

@@ -14,8 +14,7 @@ bool step_in_run(const StepOp *s, TimelineRun run)
 int step_use_count(const StepOp *s)
 {
     int count = 0;
-    while (count < STEP_USES_MAX && (s->use[count].slab != SLAB_EXTERNAL || s->use[count].memory))
-        count++;
+    while (count < STEP_USES_MAX && s->use[count].bytes > 0) count++;
     return count;
 }
 
@@ -24,16 +23,6 @@ void step_use(StepOp *s, StepUse use)
     const int count = step_use_count(s);
     ASSERT(count < STEP_USES_MAX);
     s->use[count] = use;
-}
-
-void step_use_slab(StepOp *s, StepMode mode, Slab slab, size_t offset, size_t bytes)
-{
-    step_use(s, (StepUse){ .slab = slab, .offset = offset, .bytes = bytes, .mode = mode });
-}
-
-void step_use_memory(StepOp *s, StepMode mode, const char *memory, size_t offset, size_t bytes)
-{
-    step_use(s, (StepUse){ .memory = memory, .offset = offset, .bytes = bytes, .mode = mode });
 }
 
 double step_traffic(const StepOp *s)

@@ -1,9 +1,10 @@
 /* step.h - what a step does to parameters and states by their gradients: a list of operations.
  *
- * A rule (trainer/rules) makes an operation, says when it has its turn and which memory it reads
- * and writes, and adds it to the list of an executor (executor_add_step()). It runs nothing itself:
- * timelines put the list in order (timeline.h), timeline_check() proves that order from what is
- * said here, the executor issues it, and whoever reports on a step reads it. */
+ * A rule (trainer/rules) makes an operation, says when it has its turn and which of its inputs it
+ * changes, and adds it to the list of an executor (executor_add_step()), which finds out from the
+ * operation's tensors which memory that is. The rule runs nothing itself: timelines put the list in
+ * order (timeline.h), timeline_check() proves that order from what is said here, the executor
+ * issues it, and whoever reports on a step reads it. */
 #ifndef CONVOY_TRAINER_EXEC_STEP_H
 #define CONVOY_TRAINER_EXEC_STEP_H
 #include "kernels/backend.h"
@@ -43,9 +44,9 @@ typedef enum StepNeed {
 
 typedef enum StepMode { STEP_READS, STEP_WRITES /* anew */, STEP_UPDATES } StepMode;
 typedef struct StepUse {
-    Slab slab;          /* SLAB_EXTERNAL: none */
-    const char *memory; /* then its name: an input of the graph's, or memory of the rules' own */
-    size_t offset, bytes;
+    Slab slab;            /* SLAB_EXTERNAL: memory of the rules' own, or an input of the graph's */
+    const char *name;     /* of the input, or of the operation's slot */
+    size_t offset, bytes; /* in a slab; of the rules' own: its address */
     StepMode mode;
 } StepUse;
 
@@ -55,23 +56,22 @@ typedef struct StepOp {
     const void *owner; /* executor_remove_steps() */
     StepWhen when;
     StepNeed need;
-    unsigned runs;  /* bits by TimelineRun */
-    int bucket;     /* STEP_MEASURE, STEP_UPDATE */
-    OpInstance *op; /* borrowed; NULL: a copy */
+    unsigned runs;        /* bits by TimelineRun */
+    int bucket;           /* STEP_MEASURE, STEP_UPDATE */
+    size_t offset, bytes; /* its range, of all that lies as gradients do */
+    OpInstance *op;       /* borrowed; NULL: a copy */
+    unsigned updates;     /* bits by input that changes in place */
     struct {
         void *to;
         const void *from;
         size_t bytes, stride; /* STEP_RESULT: between the places of two results */
     } copy;
-    StepUse use[STEP_USES_MAX]; /* behind the last all zero */
+    StepUse use[STEP_USES_MAX]; /* behind the last all zero; filled by executor_add_step() */
 } StepOp;
 
 bool step_of_bucket(const StepOp *s);
 bool step_in_run(const StepOp *s, TimelineRun run);
-/* Another use. */
-void step_use(StepOp *s, StepUse use);
-void step_use_slab(StepOp *s, StepMode mode, Slab slab, size_t offset, size_t bytes);
-void step_use_memory(StepOp *s, StepMode mode, const char *memory, size_t offset, size_t bytes);
+void step_use(StepOp *s, StepUse use); /* another one; nothing where it has no bytes */
 int step_use_count(const StepOp *s);
 /* Of memory that it moves by its uses. */
 double step_traffic(const StepOp *s);

@@ -13,7 +13,7 @@
 #include "trainer/exec/timeline.h"
 #include <string.h>
 
-/* Where bytes lie: slabs first, then what is not in one; from SPACE_OWN on one for each name. */
+/* Where bytes lie: slabs first, then what is not in one. */
 enum { SPACE_WORKSPACE = SLAB_COUNT, SPACE_OWN = SPACE_WORKSPACE + PLAN_LANE_COUNT };
 
 typedef struct Access {
@@ -179,32 +179,20 @@ static void touch_sum(Check *c, int item, bool write)
     else touch_range(c, item, (int)r->slab, r->offset, r->bytes, write);
 }
 
-/* The place of the first use of memory of this name. */
-static int own_space(const Check *c, const char *memory)
-{
-    for (int i = 0; i < c->t->options.op_count; i++)
-        for (int k = 0; k < step_use_count(&c->t->ops[i]); k++) {
-            const char *other = c->t->ops[i].use[k].memory;
-            if (other && strcmp(other, memory) == 0) return SPACE_OWN + i * STEP_USES_MAX + k;
-        }
-    return -1;
-}
-
 static void touch_use(Check *c, int item, const StepUse *u)
 {
-    const TensorId input = u->memory ? graph_input(c->g, u->memory) : TENSOR_NONE;
-    const bool write = u->mode != STEP_READS;
-    if (!u->memory) touch_range(c, item, (int)u->slab, u->offset, u->bytes, write);
-    else if (input != TENSOR_NONE) touch(c, item, input, write);
-    else if (u->bytes > 0)
+    const TensorId input = u->slab == SLAB_EXTERNAL ? graph_input(c->g, u->name) : TENSOR_NONE;
+    const bool own = u->slab == SLAB_EXTERNAL, write = u->mode != STEP_READS;
+    if (input != TENSOR_NONE) touch(c, item, input, write);
+    else
         add(c, (Access){ .item = item,
-                         .space = own_space(c, u->memory),
+                         .space = own ? SPACE_OWN : (int)u->slab,
                          .begin = u->offset,
                          .end = u->offset + u->bytes,
                          .write = write,
-                         .anew = u->mode == STEP_WRITES,
+                         .anew = own && u->mode == STEP_WRITES,
                          .tensor = TENSOR_NONE,
-                         .own = u->memory });
+                         .own = own ? u->name : NULL });
 }
 
 static void touch_op(Check *c, int item)

@@ -32,21 +32,15 @@ static Status prepare(OpInstance *op, const Averages *a, const LerpAttr *attr, v
     return backend_ready_op(op);
 }
 
-static Status add_move(Averages *a, AverageKind kind, int part)
+static Status add_move(Averages *a, Copy *c, int part)
 {
-    Copy *c = &a->copies[kind];
-    const size_t bytes = executor_slab_bytes(a->executor, slabs[part]),
-                 place = part == 0 ? 0 : executor_slab_bytes(a->executor, slabs[0]);
-    const OpTensor *scale = executor_record(a->executor, "loss_scale");
-    StepOp s = { .name = "averages",
-                 .owner = a,
-                 .when = STEP_AVERAGE,
-                 .runs = STEP_IN_LAST,
-                 .op = &c->moves[part] };
-    step_use_memory(&s, STEP_UPDATES, averaging_traits(a->config, kind).prefix, place, bytes);
-    step_use_slab(&s, c->move_attr.mode == LERP_FOLLOW ? STEP_READS : STEP_UPDATES, slabs[part], 0,
-                  bytes);
-    if (scale) step_use_memory(&s, STEP_READS, "loss_scale", 0, scale->bytes);
+    const StepOp s = { .name = "averages",
+                       .owner = a,
+                       .when = STEP_AVERAGE,
+                       .runs = STEP_IN_LAST,
+                       .op = &c->moves[part],
+                       .updates = 1 << LERP_IN_AVERAGE |
+                                  (c->move_attr.mode == LERP_MEET ? 1 << LERP_IN_X : 0) };
     return executor_add_step(a->executor, &s);
 }
 
@@ -87,7 +81,7 @@ static Status fill(Averages *a, AverageKind kind)
         TRY(state_add(a->executor, &defs[p], &c->data[p]));
         if (!c->data[p]) continue;
         TRY(prepare(&c->moves[p], a, &c->move_attr, c->data[p], slabs[p]));
-        TRY(add_move(a, kind, p));
+        TRY(add_move(a, c, p));
         TRY(prepare(&c->swaps[p], a, &c->swap_attr, c->data[p], slabs[p]));
     }
     return OK;

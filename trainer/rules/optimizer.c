@@ -82,29 +82,20 @@ static StepOp step_of(const Optimizer *o, const char *name, StepWhen when, OpIns
     return (StepOp){ .name = name, .owner = o, .when = when, .runs = STEP_IN_LAST, .op = op };
 }
 
-static void use_scale(StepOp *s, const Optimizer *o, StepMode mode)
+static StepOp step_of_range(const Optimizer *o, const char *name, StepWhen when, OpInstance *op,
+                            int bucket, const Bucket *b)
 {
-    if (o->scale.state) step_use_memory(s, mode, "loss_scale", 0, o->scale.state->bytes);
+    StepOp s = step_of(o, name, when, op);
+    s.bucket = bucket;
+    s.offset = b->offset;
+    s.bytes = b->bytes;
+    return s;
 }
 
-static void use_norm(StepOp *s, const Optimizer *o, StepMode mode)
+static Status add_step(const Optimizer *o, const StepOp *s)
 {
-    step_use_memory(s, mode, "norm", 0, o->norm.clip.bytes);
-}
-
-static Status add_update(const Optimizer *o, const Config *c, int k, const Bucket *b)
-{
-    StepOp s = step_of(o, "update", STEP_UPDATE, &o->update.ops[k]);
-    s.bucket = k;
-    step_use_slab(&s, STEP_READS, SLAB_GRAD, b->offset, b->bytes);
-    step_use_slab(&s, STEP_UPDATES, SLAB_PARAM, b->offset, b->bytes);
-    for (int i = 0; i < o->state_count; i++)
-        step_use_memory(&s, STEP_UPDATES, update_traits(o->kind)->state_names[i], b->offset,
-                        b->bytes);
-    use_scale(&s, o, STEP_READS);
-    if (c->optimizer.clip_norm > 0) use_norm(&s, o, STEP_READS);
-    TRY(trust_add(&o->update.trusts[k], o->executor, &s));
-    return executor_add_step(o->executor, &s);
+    TRY(backend_ready_op(s->op));
+    return executor_add_step(o->executor, s);
 }
 
 /* What is frozen lies behind what has gradients. */
@@ -121,25 +112,24 @@ static Status make_op(Optimizer *o, const Config *c, int bucket, const Bucket *b
     op->in[UPDATE_IN_SCALARS] = *executor_record(o->executor, "scalars");
     if (o->scale.state) op->in[UPDATE_IN_LOSS_SCALE] = *o->scale.state;
     if (c->optimizer.clip_norm > 0) op->in[UPDATE_IN_CLIP] = o->norm.clip;
+    StepOp step = step_of_range(o, "update", STEP_UPDATE, op, bucket, b);
+    step.updates = 1 << UPDATE_IN_PARAM | 1 << UPDATE_IN_STATE0 | 1 << UPDATE_IN_STATE1;
     TRY(trust_init(&o->update.trusts[bucket], op));
-    TRY(backend_ready_op(op));
-    return add_update(o, c, bucket, b);
+    TRY(trust_add(&o->update.trusts[bucket], o->executor, &step));
+    return add_step(o, &step);
 }
 
 static Status make_finite_check(Optimizer *o, int bucket, const Bucket *b)
 {
     OpInstance *op = &o->scale.finite_checks[bucket];
-    StepOp s = step_of(o, "finite check", STEP_MEASURE, op);
+    StepOp s = step_of_range(o, "finite check", STEP_MEASURE, op, bucket, b);
     *op = (OpInstance){ .kind = OP_FINITE_CHECK, .backend = o->backend };
     op->in[FINITE_CHECK_IN_X] =
         backend_flat((char *)executor_slab(o->executor, SLAB_GRAD) + b->offset, b->bytes);
     op->in[FINITE_CHECK_IN_LOSS_SCALE] = *o->scale.state;
-    s.bucket = bucket;
     s.runs |= STEP_IN_FIRST;
-    step_use_slab(&s, STEP_READS, SLAB_GRAD, b->offset, b->bytes);
-    use_scale(&s, o, STEP_UPDATES);
-    TRY(backend_ready_op(op));
-    return executor_add_step(o->executor, &s);
+    s.updates = 1 << FINITE_CHECK_IN_LOSS_SCALE;
+    return add_step(o, &s);
 }
 
 static Status make_scale_update(Optimizer *o, const Config *c)
@@ -154,9 +144,8 @@ static Status make_scale_update(Optimizer *o, const Config *c)
         (OpInstance){ .kind = OP_LOSS_SCALE, .backend = o->backend, .attr = &o->scale.attr };
     o->scale.op.in[LOSS_SCALE_IN_STATE] = *o->scale.state;
     StepOp s = step_of(o, "loss scale", STEP_END, &o->scale.op);
-    use_scale(&s, o, STEP_UPDATES);
-    TRY(backend_ready_op(&o->scale.op));
-    return executor_add_step(o->executor, &s);
+    s.updates = 1 << LOSS_SCALE_IN_STATE;
+    return add_step(o, &s);
 }
 
 bool optimizer_needs_norm(const Config *c)
@@ -184,12 +173,8 @@ static Status make_norm_op(Optimizer *o, const Config *c)
     o->norm.op.in[GRAD_NORM_IN_SUMS] = o->norm.sums;
     if (o->scale.state) o->norm.op.in[GRAD_NORM_IN_LOSS_SCALE] = *o->scale.state;
     o->norm.op.out[GRAD_NORM_OUT_CLIP] = o->norm.clip;
-    StepOp s = step_of(o, "norm", STEP_PREPARE, &o->norm.op);
-    step_use_memory(&s, STEP_READS, "squares", 0, o->norm.sums.bytes);
-    use_scale(&s, o, STEP_READS);
-    use_norm(&s, o, STEP_WRITES);
-    TRY(backend_ready_op(&o->norm.op));
-    return executor_add_step(o->executor, &s);
+    const StepOp s = step_of(o, "norm", STEP_PREPARE, &o->norm.op);
+    return add_step(o, &s);
 }
 
 static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
@@ -204,14 +189,9 @@ static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
         op->in[GRAD_SQUARES_IN_X] = backend_flat(
             (char *)executor_slab(o->executor, SLAB_GRAD) + buckets[k].offset, buckets[k].bytes);
         op->out[GRAD_SQUARES_OUT_SUMS] = sums_of(o, first, chunks_of(&buckets[k]));
-        TRY(backend_ready_op(op));
-        StepOp s = step_of(o, "squares", STEP_MEASURE, op);
-        s.bucket = k;
+        StepOp s = step_of_range(o, "squares", STEP_MEASURE, op, k, &buckets[k]);
         s.runs = STEP_IN_FIRST | (o->norm.wanted ? STEP_IN_LAST : 0);
-        step_use_slab(&s, STEP_READS, SLAB_GRAD, buckets[k].offset, buckets[k].bytes);
-        step_use_memory(&s, STEP_WRITES, "squares", (size_t)first * sizeof(double),
-                        op->out[GRAD_SQUARES_OUT_SUMS].bytes);
-        TRY(executor_add_step(o->executor, &s));
+        TRY(add_step(o, &s));
     }
     return o->norm.wanted ? make_norm_op(o, c) : OK;
 }
@@ -253,7 +233,7 @@ static Status add_states(Optimizer *o, const Config *c)
     return o->scale.state ? state_add_record(o->executor, &scale, o->scale.state) : OK;
 }
 
-static Status add_result(const Optimizer *o, void *to, const OpTensor *from, const char *memory)
+static Status add_result(const Optimizer *o, void *to, const OpTensor *from)
 {
     StepOp s = step_of(o, "result", STEP_RESULT, NULL);
     s.need = STEP_NEEDS_NOTHING;
@@ -261,15 +241,14 @@ static Status add_result(const Optimizer *o, void *to, const OpTensor *from, con
     s.copy.from = from->data;
     s.copy.bytes = from->bytes;
     s.copy.stride = sizeof *o->results;
-    step_use_memory(&s, STEP_READS, memory, 0, from->bytes);
     return executor_add_step(o->executor, &s);
 }
 
 static Status add_results(Optimizer *o)
 {
     TRY(executor_alloc_host(o->executor, OPTIMIZER_RESULTS * sizeof *o->results, &o->results));
-    if (o->norm.wanted) TRY(add_result(o, o->results->clip, &o->norm.clip, "norm"));
-    return o->scale.state ? add_result(o, o->results->scale, o->scale.state, "loss_scale") : OK;
+    if (o->norm.wanted) TRY(add_result(o, o->results->clip, &o->norm.clip));
+    return o->scale.state ? add_result(o, o->results->scale, o->scale.state) : OK;
 }
 
 static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)

@@ -40,15 +40,11 @@ static StepOp step_of(const Sharpness *s, const char *name, StepWhen when, unsig
 /* Between a slab and what is kept of it, to the bit. */
 static Status add_copy(const Sharpness *s, StepOp step, Slab slab, bool back)
 {
-    const size_t bytes = executor_slab_bytes(s->executor, slab);
     void *const kept = slab == SLAB_PARAM ? s->params : s->buffers, *const own = executor_slab(
                                                                         s->executor, slab);
     step.copy.to = back ? own : kept;
     step.copy.from = back ? kept : own;
-    step.copy.bytes = bytes;
-    step_use_slab(&step, back ? STEP_WRITES : STEP_READS, slab, 0, bytes);
-    step_use_memory(&step, back ? STEP_READS : STEP_WRITES,
-                    slab == SLAB_PARAM ? "kept parameters" : "kept running statistics", 0, bytes);
+    step.copy.bytes = executor_slab_bytes(s->executor, slab);
     return executor_add_step(s->executor, &step);
 }
 
@@ -66,19 +62,10 @@ static Status add_copies(const Sharpness *s)
 
 static Status add_ops(Sharpness *s)
 {
-    static const char memory[] = "factor of a perturbation";
-    const size_t bytes = executor_slab_bytes(s->executor, SLAB_GRAD);
-    const OpTensor *scale = executor_record(s->executor, "loss_scale");
-    StepOp norm = step_of(s, "perturb", STEP_MOVE, STEP_IN_FIRST, &s->norm), step = norm;
+    StepOp step = step_of(s, "perturb", STEP_MOVE, STEP_IN_FIRST, &s->norm);
+    TRY(executor_add_step(s->executor, &step));
     step.op = &s->step;
-    step_use_memory(&norm, STEP_READS, "squares", 0, s->norm.in[GRAD_NORM_IN_SUMS].bytes);
-    step_use_memory(&norm, STEP_WRITES, memory, 0, s->factor.bytes);
-    step_use_slab(&step, STEP_READS, SLAB_GRAD, 0, bytes);
-    step_use_slab(&step, STEP_UPDATES, SLAB_PARAM, 0, bytes);
-    step_use_memory(&step, STEP_READS, memory, 0, s->factor.bytes);
-    if (scale) step_use_memory(&norm, STEP_READS, "loss_scale", 0, scale->bytes);
-    if (scale) step_use_memory(&step, STEP_READS, "loss_scale", 0, scale->bytes);
-    TRY(executor_add_step(s->executor, &norm));
+    step.updates = 1 << UPDATE_IN_PARAM;
     return executor_add_step(s->executor, &step);
 }
 

@@ -1,7 +1,6 @@
 /* trust.c - see trust.h. */
 #include "trainer/rules/trust.h"
 #include "kernels/ops/update.h"
-#include <string.h>
 
 void trust_choose(const Config *c, UpdateSegment *segments, int count)
 {
@@ -34,24 +33,13 @@ Status trust_init(Trust *t, OpInstance *update)
     return backend_ready_op(&t->op);
 }
 
-Status trust_add(Trust *t, Executor *x, StepOp *update)
+Status trust_add(Trust *t, Executor *x, const StepOp *update)
 {
-    const UpdateAttr *a = t->op.attr;
-    if (!t->memory) return OK;
     StepOp s = *update;
-    const size_t place = s.use[0].offset, bytes = t->op.out[TRUST_RATIO_OUT_RATIOS].bytes;
     s.name = "trust ratios";
     s.op = &t->op;
-    memset(s.use, 0, sizeof s.use);
-    for (int k = 0; k < step_use_count(update); k++) {
-        StepUse use = update->use[k];
-        const bool state = use.memory && use.mode == STEP_UPDATES;
-        use.mode = STEP_READS;
-        if (!state || update_traits(a->kind)->trust == TRUST_BY_UPDATE) step_use(&s, use);
-    }
-    step_use_memory(&s, STEP_WRITES, s.name, place, bytes);
-    step_use_memory(update, STEP_READS, s.name, place, bytes);
-    return executor_add_step(x, &s);
+    s.updates = 0;
+    return t->memory ? executor_add_step(x, &s) : OK;
 }
 
 void trust_deinit(Trust *t)

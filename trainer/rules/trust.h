@@ -19,7 +19,7 @@ void trust_choose(const Config *c, UpdateSegment *segments, int count);
 /* update: an OP_UPDATE with its inputs that is not prepared yet; gets UPDATE_IN_RATIO if its kind
  * has ratios and any segment adapts. Borrows its attribute and tensors. */
 Status trust_init(Trust *t, OpInstance *update);
-/* Adds the ratios of an update that is about to be added; update then reads them. */
-Status trust_add(Trust *t, Executor *x, StepOp *update);
+/* Before the update is added. */
+Status trust_add(Trust *t, Executor *x, const StepOp *update);
 void trust_deinit(Trust *t); /* also what is all zero or half built */
 #endif

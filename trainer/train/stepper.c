@@ -132,13 +132,12 @@ static Status prepare_average(Stepper *s)
         (OpInstance){ .kind = OP_SCALE, .backend = s->session->backend, .attr = &s->average.attr };
     s->average.op.in[SCALE_IN_X] = s->average.op.out[SCALE_OUT_Y] =
         backend_flat(executor_slab(x, SLAB_BUFFER), bytes);
-    StepOp step = { .name = "mean of running statistics",
-                    .owner = s,
-                    .when = STEP_STATISTICS,
-                    .need = STEP_NEEDS_NOTHING,
-                    .runs = STEP_IN_LAST,
-                    .op = &s->average.op };
-    step_use_slab(&step, STEP_UPDATES, SLAB_BUFFER, 0, bytes);
+    const StepOp step = { .name = "mean of running statistics",
+                          .owner = s,
+                          .when = STEP_STATISTICS,
+                          .need = STEP_NEEDS_NOTHING,
+                          .runs = STEP_IN_LAST,
+                          .op = &s->average.op };
     TRY(backend_ready_op(&s->average.op));
     return executor_add_step(x, &step);
 }
