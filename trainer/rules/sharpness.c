@@ -50,20 +50,24 @@ static Status add_copy(const Sharpness *s, StepOp step, Slab slab, bool back)
 
 static Status add_copies(const Sharpness *s)
 {
-    StepOp keep = step_of(s, "perturb", STEP_MOVE, STEP_IN_FIRST, NULL),
-           params = step_of(s, "restore parameters", STEP_MOVE, STEP_IN_SECOND, NULL),
-           buffers = step_of(s, "restore running statistics", STEP_FORWARD, STEP_IN_SECOND, NULL);
-    params.need = buffers.need = STEP_NEEDS_FIRST;
-    TRY(add_copy(s, keep, SLAB_PARAM, false));
-    TRY(add_copy(s, keep, SLAB_BUFFER, false));
-    TRY(add_copy(s, params, SLAB_PARAM, true));
-    return add_copy(s, buffers, SLAB_BUFFER, true);
+    const unsigned first = STEP_IN_FIRST, second = STEP_IN_SECOND;
+    StepOp step = step_of(s, "keep parameters", STEP_MOVE, first, NULL);
+    TRY(add_copy(s, step, SLAB_PARAM, false));
+    step.name = "keep running statistics";
+    TRY(add_copy(s, step, SLAB_BUFFER, false));
+    step = step_of(s, "restore parameters", STEP_MOVE, second, NULL);
+    step.need = STEP_NEEDS_FIRST;
+    TRY(add_copy(s, step, SLAB_PARAM, true));
+    step.name = "restore running statistics";
+    step.when = STEP_FORWARD;
+    return add_copy(s, step, SLAB_BUFFER, true);
 }
 
 static Status add_ops(Sharpness *s)
 {
-    StepOp step = step_of(s, "perturb", STEP_MOVE, STEP_IN_FIRST, &s->norm);
+    StepOp step = step_of(s, "length of a perturbation", STEP_MOVE, STEP_IN_FIRST, &s->norm);
     TRY(executor_add_step(s->executor, &step));
+    step.name = "perturb";
     step.op = &s->step;
     step.updates = 1 << UPDATE_IN_PARAM;
     return executor_add_step(s->executor, &step);
