@@ -2,6 +2,7 @@
 #include "tests/tools/timelines.h"
 #include "base/crc32c.h"
 #include "base/mem.h"
+#include "tests/tools/steps.h"
 #include "trainer/exec/timeline.h"
 #include "trainer/train/reducer.h"
 #include <stdio.h>
@@ -229,58 +230,75 @@ static Status create(Timeline **out, const Place *at, const char *ending, const 
                norm = strstr(ending, ".norm") || at->run == TIMELINE_FIRST_PASS,
                one = at->reduce == TIMELINE_REDUCE_NONE && at->run == TIMELINE_STEP && !norm;
     const Net *n = *net = &at->nets[scale];
-    const TimelineOptions o = { .events = at->lanes != LANES_MEMORY,
-                                .step = at->run,
-                                .reduce = at->reduce,
-                                .statistics = at->reduce != TIMELINE_REDUCE_NONE &&
-                                              n->plan->slab_bytes[SLAB_BUFFER] > 0 &&
-                                              !at->norms->frozen && at->norms->ranks < WORLD,
-                                .loss_scale = scale,
-                                .norm = norm,
-                                .averages = strstr(ending, ".averages") != NULL,
-                                .buckets = one ? &n->whole : n->pieces,
-                                .bucket_count = one ? 1 : n->piece_count };
+    const StepsSpec spec = { .loss_scale = scale,
+                             .norm = norm,
+                             .averages = strstr(ending, ".averages") != NULL,
+                             .statistics = at->reduce != TIMELINE_REDUCE_NONE &&
+                                           n->plan->slab_bytes[SLAB_BUFFER] > 0 &&
+                                           !at->norms->frozen && at->norms->ranks < WORLD };
+    TimelineOptions o = { .events = at->lanes != LANES_MEMORY,
+                          .step = at->run,
+                          .reduce = at->reduce,
+                          .statistics = spec.statistics,
+                          .buckets = one ? &n->whole : n->pieces,
+                          .bucket_count = one ? 1 : n->piece_count };
     if (at->run == TIMELINE_MICRO_BATCH)
         return timeline_create(out, n->graph, n->plan, &(TimelineOptions){ .events = o.events });
-    return timeline_create(out, n->graph, n->plan, &o);
+    StepOp *ops = steps_like(&spec, n->plan, o.buckets, o.bucket_count, &o.op_count);
+    o.ops = ops;
+    const Status status = ops ? timeline_create(out, n->graph, n->plan, &o) : ERR_MEMORY;
+    mem_free(ops);
+    return status;
 }
 
-/* What a step does beside nodes, and what its index counts; NULL: nothing. */
-static const struct {
-    const char *what, *counts;
-} words[TIMELINE_KIND_COUNT] = {
-    [TIMELINE_RECORD] = { "record", "event" },
-    [TIMELINE_WAIT] = { "wait for", "event" },
-    [TIMELINE_BUCKET] = { "sum", "bucket" },
-    [TIMELINE_AWAIT] = { "await", "bucket" },
-    [TIMELINE_STATISTICS] = { "sum running statistics", NULL },
-    [TIMELINE_REST] = { "await running statistics", NULL },
-    [TIMELINE_FINITE] = { "finite check", "bucket" },
-    [TIMELINE_SQUARES] = { "squares", "bucket" },
-    [TIMELINE_NORM] = { "norm", NULL },
-    [TIMELINE_UPDATE] = { "update", "bucket" },
-    [TIMELINE_AVERAGE] = { "mean of running statistics", NULL },
-    [TIMELINE_LERP] = { "averages", NULL },
-    [TIMELINE_LOSS_SCALE] = { "loss scale", NULL },
-    [TIMELINE_RESULT] = { "result", NULL },
-    [TIMELINE_PERTURB] = { "perturb", NULL },
-};
-
-static void add_item(StrBuf *out, const TimelineItem *item, const Net *n)
+/* The operations behind one end are one line. */
+static bool goes_on(const Timeline *t, int i)
 {
+    if (i == 0 || t->items[i].kind != TIMELINE_OP) return false;
+    const StepOp *op = &t->ops[t->items[i].index];
+    const TimelineItem *before = &t->items[i - 1];
+    if (before->kind == TIMELINE_RESULT) return op->when == STEP_RESULT;
+    return before->kind == TIMELINE_OP && strcmp(t->ops[before->index].name, op->name) == 0 &&
+           t->ops[before->index].bucket == op->bucket;
+}
+
+static void add_sum(StrBuf *out, const SumRange *r, bool awaits, const Net *n)
+{
+    const char *does = awaits ? "await" : "sum";
+    if (r->of == SUM_GRADS) str_printf(out, " %s bucket %d\n", does, r->index);
+    else if (r->of == SUM_STATISTICS) str_printf(out, " %s running statistics\n", does);
+    else str_printf(out, " sum over ranks %s\n", n->labels.text + n->label[r->index]);
+}
+
+static void add_item(StrBuf *out, const Timeline *t, int i, const Net *n)
+{
+    const TimelineItem *item = &t->items[i];
+    const StepOp *op = item->kind == TIMELINE_OP ? &t->ops[item->index] : NULL;
+    if (goes_on(t, i)) return;
     str_add(out, timeline_lane_name(item->lane));
-    if (item->kind == TIMELINE_NODE || item->kind == TIMELINE_NORM_SUMS) {
-        str_add(out, item->kind == TIMELINE_NODE ? " run " : " sum over ranks ");
+    switch (item->kind) {
+    case TIMELINE_NODE:
+        str_add(out, " run ");
         str_add(out, n->labels.text + n->label[item->index]);
         str_add(out, "\n");
-    } else if (item->kind == TIMELINE_RESTORE) {
-        str_add(out, item->index == SLAB_PARAM ? " restore parameters\n"
-                                               : " restore running statistics\n");
-    } else if (words[item->kind].counts) {
-        str_printf(out, " %s %s %d\n", words[item->kind].what, words[item->kind].counts,
-                   item->index);
-    } else {
-        str_printf(out, " %s\n", words[item->kind].what);
+        break;
+    case TIMELINE_OP:
+        if (step_of_bucket(op)) str_printf(out, " %s bucket %d\n", op->name, op->bucket);
+        else str_printf(out, " %s\n", op->name);
+        break;
+    case TIMELINE_SUM:
+    case TIMELINE_AWAIT:
+        add_sum(out, &t->sums[item->index], item->kind == TIMELINE_AWAIT, n);
+        break;
+    case TIMELINE_RECORD:
+        str_printf(out, " record event %d\n", item->index);
+        break;
+    case TIMELINE_WAIT:
+        str_printf(out, " wait for event %d\n", item->index);
+        break;
+    case TIMELINE_RESULT:
+        str_add(out, " result\n");
+        break;
     }
 }
 
@@ -294,7 +312,7 @@ static void add_text(StrBuf *out, const Timeline *t, const Net *n)
     for (int i = 0; i <= t->count; i++) {
         if (i == t->replayable) str_add(out, "-- recorded for replay up to here\n");
         if (i == t->backward_end) str_add(out, "-- the host waits here\n");
-        if (i < t->count) add_item(out, &t->items[i], n);
+        if (i < t->count) add_item(out, t, i, n);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "tests/test.h"
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
+#include "tests/tools/steps.h"
 #include "trainer/rules/averages.h"
 #include "trainer/train/train_state.h"
 #include <math.h>
@@ -354,7 +355,7 @@ static void run_average(Net *t, int64_t update)
     float scalars[SCALAR_COUNT] = { 0 };
     averages_scalars(t->averages, update - 1, update, scalars);
     CHECK_OK(executor_set_record(t->n.executor, "scalars", scalars));
-    CHECK_OK(averages_run(t->averages, executor_stream(t->n.executor)));
+    CHECK_OK(steps_run(t->n.executor, TIMELINE_STEP, STEP_AVERAGE, 0));
 }
 
 TEST(copies_start_at_the_weights_and_change_places_exactly)

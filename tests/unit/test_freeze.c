@@ -5,6 +5,7 @@
 #include "tests/test.h"
 #include "tests/tools/network.h"
 #include "tests/tools/plan_check.h"
+#include "tests/tools/steps.h"
 #include "trainer/config/config.h"
 #include "trainer/rules/optimizer.h"
 #include <string.h>
@@ -217,9 +218,9 @@ TEST(an_update_leaves_what_is_frozen)
     REQUIRE_OK(network_run(&n, 0.125F, NULL));
     optimizer_scalars(optimizer, 0.1, 1, scalars);
     REQUIRE_OK(executor_set_record(n.executor, "scalars", scalars));
-    REQUIRE_OK(optimizer_sum_squares(optimizer, 0, executor_stream(n.executor)));
-    REQUIRE_OK(optimizer_norm(optimizer, executor_stream(n.executor)));
-    REQUIRE_OK(optimizer_update(optimizer, 0, executor_stream(n.executor)));
+    REQUIRE_OK(steps_run(n.executor, TIMELINE_STEP, STEP_MEASURE, 0));
+    REQUIRE_OK(steps_run(n.executor, TIMELINE_STEP, STEP_PREPARE, 0));
+    REQUIRE_OK(steps_run(n.executor, TIMELINE_STEP, STEP_UPDATE, 0));
     int frozen = 0;
     for (int i = 0; i < executor_state_count(n.executor); i++) {
         if (!executor_state_is_param(n.executor, i)) continue;

@@ -30,13 +30,13 @@ static const Row cuda_rows[] = {
     { NETWORK_CUDA_BF16, NETWORK_CPU_BF16, "cuda bf16 beside the CPU's", 0.35, 0.12, 0.02 },
 };
 
-typedef struct Sums {
+typedef struct Totals {
     double error, size;
-} Sums;
+} Totals;
 
-static Sums compare(const double *got, const double *want, int64_t count)
+static Totals compare(const double *got, const double *want, int64_t count)
 {
-    Sums s = { 0, 0 };
+    Totals s = { 0, 0 };
     for (int64_t i = 0; i < count; i++) {
         s.error += (got[i] - want[i]) * (got[i] - want[i]);
         s.size += want[i] * want[i];
@@ -44,7 +44,7 @@ static Sums compare(const double *got, const double *want, int64_t count)
     return s;
 }
 
-static double relative(Sums s)
+static double relative(Totals s)
 {
     return sqrt(s.error / s.size);
 }
@@ -54,7 +54,7 @@ static void compare_gradients(const Network *base, const Network *other, double 
                               double of_all)
 {
     const Graph *g = program_graph(base->program), *h = program_graph(other->program);
-    Sums all = { 0, 0 };
+    Totals all = { 0, 0 };
     double worst = 0;
     for (TensorId id = 0; id < graph_tensor_count(g); id++) {
         const GraphTensor *t = graph_tensor(g, id);
@@ -64,7 +64,7 @@ static void compare_gradients(const Network *base, const Network *other, double 
         REQUIRE_OK(network_read(base, t->grad, &want, &count));
         REQUIRE_OK(
             network_read(other, graph_tensor(h, graph_find(h, t->name))->grad, &got, &count));
-        Sums s = compare(got, want, count);
+        Totals s = compare(got, want, count);
         if (!test_check(relative(s) <= of_tensor, __FILE__, __LINE__, t->name))
             printf("    relative error %.3g\n", relative(s));
         worst = fmax(worst, relative(s));

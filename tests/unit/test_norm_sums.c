@@ -25,16 +25,15 @@ typedef struct Rank {
     Status status;
 } Rank;
 
-/* RunOptions.work: as MPI would, in an order that is the same for all. */
-static Status sum_over_ranks(void *cookie, const TimelineItem *item, Stream *stream)
+/* As MPI would, in an order that is the same for all. */
+static Status sum_over_ranks(void *cookie, const SumRange *range, const OpTensor *tensor,
+                             Stream *stream)
 {
     const Rank *r = cookie;
     Ranks *all = r->ranks;
-    const Program *p = r->network.program;
     (void)stream;
-    if (item->kind != TIMELINE_NORM_SUMS) return OK;
-    const TensorId id = graph_rank_sum(graph_node(program_graph(p), item->index));
-    all->tensor[r->number] = program_tensor(p, id);
+    CHECK(range->of == SUM_NORMS);
+    all->tensor[r->number] = tensor;
     pthread_barrier_wait(&all->meet);
     if (r->number == 0) all->sums++;
     for (int64_t i = r->number; i < tensor_elements(&all->tensor[0]->desc); i += all->count) {
@@ -52,7 +51,7 @@ static Status run(Rank *r)
     scalars[SCALAR_GRAD_SCALE] = 1.0f / BATCH;
     TRY(executor_set_record(r->network.executor, "scalars", scalars));
     TRY(executor_run(r->network.executor, r->network.program,
-                     &(RunOptions){ .work = sum_over_ranks, .cookie = r }));
+                     &(RunOptions){ .sums = &(Sums){ .start = sum_over_ranks, .cookie = r } }));
     r->loss = program_stats(r->network.program)[STATS_LOSS_SUM];
     return OK;
 }

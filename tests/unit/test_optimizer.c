@@ -6,6 +6,7 @@
 #include "tests/test.h"
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
+#include "tests/tools/steps.h"
 #include "trainer/config/config.h"
 #include "trainer/rules/optimizer.h"
 #include <math.h>
@@ -42,9 +43,9 @@ static const Setting clipped = { "clip.losses",
 
 static Status measure(Network *n, Optimizer *o, double *norm)
 {
-    TRY(optimizer_sum_squares(o, 0, executor_stream(n->executor)));
-    TRY(optimizer_norm(o, executor_stream(n->executor)));
-    TRY(optimizer_copy_result(o, 0));
+    TRY(steps_run(n->executor, TIMELINE_STEP, STEP_MEASURE, 0));
+    TRY(steps_run(n->executor, TIMELINE_STEP, STEP_PREPARE, 0));
+    TRY(steps_run(n->executor, TIMELINE_STEP, STEP_RESULT, 0));
     *norm = optimizer_take_result(o, 0).grad_norm;
     return OK;
 }
@@ -61,7 +62,7 @@ static Status run_step(Network *n, Optimizer *o, const Setting *setting, int ste
     sum = program_stats(n->program)[STATS_LOSS_SUM];
     *loss = sum / batch;
     if (setting->norms) TRY(measure(n, o, norm));
-    return optimizer_update(o, 0, executor_stream(n->executor));
+    return steps_run(n->executor, TIMELINE_STEP, STEP_UPDATE, 0);
 }
 
 static void check_running(const Network *n, const char *file)
@@ -112,12 +113,11 @@ static void check_losses(const char *file, const char *model, double width, cons
 /* A step whose gradients are finite or not. */
 static OptimizerResult scaled_step(Network *n, Optimizer *o, float gradient)
 {
-    Stream *stream = executor_stream(n->executor);
     ((float *)executor_slab(n->executor, SLAB_GRAD))[3] = gradient;
-    CHECK_OK(optimizer_check_finite(o, 0, stream));
-    CHECK_OK(optimizer_update(o, 0, stream));
-    CHECK_OK(optimizer_update_scale(o, stream));
-    CHECK_OK(optimizer_copy_result(o, 0));
+    CHECK_OK(steps_run(n->executor, TIMELINE_STEP, STEP_MEASURE, 0));
+    CHECK_OK(steps_run(n->executor, TIMELINE_STEP, STEP_UPDATE, 0));
+    CHECK_OK(steps_run(n->executor, TIMELINE_STEP, STEP_END, 0));
+    CHECK_OK(steps_run(n->executor, TIMELINE_STEP, STEP_RESULT, 0));
     return optimizer_take_result(o, 0);
 }
 
@@ -171,7 +171,7 @@ static void decay_once(const char *decay_all, double left[2])
         }
         optimizer_scalars(optimizer, 0.1, 1, scalars);
         REQUIRE_OK(executor_set_record(n.executor, "scalars", scalars));
-        REQUIRE_OK(optimizer_update(optimizer, 0, executor_stream(n.executor)));
+        REQUIRE_OK(steps_run(n.executor, TIMELINE_STEP, STEP_UPDATE, 0));
     }
     optimizer_destroy(optimizer);
     config_destroy(config);

@@ -6,6 +6,7 @@
 #include "tests/test.h"
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
+#include "tests/tools/steps.h"
 #include "trainer/config/config.h"
 #include "trainer/rules/optimizer.h"
 #include "trainer/rules/trust.h"
@@ -137,7 +138,7 @@ static void step_flat(Flat *f, const Rule *rule, int step)
     f->scalars[SCALAR_BIAS_CORRECTION2] = (float)(1 - pow(0.999, step + 1));
     CHECK_OK(f->backend->v->ops[OP_GRAD_SQUARES]->run(&f->squares, NULL));
     CHECK_OK(f->backend->v->ops[OP_GRAD_NORM]->run(&f->norm, NULL));
-    CHECK_OK(trust_run(&f->trust, NULL));
+    if (f->trust.memory) CHECK_OK(f->backend->v->ops[OP_TRUST_RATIO]->run(&f->trust.op, NULL));
     CHECK_OK(f->backend->v->ops[OP_UPDATE]->run(&f->update, NULL));
 }
 
@@ -335,7 +336,6 @@ static void open_training(Training *t, const Setting *setting, const char *model
 static double step_training(Training *t, const Setting *setting, int step)
 {
     Executor *x = t->network.executor;
-    Stream *stream = executor_stream(x);
     float scalars[SCALAR_COUNT] = { 0 };
     const double batch = (double)t->network.options.graph.batch,
                  factor = (1 - step / 60.0) * (step % 2 ? 1.5 : 1);
@@ -343,11 +343,10 @@ static double step_training(Training *t, const Setting *setting, int step)
     scalars[SCALAR_GRAD_SCALE] = (float)(1 / batch);
     CHECK_OK(executor_set_record(x, "scalars", scalars));
     CHECK_OK(executor_run(x, t->network.program, NULL));
-    const bool clips = optimizer_needs_norm(t->config);
-    for (int k = 0; clips && k < t->bucket_count; k++)
-        CHECK_OK(optimizer_sum_squares(t->optimizer, k, stream));
-    if (clips) CHECK_OK(optimizer_norm(t->optimizer, stream));
-    for (int k = 0; k < t->bucket_count; k++) CHECK_OK(optimizer_update(t->optimizer, k, stream));
+    for (int k = 0; k < t->bucket_count; k++)
+        CHECK_OK(steps_run(x, TIMELINE_STEP, STEP_MEASURE, k));
+    CHECK_OK(steps_run(x, TIMELINE_STEP, STEP_PREPARE, 0));
+    for (int k = 0; k < t->bucket_count; k++) CHECK_OK(steps_run(x, TIMELINE_STEP, STEP_UPDATE, k));
     return program_stats(t->network.program)[STATS_LOSS_SUM] / batch;
 }
 

@@ -5,6 +5,7 @@
 #include "tests/test.h"
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
+#include "tests/tools/steps.h"
 #include "trainer/config/config.h"
 #include "trainer/config/param_groups.h"
 #include "trainer/rules/optimizer.h"
@@ -420,7 +421,7 @@ static void check_steps(const char *line, const char *optimizer)
         REQUIRE_OK(executor_run(n.executor, n.program, NULL));
         CHECK_NEAR(program_stats(n.program)[STATS_LOSS_SUM] / 8, want[step],
                    fmax(2e-6 * pow(5, step) * (1 + want[step]), 2 * off[step]));
-        REQUIRE_OK(optimizer_update(o, 0, executor_stream(n.executor)));
+        REQUIRE_OK(steps_run(n.executor, TIMELINE_STEP, STEP_UPDATE, 0));
     }
     CHECK(fabs(want[steps - 1] - want[0]) > 0.1 * want[0]);
     optimizer_destroy(o);

@@ -5,6 +5,7 @@
 #include "tests/test.h"
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
+#include "tests/tools/steps.h"
 #include "trainer/config/config.h"
 #include "trainer/rules/optimizer.h"
 #include "trainer/rules/sharpness.h"
@@ -19,7 +20,6 @@ typedef struct Trainer {
     Config *config;
     Optimizer *optimizer;
     Sharpness *sharpness;
-    Stream *stream;
 } Trainer;
 
 static void open_trainer(Trainer *t, const ModelOptions *o, const char *const *sets, int count)
@@ -33,7 +33,6 @@ static void open_trainer(Trainer *t, const ModelOptions *o, const char *const *s
     REQUIRE_OK(optimizer_create(&t->optimizer, x, t->net.backend, t->config, &whole, 1));
     if (sharpness_wanted(t->config))
         REQUIRE_OK(sharpness_create(&t->sharpness, x, t->config, optimizer_squares(t->optimizer)));
-    t->stream = executor_stream(x);
 }
 
 static void close_trainer(Trainer *t)
@@ -52,16 +51,21 @@ static void set_rate(Trainer *t, double rate, int step)
     REQUIRE_OK(executor_set_record(t->net.executor, "scalars", scalars));
 }
 
+static void run(const Trainer *t, TimelineRun pass, StepWhen when)
+{
+    CHECK_OK(steps_run(t->net.executor, pass, when, 0));
+}
+
 static void perturb(Trainer *t)
 {
-    CHECK_OK(optimizer_sum_squares(t->optimizer, 0, t->stream));
-    CHECK_OK(sharpness_perturb(t->sharpness, t->stream));
+    run(t, TIMELINE_FIRST_PASS, STEP_MEASURE);
+    run(t, TIMELINE_FIRST_PASS, STEP_MOVE);
 }
 
 static void restore(Trainer *t)
 {
-    CHECK_OK(sharpness_restore(t->sharpness, SLAB_BUFFER, t->stream));
-    CHECK_OK(sharpness_restore(t->sharpness, SLAB_PARAM, t->stream));
+    run(t, TIMELINE_SECOND_PASS, STEP_FORWARD);
+    run(t, TIMELINE_SECOND_PASS, STEP_MOVE);
 }
 
 /* ---- three weights, whose gradient is known ---- */
@@ -97,7 +101,7 @@ static void check_quadratic(const char *line, const double rates[3])
         perturb(&t);
         fill_gradient(&t);
         restore(&t);
-        CHECK_OK(optimizer_update(t.optimizer, 0, t.stream));
+        run(&t, TIMELINE_SECOND_PASS, STEP_UPDATE);
         for (int i = 0; i < 3; i++)
             CHECK_NEAR((double)p[i], want[3 * step + i], 2e-6 * fabs(want[3 * step + i]));
     }
@@ -146,11 +150,11 @@ static void train_step(Trainer *t, double rate, int step, double *loss, double *
         CHECK(run_pass(t) > *loss); /* uphill */
         restore(t);
     }
-    CHECK_OK(optimizer_sum_squares(t->optimizer, 0, t->stream));
-    CHECK_OK(optimizer_norm(t->optimizer, t->stream));
-    CHECK_OK(optimizer_copy_result(t->optimizer, 0));
+    run(t, TIMELINE_STEP, STEP_MEASURE);
+    run(t, TIMELINE_STEP, STEP_PREPARE);
+    run(t, TIMELINE_STEP, STEP_RESULT);
     *norm = optimizer_take_result(t->optimizer, 0).grad_norm;
-    CHECK_OK(optimizer_update(t->optimizer, 0, t->stream));
+    run(t, TIMELINE_STEP, STEP_UPDATE);
 }
 
 /* Of the losses float32 PyTorch keeps to 5e-5. Norms and statistics follow the weights, which part
@@ -222,7 +226,6 @@ TEST(sam_moves_by_rho_and_comes_back_to_the_bit)
     for (int finite = 1; finite >= 0; finite--) {
         double moved = 0;
         if (!finite) g[7] = (float)INFINITY;
-        CHECK_OK(optimizer_check_finite(t.optimizer, 0, t.stream));
         perturb(&t);
         for (size_t i = 0; i < count; i++) moved += pow((double)p[i] - (double)before[i], 2);
         CHECK_NEAR(sqrt(moved), finite ? 0.05 : 0, 1e-5 * 0.05);

@@ -2,10 +2,12 @@
  * what it should. */
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "kernels/backend_cuda.h"
 #include "models/models.h"
 #include "tests/test.h"
 #include "tests/tools/plan_check.h"
+#include "tests/tools/steps.h"
 #include "trainer/exec/executor.h"
 #include "trainer/train/reducer.h"
 #include <stdio.h>
@@ -85,17 +87,33 @@ static void close_net(Net *n)
     graph_destroy(n->graph);
 }
 
-static TimelineOptions step_of(const Net *n, TimelineReduce reduce, bool loss_scale, bool norm)
+static TimelineOptions step_of(const Net *n, TimelineReduce reduce)
 {
     return (TimelineOptions){ .events = true,
-                              .step = true,
+                              .step = TIMELINE_STEP,
                               .reduce = reduce,
                               .statistics = reduce != TIMELINE_REDUCE_NONE,
-                              .loss_scale = loss_scale,
-                              .norm = norm,
-                              .averages = true,
                               .buckets = n->buckets,
                               .bucket_count = n->bucket_count };
+}
+
+static StepsSpec spec_of(const TimelineOptions *o, bool loss_scale, bool norm)
+{
+    return (StepsSpec){
+        .loss_scale = loss_scale, .norm = norm, .averages = true, .statistics = o->statistics
+    };
+}
+
+static Timeline *timeline_of(const Graph *g, const Plan *p, const TimelineOptions *o,
+                             const StepsSpec *spec)
+{
+    TimelineOptions with = *o;
+    Timeline *t = NULL;
+    StepOp *ops = steps_like(spec, p, o->buckets, o->bucket_count, &with.op_count);
+    with.ops = ops;
+    CHECK_OK(ops ? timeline_create(&t, g, p, &with) : ERR_MEMORY);
+    mem_free(ops);
+    return t;
 }
 
 static int count_kind(const Timeline *t, TimelineKind kind)
@@ -103,6 +121,38 @@ static int count_kind(const Timeline *t, TimelineKind kind)
     int count = 0;
     for (int i = 0; i < t->count; i++) count += t->items[i].kind == kind;
     return count;
+}
+
+static int count_ops(const Timeline *t, const char *name)
+{
+    int count = 0;
+    for (int i = 0; i < t->count; i++)
+        count += t->items[i].kind == TIMELINE_OP &&
+                 str_starts_with(t->ops[t->items[i].index].name, name);
+    return count;
+}
+
+/* Up to the result, whose place changes from run to run; nothing where the host sums. */
+static void check_replayable(const Timeline *t)
+{
+    if (t->options.reduce == TIMELINE_REDUCE_HOST) CHECK_INT(t->replayable, 0);
+    else CHECK(t->items[t->replayable].kind == TIMELINE_RESULT);
+}
+
+static int find(const Timeline *t, TimelineKind kind, int index)
+{
+    for (int i = 0; i < t->count; i++)
+        if (t->items[i].kind == kind && t->items[i].index == index) return i;
+    return -1;
+}
+
+static int find_norm(const Timeline *t, int node)
+{
+    for (int i = 0; i < t->count; i++) {
+        const SumRange *r = &t->sums[t->items[i].kind == TIMELINE_SUM ? t->items[i].index : 0];
+        if (t->items[i].kind == TIMELINE_SUM && r->of == SUM_NORMS && r->index == node) return i;
+    }
+    return -1;
 }
 
 static int lane_nodes(const Timeline *t, Lane lane)
@@ -123,24 +173,24 @@ TEST(timelines_of_real_networks_are_proved)
             open_net(&n, &specs[i], depth);
             CHECK(n.bucket_count >= 3);
             for (int variant = 0; variant < 12; variant++) {
-                TimelineOptions o =
-                    step_of(&n, reductions[variant % 3], variant / 3 % 2 == 1, variant >= 6);
-                o.averages = variant % 2 == 0;
-                Timeline *t = NULL;
-                CHECK_OK(timeline_create(&t, n.graph, n.plan, &o));
+                const bool norm = variant >= 6, averages = variant % 2 == 0;
+                const TimelineOptions o = step_of(&n, reductions[variant % 3]);
+                StepsSpec spec = spec_of(&o, variant / 3 % 2 == 1, norm);
+                spec.averages = averages;
+                Timeline *t = timeline_of(n.graph, n.plan, &o, &spec);
                 CHECK_OK(timeline_check(t, n.graph, n.plan));
                 CHECK((lane_nodes(t, LANE_WEIGHTS) > 0) == (depth > 0));
-                CHECK_INT(count_kind(t, TIMELINE_UPDATE), n.bucket_count);
-                CHECK_INT(count_kind(t, TIMELINE_SQUARES), o.norm ? n.bucket_count : 0);
-                CHECK_INT(count_kind(t, TIMELINE_LERP), o.averages);
-                CHECK(t->replayable == (o.reduce == TIMELINE_REDUCE_HOST ? 0 : t->count - 1));
+                CHECK_INT(count_ops(t, "update"), n.bucket_count);
+                CHECK_INT(count_ops(t, "squares"), norm ? n.bucket_count : 0);
+                CHECK_INT(count_ops(t, "averages"), averages ? 2 : 0);
+                check_replayable(t);
                 timeline_destroy(t);
             }
             TimelineOptions micro = { .events = true };
             Timeline *t = NULL;
             CHECK_OK(timeline_create(&t, n.graph, n.plan, &micro));
             CHECK_OK(timeline_check(t, n.graph, n.plan));
-            CHECK(count_kind(t, TIMELINE_UPDATE) == 0 && t->replayable == t->count - 1);
+            CHECK(count_kind(t, TIMELINE_OP) == 0 && t->replayable == t->count - 1);
             timeline_destroy(t);
             close_net(&n);
         }
@@ -157,25 +207,40 @@ TEST(timelines_of_two_passes_are_proved)
         open_net(&n, &specs[i], 2);
         for (int variant = 0; variant < 24; variant++) {
             const bool first = variant < 12;
-            TimelineOptions o = step_of(&n, reductions[variant % 3], variant / 3 % 2 == 1,
-                                        first || variant / 6 % 2 == 1);
-            Timeline *t = NULL;
+            TimelineOptions o = step_of(&n, reductions[variant % 3]);
+            const StepsSpec spec = spec_of(&o, variant / 3 % 2 == 1, first || variant / 6 % 2 == 1);
             o.step = first ? TIMELINE_FIRST_PASS : TIMELINE_SECOND_PASS;
             o.events = !first || variant >= 6;
-            CHECK_OK(timeline_create(&t, n.graph, n.plan, &o));
+            Timeline *t = timeline_of(n.graph, n.plan, &o, &spec);
             CHECK_OK(timeline_check(t, n.graph, n.plan));
-            CHECK_INT(count_kind(t, TIMELINE_UPDATE), first ? 0 : n.bucket_count);
-            CHECK_INT(count_kind(t, TIMELINE_PERTURB), first);
-            CHECK_INT(count_kind(t, TIMELINE_RESTORE), first ? 0 : 2);
-            CHECK_INT(count_kind(t, TIMELINE_STATISTICS),
-                      !first && o.reduce == TIMELINE_REDUCE_DEVICE);
-            CHECK_INT(count_kind(t, TIMELINE_REST), !first && o.reduce == TIMELINE_REDUCE_HOST);
-            CHECK_INT(count_kind(t, TIMELINE_LOSS_SCALE), !first && o.loss_scale);
-            CHECK(t->replayable == (o.reduce == TIMELINE_REDUCE_HOST ? 0 : t->count - 1));
+            CHECK_INT(count_ops(t, "update"), first ? 0 : n.bucket_count);
+            CHECK_INT(count_ops(t, "perturb"), first ? 2 : 0);
+            CHECK_INT(count_ops(t, "restore"), first ? 0 : 2);
+            CHECK((find(t, TIMELINE_SUM, n.bucket_count) >= 0) ==
+                  (!first && o.reduce == TIMELINE_REDUCE_DEVICE));
+            CHECK((find(t, TIMELINE_AWAIT, n.bucket_count) >= 0) ==
+                  (!first && o.reduce == TIMELINE_REDUCE_HOST));
+            CHECK_INT(count_ops(t, "loss scale"), !first && spec.loss_scale);
+            check_replayable(t);
             timeline_destroy(t);
         }
         close_net(&n);
     }
+}
+
+/* What the host waits for at the end is metrics alone then. */
+TEST(statistics_that_are_not_summed_race_with_nothing)
+{
+    Net n;
+    open_net(&n, &specs[2], 2);
+    TimelineOptions o = step_of(&n, TIMELINE_REDUCE_HOST);
+    o.statistics = false;
+    const StepsSpec spec = spec_of(&o, true, true);
+    Timeline *t = timeline_of(n.graph, n.plan, &o, &spec);
+    CHECK_INT(count_kind(t, TIMELINE_AWAIT), n.bucket_count + 1);
+    CHECK_OK(timeline_check(t, n.graph, n.plan));
+    timeline_destroy(t);
+    close_net(&n);
 }
 
 /* Host memory has one lane, and the order is that of the nodes. */
@@ -183,17 +248,17 @@ TEST(a_timeline_without_streams_has_no_events)
 {
     Net n;
     open_net(&n, &specs[2], 0);
-    TimelineOptions o = step_of(&n, TIMELINE_REDUCE_HOST, false, false);
-    Timeline *t = NULL;
+    TimelineOptions o = step_of(&n, TIMELINE_REDUCE_HOST);
+    const StepsSpec spec = spec_of(&o, false, false);
     o.events = false;
-    REQUIRE_OK(timeline_create(&t, n.graph, n.plan, &o));
+    Timeline *t = timeline_of(n.graph, n.plan, &o, &spec);
     CHECK_OK(timeline_check(t, n.graph, n.plan));
     CHECK(t->event_count == 0 && count_kind(t, TIMELINE_RECORD) == 0 &&
           count_kind(t, TIMELINE_WAIT) == 0);
     for (int i = 0, node = 0, bucket = 0; i < t->count; i++) {
         CHECK(t->items[i].lane == LANE_COMPUTE);
         if (t->items[i].kind == TIMELINE_NODE) CHECK_INT(t->items[i].index, node++);
-        if (t->items[i].kind == TIMELINE_BUCKET) CHECK(n.buckets[bucket++].ready_after == node - 1);
+        if (t->items[i].kind == TIMELINE_SUM) CHECK(n.buckets[bucket++].ready_after == node - 1);
     }
     timeline_destroy(t);
     close_net(&n);
@@ -237,19 +302,21 @@ static void move(Timeline *t, int from, int to)
     t->items[to] = item;
 }
 
-static int find(const Timeline *t, TimelineKind kind, int index)
+static int find_op(const Timeline *t, const char *name, int bucket)
 {
-    for (int i = 0; i < t->count; i++)
-        if (t->items[i].kind == kind && t->items[i].index == index) return i;
+    for (int i = 0; i < t->count; i++) {
+        const StepOp *op = &t->ops[t->items[i].kind == TIMELINE_OP ? t->items[i].index : 0];
+        if (t->items[i].kind == TIMELINE_OP && strcmp(op->name, name) == 0 && op->bucket == bucket)
+            return i;
+    }
     return -1;
 }
 
 static Timeline *step_timeline_of(const Net *n, TimelineReduce reduce, bool norm)
 {
-    TimelineOptions o = step_of(n, reduce, true, norm);
-    Timeline *t = NULL;
-    CHECK_OK(timeline_create(&t, n->graph, n->plan, &o));
-    return t;
+    const TimelineOptions o = step_of(n, reduce);
+    const StepsSpec spec = spec_of(&o, true, norm);
+    return timeline_of(n->graph, n->plan, &o, &spec);
 }
 
 static Timeline *step_timeline(const Net *n, TimelineReduce reduce)
@@ -333,48 +400,48 @@ TEST(wrong_orders_are_noticed)
     Timeline *t;
     open_net(&n, &specs[2], 2);
     t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* summed before its last gradient */
-    move(t, find(t, TIMELINE_BUCKET, 1), find(t, TIMELINE_BUCKET, 0) + 1);
+    move(t, find(t, TIMELINE_SUM, 1), find(t, TIMELINE_SUM, 0) + 1);
     expect_broken(&n, t, "bucket");
     /* updated before it was looked through */
     t = step_timeline_of(&n, TIMELINE_REDUCE_DEVICE, false);
-    move(t, find(t, TIMELINE_UPDATE, 0), find(t, TIMELINE_FINITE, 0));
+    move(t, find_op(t, "update", 0), find_op(t, "finite check", 0));
     expect_broken(&n, t, "finite check");
     t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* updated before the norm is known */
-    move(t, find(t, TIMELINE_UPDATE, 0), find(t, TIMELINE_NORM, 0));
+    move(t, find_op(t, "update", 0), find_op(t, "norm", 0));
     expect_broken(&n, t, "norm");
     t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* the norm lacks a bucket */
-    move(t, find(t, TIMELINE_NORM, 0), find(t, TIMELINE_SQUARES, n.bucket_count - 1));
+    move(t, find_op(t, "norm", 0), find_op(t, "squares", n.bucket_count - 1));
     expect_broken(&n, t, "squares");
     t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* never measured */
-    cut(t, find(t, TIMELINE_NORM, 0));
+    cut(t, find_op(t, "norm", 0));
     expect_broken(&n, t, "norm");
     t = step_timeline(&n, TIMELINE_REDUCE_HOST); /* measured before the sum is back */
-    move(t, find(t, TIMELINE_SQUARES, 1), find(t, TIMELINE_AWAIT, 1));
+    move(t, find_op(t, "squares", 1), find(t, TIMELINE_AWAIT, 1));
     expect_broken(&n, t, "squares");
     t = step_timeline(&n, TIMELINE_REDUCE_HOST); /* updated before the sum is back */
-    move(t, find(t, TIMELINE_AWAIT, 1), find(t, TIMELINE_UPDATE, 1));
-    expect_broken(&n, t, "await");
+    move(t, find(t, TIMELINE_AWAIT, 1), find_op(t, "update", 1));
+    expect_broken(&n, t, "wait for a bucket's sum");
     t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* twice */
-    t->items[find(t, TIMELINE_UPDATE, 1)].index = 0;
+    t->items[find_op(t, "update", 1)].index = t->items[find_op(t, "update", 0)].index;
     expect_broken(&n, t, "update");
     t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* never */
-    cut(t, find(t, TIMELINE_LOSS_SCALE, 0));
+    cut(t, find_op(t, "loss scale", 0));
     expect_broken(&n, t, "loss scale");
     t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* averaged before the last update */
-    move(t, find(t, TIMELINE_LERP, 0), find(t, TIMELINE_UPDATE, n.bucket_count - 1));
+    move(t, find_op(t, "averages", 0), find_op(t, "update", n.bucket_count - 1));
     expect_broken(&n, t, "averages");
     t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* statistics averaged before they are means */
-    move(t, find(t, TIMELINE_LERP, 0), find(t, TIMELINE_AVERAGE, 0));
+    move(t, find_op(t, "averages", 0), find_op(t, "mean of running statistics", 0));
     expect_broken(&n, t, "averages");
     t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* when it is forgotten that the step is none */
-    move(t, find(t, TIMELINE_LOSS_SCALE, 0), find(t, TIMELINE_LERP, 0));
+    move(t, find_op(t, "loss scale", 0), find_op(t, "averages", 0));
     expect_broken(&n, t, "averages");
     t = step_timeline(&n, TIMELINE_REDUCE_NONE); /* a node too early */
     move(t, find(t, TIMELINE_NODE, 5), find(t, TIMELINE_NODE, 4));
     expect_broken(&n, t, "before it is written");
     /* statistics summed while forward still makes them */
     t = step_timeline(&n, TIMELINE_REDUCE_DEVICE);
-    move(t, find(t, TIMELINE_STATISTICS, 0), find(t, TIMELINE_NODE, 3));
+    move(t, find(t, TIMELINE_SUM, n.bucket_count), find(t, TIMELINE_NODE, 3));
     expect_broken(&n, t, "statistics");
     t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* an event that is recorded only later */
     for (int i = 0; i < t->count; i++)
@@ -385,11 +452,10 @@ TEST(wrong_orders_are_noticed)
 
 static Timeline *pass_timeline(const Net *n, TimelineRun run, TimelineReduce reduce)
 {
-    TimelineOptions o = step_of(n, reduce, true, true);
-    Timeline *t = NULL;
+    TimelineOptions o = step_of(n, reduce);
+    const StepsSpec spec = spec_of(&o, true, true);
     o.step = run;
-    CHECK_OK(timeline_create(&t, n->graph, n->plan, &o));
-    return t;
+    return timeline_of(n->graph, n->plan, &o, &spec);
 }
 
 TEST(wrong_orders_of_two_passes_are_noticed)
@@ -398,27 +464,27 @@ TEST(wrong_orders_of_two_passes_are_noticed)
     Timeline *t;
     open_net(&n, &specs[2], 2);
     t = pass_timeline(&n, TIMELINE_FIRST_PASS, TIMELINE_REDUCE_DEVICE); /* a bucket is missing */
-    move(t, find(t, TIMELINE_PERTURB, 0), find(t, TIMELINE_SQUARES, n.bucket_count - 1));
+    move(t, find_op(t, "perturb", 0), find_op(t, "squares", n.bucket_count - 1));
     expect_broken(&n, t, "squares");
     t = pass_timeline(&n, TIMELINE_FIRST_PASS, TIMELINE_REDUCE_NONE);
-    cut(t, find(t, TIMELINE_PERTURB, 0));
+    cut(t, find_op(t, "perturb", 0));
     expect_broken(&n, t, "perturb");
     /* weights come back while backward still reads them */
     t = pass_timeline(&n, TIMELINE_SECOND_PASS, TIMELINE_REDUCE_NONE);
-    move(t, find(t, TIMELINE_RESTORE, SLAB_PARAM), find(t, TIMELINE_NODE, 40));
+    move(t, find_op(t, "restore parameters", 0), find(t, TIMELINE_NODE, 40));
     expect_broken(&n, t, "restore");
     t = pass_timeline(&n, TIMELINE_SECOND_PASS, TIMELINE_REDUCE_NONE); /* behind an update */
-    move(t, find(t, TIMELINE_RESTORE, SLAB_PARAM), find(t, TIMELINE_UPDATE, 0));
+    move(t, find_op(t, "restore parameters", 0), find_op(t, "update", 0));
     expect_broken(&n, t, "restore");
     t = pass_timeline(&n, TIMELINE_SECOND_PASS, TIMELINE_REDUCE_NONE);
-    cut(t, find(t, TIMELINE_RESTORE, SLAB_BUFFER));
+    cut(t, find_op(t, "restore running statistics", 0));
     expect_broken(&n, t, "restore");
     /* statistics come back while forward still makes them, and behind their sum */
     t = pass_timeline(&n, TIMELINE_SECOND_PASS, TIMELINE_REDUCE_NONE);
-    move(t, find(t, TIMELINE_RESTORE, SLAB_BUFFER), find(t, TIMELINE_NODE, 3));
+    move(t, find_op(t, "restore running statistics", 0), find(t, TIMELINE_NODE, 3));
     expect_broken(&n, t, "restore");
     t = pass_timeline(&n, TIMELINE_SECOND_PASS, TIMELINE_REDUCE_DEVICE);
-    move(t, find(t, TIMELINE_RESTORE, SLAB_BUFFER), find(t, TIMELINE_STATISTICS, 0));
+    move(t, find_op(t, "restore running statistics", 0), find(t, TIMELINE_SUM, n.bucket_count));
     expect_broken(&n, t, "restore");
     close_net(&n);
 }
@@ -439,23 +505,23 @@ TEST(sums_over_ranks_are_in_one_order)
     const int sums = node_of(&n, OP_BN_SUMS), back = node_of(&n, OP_BN_BWD_SUMS);
     for (int r = 0; r < 2; r++) {
         Timeline *t = step_timeline(&n, reductions[r]);
-        CHECK_INT(count_kind(t, TIMELINE_NORM_SUMS), 2 * 19);
-        cut(t, find(t, TIMELINE_NORM_SUMS, sums)); /* never */
+        CHECK_INT(count_kind(t, TIMELINE_SUM), 2 * 19 + n.bucket_count + r);
+        cut(t, find_norm(t, sums)); /* never */
         expect_broken(&n, t, "sums of norms");
         t = step_timeline(&n, reductions[r]); /* another one twice */
-        t->items[find(t, TIMELINE_NORM_SUMS, sums)].index = back;
+        t->items[find_norm(t, sums)].index = t->items[find_norm(t, back)].index;
         expect_broken(&n, t, "sums of norms");
         t = step_timeline(&n, reductions[r]); /* behind what reads it */
-        move(t, find(t, TIMELINE_NORM_SUMS, back), find(t, TIMELINE_NODE, back + 1));
+        move(t, find_norm(t, back), find(t, TIMELINE_NODE, back + 1));
         expect_broken(&n, t, "sums of norms");
         t = step_timeline(&n, reductions[r]); /* before what makes it */
-        move(t, find(t, TIMELINE_NORM_SUMS, sums), find(t, TIMELINE_NODE, sums));
+        move(t, find_norm(t, sums), find(t, TIMELINE_NODE, sums));
         expect_broken(&n, t, "sums of norms");
         t = step_timeline(&n, reductions[r]); /* beside the buckets */
-        t->items[find(t, TIMELINE_NORM_SUMS, back)].lane = LANE_COMPUTE;
+        t->items[find_norm(t, back)].lane = LANE_COMPUTE;
         expect_broken(&n, t, "is summed on the");
         t = step_timeline(&n, reductions[r]); /* the reader does not wait */
-        int wait = find(t, TIMELINE_NORM_SUMS, sums);
+        int wait = find_norm(t, sums);
         while (t->items[wait].kind != TIMELINE_WAIT || t->items[wait].lane != LANE_COMPUTE) wait++;
         cut(t, wait);
         expect_broken(&n, t, "sums of norms");
@@ -472,9 +538,9 @@ TEST(lifetimes_must_reach_the_join)
     CHECK(without->slab_bytes[SLAB_ACTIVATION] <= n.plan->slab_bytes[SLAB_ACTIVATION]);
     memcpy(without->nodes, n.plan->nodes,
            (size_t)graph_node_count(n.graph) * sizeof *without->nodes);
-    TimelineOptions o = step_of(&n, TIMELINE_REDUCE_NONE, false, false);
-    Timeline *t = NULL;
-    REQUIRE_OK(timeline_create(&t, n.graph, without, &o));
+    const TimelineOptions o = step_of(&n, TIMELINE_REDUCE_NONE);
+    const StepsSpec spec = spec_of(&o, false, false);
+    Timeline *t = timeline_of(n.graph, without, &o, &spec);
     CHECK_STATUS(timeline_check(t, n.graph, without), ERR_INTERNAL);
     CHECK(strstr(status_message(), "at once") != NULL);
     timeline_destroy(t);
@@ -502,7 +568,6 @@ static void check_described(const char *properties, const NetSpec *spec, Precisi
     Backend *b = NULL;
     Executor *x = NULL;
     Program *p = NULL;
-    Timeline *t = NULL;
     size_t cap, first;
     Net n = { 0 };
     /* a CUDA build on a machine without cuDNN */
@@ -516,9 +581,9 @@ static void check_described(const char *properties, const NetSpec *spec, Precisi
     reducer_caps(plan->slab_bytes[SLAB_GRAD], 200, 0, &cap, &first);
     REQUIRE_OK(plan_buckets(plan, program_graph(p), cap, first, &n.buckets, &n.bucket_count));
     for (int reduce = TIMELINE_REDUCE_NONE; reduce <= TIMELINE_REDUCE_DEVICE; reduce++) {
-        TimelineOptions o =
-            step_of(&n, (TimelineReduce)reduce, false, reduce == TIMELINE_REDUCE_DEVICE);
-        REQUIRE_OK(timeline_create(&t, program_graph(p), plan, &o));
+        const TimelineOptions o = step_of(&n, (TimelineReduce)reduce);
+        const StepsSpec steps = spec_of(&o, false, reduce == TIMELINE_REDUCE_DEVICE);
+        Timeline *t = timeline_of(program_graph(p), plan, &o, &steps);
         CHECK_OK(timeline_check(t, program_graph(p), plan));
         CHECK(lane_nodes(t, LANE_WEIGHTS) > 0);
         timeline_destroy(t);

@@ -296,10 +296,76 @@ Status executor_commit(Executor *x)
     return OK;
 }
 
+/* ---- steps ---- */
+
+/* Of what lies as gradients do, an operation on a bucket uses the bucket. */
+static void use_tensor(const Executor *x, StepOp *s, const OpTensor *t, const char *name,
+                       StepMode mode)
+{
+    const uintptr_t data = (uintptr_t)t->data;
+    const bool whole = s->bytes == 0 || t->bytes != x->slab_bytes[SLAB_GRAD];
+    StepUse use = { .name = name, .offset = data, .bytes = whole ? t->bytes : s->bytes };
+    use.mode = mode;
+    for (int slab = SLAB_PARAM; slab <= SLAB_BUFFER; slab++) {
+        const uintptr_t base = (uintptr_t)x->slabs[slab];
+        if (base == 0 || data < base || data - base >= x->slab_bytes[slab]) continue;
+        use.slab = (Slab)slab;
+        use.offset = data - base;
+    }
+    for (int i = 0; i < x->record_count; i++)
+        if (x->records[i]->tensor.data == t->data) use.name = x->records[i]->name;
+    if (!whole) use.offset += s->offset;
+    step_use(s, use);
+}
+
+static void find_uses(const Executor *x, StepOp *s)
+{
+    const OpDef *def = s->op ? op_def(s->op->kind) : NULL;
+    const OpTensor from = { .bytes = s->copy.bytes, .data = (void *)(uintptr_t)s->copy.from },
+                   to = { .bytes = s->copy.bytes, .data = s->copy.to };
+    for (int i = 0; def && i < OP_MAX_INPUTS; i++)
+        use_tensor(x, s, &s->op->in[i], def->in_names[i],
+                   s->updates >> i & 1 ? STEP_UPDATES : STEP_READS);
+    for (int i = 0; def && i < OP_MAX_OUTPUTS; i++)
+        use_tensor(x, s, &s->op->out[i], def->out_names[i], STEP_WRITES);
+    if (def) return;
+    use_tensor(x, s, &from, "what is copied", STEP_READS);
+    if (s->when != STEP_RESULT) use_tensor(x, s, &to, "a copy", STEP_WRITES);
+}
+
+Status executor_add_step(Executor *x, const StepOp *op)
+{
+    StepOp *steps = mem_realloc(x->steps, (size_t)(x->step_count + 1) * sizeof *steps);
+    if (!steps) return ERR_MEMORY;
+    x->steps = steps;
+    x->steps[x->step_count] = *op;
+    find_uses(x, &x->steps[x->step_count++]);
+    return OK;
+}
+
+void executor_remove_steps(Executor *x, const void *owner)
+{
+    int kept = 0;
+    for (int i = 0; i < x->step_count; i++)
+        if (x->steps[i].owner != owner) x->steps[kept++] = x->steps[i];
+    x->step_count = kept;
+}
+
+int executor_step_count(const Executor *x)
+{
+    return x->step_count;
+}
+const StepOp *executor_step(const Executor *x, int index)
+{
+    return &x->steps[index];
+}
+
 Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o)
 {
     TimelineOptions local = *o;
     local.events = has_lanes(x);
+    local.ops = x->steps;
+    local.op_count = x->step_count;
     ASSERT(o->step != TIMELINE_MICRO_BATCH);
     executor_forget_recordings(p); /* they hold what the timeline before said */
     TRY(executor_stage(p, o->buckets, o->bucket_count));
@@ -362,6 +428,7 @@ void executor_destroy(Executor *x)
     executor_free_records(x);
     executor_free_host(x, x->results);
     destroy_lanes(x);
+    mem_free(x->steps);
     mem_free(x->states);
     mem_free((void *)x->param_order);
     mem_free(x);

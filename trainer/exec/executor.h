@@ -12,7 +12,7 @@
  * A device replays what it has run once: per program, input slot and whether it is a step, the
  * first run is ordinary, the second is captured, from then on the capture is launched as a
  * whole. A program of which a run cannot be captured says so and is walked from then on: on every
- * rank where it holds sums over ranks (RunOptions.agree), since those are replayed by all or by
+ * rank where it holds sums over ranks (Sums.agree), since those are replayed by all or by
  * none. */
 #ifndef CONVOY_TRAINER_EXEC_EXECUTOR_H
 #define CONVOY_TRAINER_EXEC_EXECUTOR_H
@@ -54,8 +54,16 @@ void executor_memory(const Executor *x, ExecutorMemory *out);
 void executor_borrow_grads(Executor *x, void *memory);
 /* Allocates the slabs and binds all programs. */
 Status executor_commit(Executor *x);
+/* STEPS. What follows the gradients is a list of operations (step.h), to which rules add theirs;
+ * copied. */
+Status executor_add_step(Executor *x, const StepOp *op);
+void executor_remove_steps(Executor *x, const void *owner);
+int executor_step_count(const Executor *x);
+const StepOp *executor_step(const Executor *x, int index);
+/* Enqueues or does it. result: the place that a copy to the host goes to. */
+Status executor_run_step(Executor *x, const StepOp *op, int result, Stream *stream);
 /* How the last micro-batch of a step runs in p (o->step: TIMELINE_STEP, or one of two passes over
- * it); after commit. events is set by the executor. */
+ * it); after commit. events and operations are set by the executor. */
 Status executor_plan_step(Executor *x, Program *p, const TimelineOptions *o);
 
 /* RECORDS. An input that no run brings (RunOptions) is a record: memory of the executor's, one for
@@ -65,11 +73,9 @@ const OpTensor *executor_record(const Executor *x, const char *name);
 /* From the next run on. Copies values and does not wait for runs under way. */
 Status executor_set_record(Executor *x, const char *name, const void *values);
 
-/* Memory that the host shares with the backend's streams (out: where its address goes), and a copy
- * to it behind what the compute lane was given so far. */
+/* Memory that the host shares with the backend's streams (out: where its address goes). */
 Status executor_alloc_host(Executor *x, size_t bytes, void *out);
 void executor_free_host(Executor *x, void *p); /* NULL ok */
-Status executor_copy_to_host(Executor *x, void *host, const void *data, size_t bytes);
 /* Enqueues a copy within the backend's memory, of whole floats. */
 Status executor_copy(Executor *x, void *to, const void *from, size_t bytes, Stream *stream);
 
@@ -86,13 +92,10 @@ typedef struct RunOptions { /* zero-initialise what is not needed */
     const void *block;
     TimelineRun step; /* as executor_plan_step() said */
     int result;       /* which of ExecutorOptions.results this run fills; a second pass none */
-    /* Enqueues (device) or does what an item of another kind than node or event stands for; at a
-     * step's result what its user wants copied beside the stats. */
-    Status (*work)(void *cookie, const TimelineItem *item, Stream *stream);
-    /* Whether all ranks could record the run: own, or what the first that could not says. NULL
-     * where nothing in it is summed over ranks. */
-    Status (*agree)(void *cookie, Status own);
-    void *cookie;
+    int step_result;  /* which place its STEP_RESULT fills */
+    bool failed;      /* this rank: it takes part in sums alone (StepNeed) */
+    bool moved;       /* by a first pass */
+    const Sums *sums; /* over ranks; NULL where the run has none */
     /* [items of the timeline]: the time of each is added, by executor_wait() at the latest (bench).
      * Weight gradients run on the compute lane then, nothing is replayed, and the device times
      * itself. */

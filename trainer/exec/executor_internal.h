@@ -43,6 +43,8 @@ struct Executor {
     int record_count;
     State kept[EXECUTOR_KEPT_MAX]; /* state.h's table */
     int kept_count;
+    StepOp *steps; /* executor_add_step() */
+    int step_count;
     double (*results)[STATS_COUNT]; /* executor_alloc_host() */
     /* Timed runs on a device: an event before and one behind each item; whose times are wanted,
      * NULL if nobody's. */

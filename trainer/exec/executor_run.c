@@ -26,7 +26,8 @@ static Status run_node(Executor *x, Program *p, int node, Stream *lane)
     return status == OK ? OK : fail_note(status, "%s", graph_node(p->graph, node)->name);
 }
 
-Status executor_copy_to_host(Executor *x, void *host, const void *data, size_t bytes)
+/* Behind what the compute lane was given so far. */
+static Status copy_to_host(Executor *x, void *host, const void *data, size_t bytes)
 {
     const DeviceVTable *d = device_of(x);
     if (d) return d->copy_out(x->backend, host, data, bytes, x->lanes[LANE_COMPUTE]);
@@ -44,47 +45,63 @@ Status executor_copy(Executor *x, void *to, const void *from, size_t bytes, Stre
     return OK;
 }
 
-static Status copy_result(Executor *x, Program *p, const TimelineItem *item, Stream *lane,
-                          const RunOptions *o)
+Status executor_run_step(Executor *x, const StepOp *op, int result, Stream *stream)
 {
-    p->result = x->results[o->result];
-    if (o->step != TIMELINE_SECOND_PASS)
-        TRY(executor_copy_to_host(x, x->results[o->result], p->stats, sizeof *x->results));
-    return o->step && o->work ? o->work(o->cookie, item, lane) : OK;
+    const DeviceVTable *d = device_of(x);
+    if (op->op) return x->backend->v->ops[op->op->kind]->run(op->op, stream);
+    if (op->when == STEP_RESULT)
+        return copy_to_host(x, (char *)op->copy.to + (size_t)result * op->copy.stride,
+                            op->copy.from, op->copy.bytes);
+    TRY(executor_copy(x, op->copy.to, op->copy.from, op->copy.bytes, stream));
+    return d && op->copy.to == x->slabs[SLAB_PARAM] ? d->params_changed(x->backend, stream) : OK;
 }
 
-static Status run_item(Executor *x, Program *p, const TimelineItem *item, Stream *lane,
+static bool has_turn(const StepOp *op, const RunOptions *o)
+{
+    const bool by_need[] = {
+        [STEP_NEEDS_HEALTH] = !o->failed, [STEP_NEEDS_FIRST] = o->moved, [STEP_NEEDS_NOTHING] = true
+    };
+    return by_need[op->need];
+}
+
+static Status start_sum(const Program *p, const SumRange *r, Stream *lane, const Sums *sums)
+{
+    const OpTensor *tensor = r->tensor == TENSOR_NONE ? NULL : program_tensor(p, r->tensor);
+    ASSERT(sums);
+    return sums->start(sums->cookie, r, tensor, lane);
+}
+
+static Status copy_result(Executor *x, Program *p, const RunOptions *o)
+{
+    p->result = x->results[o->result];
+    if (o->step == TIMELINE_SECOND_PASS) return OK;
+    return copy_to_host(x, x->results[o->result], p->stats, sizeof *x->results);
+}
+
+static Status run_item(Executor *x, Program *p, const Timeline *t, int index, Stream *lane,
                        const RunOptions *o)
 {
     const DeviceVTable *d = device_of(x);
+    const TimelineItem *item = &t->items[index];
     switch (item->kind) {
     case TIMELINE_NODE:
         return run_node(x, p, item->index, lane);
+    case TIMELINE_OP:
+        return has_turn(&t->ops[item->index], o)
+                   ? executor_run_step(x, &t->ops[item->index], o->step_result, lane)
+                   : OK;
     case TIMELINE_RECORD:
         return d ? d->event_record(x->backend, x->events[item->index], lane) : OK;
     case TIMELINE_WAIT:
         return d ? d->event_wait(x->backend, x->events[item->index], lane) : OK;
-    case TIMELINE_RESULT:
-        return copy_result(x, p, item, lane, o);
-    case TIMELINE_NORM_SUMS:
-    case TIMELINE_BUCKET:
+    case TIMELINE_SUM:
+        return start_sum(p, &t->sums[item->index], lane, o->sums);
     case TIMELINE_AWAIT:
-    case TIMELINE_STATISTICS:
-    case TIMELINE_REST:
-    case TIMELINE_FINITE:
-    case TIMELINE_SQUARES:
-    case TIMELINE_NORM:
-    case TIMELINE_UPDATE:
-    case TIMELINE_LOSS_SCALE:
-    case TIMELINE_AVERAGE:
-    case TIMELINE_PERTURB:
-    case TIMELINE_RESTORE:
-    case TIMELINE_LERP:
-    case TIMELINE_KIND_COUNT:
+        return o->sums->await(o->sums->cookie, &t->sums[item->index], lane);
+    case TIMELINE_RESULT:
         break;
     }
-    ASSERT(o->work);
-    return o->work(o->cookie, item, lane);
+    return copy_result(x, p, o);
 }
 
 /* ---- times ---- */
@@ -179,7 +196,7 @@ static Status time_item(Executor *x, Program *p, const Timeline *t, int index, S
     const TimelineItem *item = &t->items[index];
     if (d) TRY(d->event_record(x->backend, x->timers[2 * index], lane));
     if (d) d->range(item->kind == TIMELINE_NODE ? graph_node(p->graph, item->index)->name : "step");
-    const Status status = run_item(x, p, item, lane, o);
+    const Status status = run_item(x, p, t, index, lane, o);
     if (d) d->range(NULL);
     TRY(status);
     x->timed_items = index + 1;
@@ -199,7 +216,7 @@ static Status walk(Executor *x, Program *p, const Timeline *t, int from, int to,
         /* side by side, each would be timed with the other in its way */
         if (o->item_seconds && lane == LANE_WEIGHTS) lane = LANE_COMPUTE;
         if (wants_times(o)) TRY(time_item(x, p, t, i, x->lanes[lane], o));
-        else TRY(run_item(x, p, &t->items[i], x->lanes[lane], o));
+        else TRY(run_item(x, p, t, i, x->lanes[lane], o));
     }
     return OK;
 }
@@ -215,12 +232,6 @@ static Recording *recording_of(const Executor *x, Program *p, const Timeline *t,
     return possible ? &p->recordings[o->slot][o->step] : NULL;
 }
 
-static bool sums_over_ranks(const TimelineItem *item)
-{
-    return item->kind == TIMELINE_BUCKET || item->kind == TIMELINE_STATISTICS ||
-           item->kind == TIMELINE_NORM_SUMS;
-}
-
 /* The walk of a capture, or of its rehearsal, which leaves out sums over ranks. What spoils it is
  * found behind each item: the next may be a sum of the communication library, which does not
  * survive an error. */
@@ -229,13 +240,11 @@ static Status walk_captured(Executor *x, Program *p, const Timeline *t, const Ru
 {
     for (int i = 0; i < t->replayable; i++) {
         const TimelineItem *item = &t->items[i];
-        if (rehearsal && sums_over_ranks(item)) continue;
-        TRY(run_item(x, p, item, x->lanes[item->lane], o));
+        if (rehearsal && item->kind == TIMELINE_SUM) continue;
+        TRY(run_item(x, p, t, i, x->lanes[item->lane], o));
         const Status st = device_of(x)->capture_check(x->backend, x->lanes[LANE_COMPUTE]);
         if (st == OK) continue;
-        return fail_note(st, "%s",
-                         item->kind == TIMELINE_NODE ? graph_node(p->graph, item->index)->name
-                                                     : timeline_kind_name(item->kind));
+        return fail_note(st, "%s", timeline_item_name(t, p->graph, i));
     }
     return OK;
 }
@@ -267,18 +276,20 @@ static void drop_replay(Executor *x, Recording *r)
 static Status capture_agreed(Executor *x, Program *p, const Timeline *t, const RunOptions *o,
                              Recording *r)
 {
-    Status st = o->agree(o->cookie, capture(x, p, t, o, true, r));
+    const Sums *sums = o->sums;
+    Status st = sums->agree(sums->cookie, capture(x, p, t, o, true, r));
     drop_replay(x, r);
-    return st == OK ? o->agree(o->cookie, capture(x, p, t, o, false, r)) : st;
+    return st == OK ? sums->agree(sums->cookie, capture(x, p, t, o, false, r)) : st;
 }
 
 /* Leaves r->replay NULL, and runs of this kind to be walked, where this one cannot be recorded.
  * What all ranks agreed on is said once. */
 static void record(Executor *x, Program *p, const Timeline *t, const RunOptions *o, Recording *r)
 {
-    const Status st = o->agree ? capture_agreed(x, p, t, o, r) : capture(x, p, t, o, false, r);
+    const bool agree = o->sums && o->sums->agree && timeline_has_sums(t);
+    const Status st = agree ? capture_agreed(x, p, t, o, r) : capture(x, p, t, o, false, r);
     if (st == OK) return;
-    (o->agree ? log_warning : log_warning_here)(
+    (agree ? log_warning : log_warning_here)(
         "%s cannot be recorded for replay (device.cuda_graph), so its kernels are launched one by "
         "one: %s",
         o->step ? "a training step" : "a batch", status_message());

@@ -17,6 +17,7 @@ typedef struct Builder {
     int event[LANE_COUNT], at_event[LANE_COUNT][LANE_COUNT];
     int *node_event, *node_position;     /* [nodes]: event behind a side node; place on its lane */
     int *bucket_event, *bucket_position; /* [buckets]: behind its sum on the communication lane */
+    int statistics, next_norm;           /* in Timeline.sums */
     bool failed;
 } Builder;
 
@@ -71,6 +72,25 @@ static void wait_all(Builder *b, Lane lane, Lane other)
 {
     if (!b->t->options.events || b->seen[lane][other] >= b->issued[other]) return;
     wait_for(b, lane, other, mark(b, other), b->issued[other]);
+}
+
+/* The operations of a step that have their turn now: on the compute lane, which all that they read
+ * has been joined with. */
+static void emit_ops(Builder *b, StepWhen when, int bucket)
+{
+    const TimelineOptions *o = &b->t->options;
+    for (int i = 0; i < o->op_count; i++)
+        if (o->ops[i].when == when && o->ops[i].bucket == bucket &&
+            step_in_run(&o->ops[i], o->step))
+            emit_work(b, TIMELINE_OP, LANE_COMPUTE, i);
+}
+
+static bool has_ops(const Builder *b, StepWhen when)
+{
+    const TimelineOptions *o = &b->t->options;
+    for (int i = 0; i < o->op_count; i++)
+        if (o->ops[i].when == when && step_in_run(&o->ops[i], o->step)) return true;
+    return false;
 }
 
 /* ---- nodes ---- */
@@ -178,7 +198,7 @@ static void emit_bucket(Builder *b, int bucket)
               compute = last_producer(b, range, LANE_COMPUTE);
     if (weights >= 0) wait_for_node(b, weights);
     if (compute >= 0) wait_for_node(b, compute);
-    emit_work(b, TIMELINE_BUCKET, reduce_lane(b), bucket);
+    emit_work(b, TIMELINE_SUM, reduce_lane(b), bucket);
     if (b->t->options.reduce == TIMELINE_REDUCE_DEVICE) mark_sum(b, bucket);
 }
 
@@ -187,7 +207,7 @@ static void emit_rank_sum(Builder *b, int node)
 {
     if (graph_rank_sum(graph_node(b->g, node)) == TENSOR_NONE) return;
     wait_for_node(b, node);
-    emit_work(b, TIMELINE_NORM_SUMS, reduce_lane(b), node);
+    emit_work(b, TIMELINE_SUM, reduce_lane(b), b->next_norm++);
     if (reduce_lane(b) != LANE_COMPUTE) wait_all(b, LANE_COMPUTE, reduce_lane(b));
 }
 
@@ -207,11 +227,10 @@ static void emit_nodes(Builder *b)
     for (int i = 0; i < graph_node_count(b->g); i++) {
         emit_node(b, i);
         emit_rank_sum(b, i);
-        if (o->step == TIMELINE_SECOND_PASS && ends_forward(b, i))
-            emit_work(b, TIMELINE_RESTORE, LANE_COMPUTE, SLAB_BUFFER);
+        if (ends_forward(b, i)) emit_ops(b, STEP_FORWARD, 0);
         if (o->step && o->statistics && o->reduce == TIMELINE_REDUCE_DEVICE && ends_forward(b, i)) {
             wait_for_node(b, i);
-            emit_work(b, TIMELINE_STATISTICS, reduce_lane(b), 0);
+            emit_work(b, TIMELINE_SUM, reduce_lane(b), b->statistics);
         }
         while (reduces && next_bucket < o->bucket_count && o->buckets[next_bucket].ready_after <= i)
             emit_bucket(b, next_bucket++);
@@ -239,21 +258,16 @@ static void emit_sum(Builder *b, int bucket)
 static void emit_updates(Builder *b)
 {
     const TimelineOptions *o = &b->t->options;
-    const bool all_first = o->loss_scale || o->norm;
+    const bool all_first = has_ops(b, STEP_MEASURE);
     for (int k = 0; all_first && k < o->bucket_count; k++) {
         emit_sum(b, k);
-        if (o->loss_scale) emit_work(b, TIMELINE_FINITE, LANE_COMPUTE, k);
-        if (o->norm) emit_work(b, TIMELINE_SQUARES, LANE_COMPUTE, k);
+        emit_ops(b, STEP_MEASURE, k);
     }
-    if (o->step == TIMELINE_FIRST_PASS) {
-        emit_work(b, TIMELINE_PERTURB, LANE_COMPUTE, 0);
-        return;
-    }
-    if (o->step == TIMELINE_SECOND_PASS) emit_work(b, TIMELINE_RESTORE, LANE_COMPUTE, SLAB_PARAM);
-    if (o->norm) emit_work(b, TIMELINE_NORM, LANE_COMPUTE, 0);
+    emit_ops(b, STEP_MOVE, 0);
+    emit_ops(b, STEP_PREPARE, 0);
     for (int k = 0; k < o->bucket_count; k++) {
         if (!all_first) emit_sum(b, k);
-        emit_work(b, TIMELINE_UPDATE, LANE_COMPUTE, k);
+        emit_ops(b, STEP_UPDATE, k);
     }
 }
 
@@ -261,10 +275,11 @@ static void emit_statistics(Builder *b)
 {
     const TimelineOptions *o = &b->t->options;
     if (o->step == TIMELINE_FIRST_PASS) return;
-    if (o->reduce == TIMELINE_REDUCE_HOST) emit_work(b, TIMELINE_REST, reduce_lane(b), 0);
+    if (o->reduce == TIMELINE_REDUCE_HOST)
+        emit_work(b, TIMELINE_AWAIT, reduce_lane(b), b->statistics);
     if (!o->statistics) return;
     if (reduce_lane(b) != LANE_COMPUTE) wait_all(b, LANE_COMPUTE, reduce_lane(b));
-    emit_work(b, TIMELINE_AVERAGE, LANE_COMPUTE, 0);
+    emit_ops(b, STEP_STATISTICS, 0);
 }
 
 static void emit_all(Builder *b)
@@ -285,19 +300,37 @@ static void emit_all(Builder *b)
         emit_updates(b);
         emit_statistics(b);
     }
-    if (o->step && o->step != TIMELINE_FIRST_PASS) {
-        if (o->averages) emit_work(b, TIMELINE_LERP, LANE_COMPUTE, 0);
-        if (o->loss_scale) emit_work(b, TIMELINE_LOSS_SCALE, LANE_COMPUTE, 0);
-    }
+    emit_ops(b, STEP_AVERAGE, 0);
+    emit_ops(b, STEP_END, 0);
     if (host) {
         if (reduce_lane(b) != LANE_COMPUTE) wait_all(b, LANE_COMPUTE, reduce_lane(b));
-        if (o->step != TIMELINE_FIRST_PASS && (o->loss_scale || o->norm))
-            emit_work(b, TIMELINE_RESULT, LANE_COMPUTE, 0);
     } else {
         t->replayable = t->count; /* where results go differs from run to run */
         emit_work(b, TIMELINE_RESULT, LANE_COMPUTE, 0);
-        t->backward_end = t->count;
     }
+    emit_ops(b, STEP_RESULT, 0);
+    if (!host) t->backward_end = t->count;
+}
+
+static Status make_sums(Builder *b)
+{
+    const TimelineOptions *o = &b->t->options;
+    const int nodes = graph_node_count(b->g);
+    const size_t statistics = o->statistics ? b->p->slab_bytes[SLAB_BUFFER] : 0;
+    SumRange *next = b->t->sums =
+        mem_calloc((size_t)(o->bucket_count + 1 + nodes), sizeof *b->t->sums);
+    if (!next) return ERR_MEMORY;
+    for (int k = 0; k < o->bucket_count; k++)
+        *next++ = (SumRange){ SUM_GRADS,           k,          SLAB_GRAD, o->buckets[k].offset,
+                              o->buckets[k].bytes, TENSOR_NONE };
+    b->statistics = o->bucket_count;
+    b->next_norm = o->bucket_count + 1;
+    *next++ = (SumRange){ SUM_STATISTICS, 0, SLAB_BUFFER, 0, statistics, TENSOR_NONE };
+    for (int i = 0; i < nodes; i++) {
+        const TensorId id = graph_rank_sum(graph_node(b->g, i));
+        if (id != TENSOR_NONE) *next++ = (SumRange){ .of = SUM_NORMS, .index = i, .tensor = id };
+    }
+    return OK;
 }
 
 static Status fill(Builder *b)
@@ -305,16 +338,21 @@ static Status fill(Builder *b)
     const size_t nodes = (size_t)graph_node_count(b->g);
     const TimelineOptions *o = &b->t->options;
     Bucket *buckets = b->t->buckets = mem_calloc((size_t)o->bucket_count + 1, sizeof *buckets);
+    StepOp *ops = b->t->ops = mem_calloc((size_t)o->op_count + 1, sizeof *ops);
     if (buckets && o->bucket_count)
         memcpy(buckets, o->buckets, (size_t)o->bucket_count * sizeof *buckets);
+    if (ops && o->op_count) memcpy(ops, o->ops, (size_t)o->op_count * sizeof *ops);
     b->t->options.buckets = buckets;
+    b->t->options.ops = ops;
     b->node_event = mem_calloc(nodes + 1, sizeof *b->node_event);
     b->node_position = mem_calloc(nodes + 1, sizeof *b->node_position);
     b->bucket_event = mem_calloc((size_t)o->bucket_count + 1, sizeof *b->bucket_event);
     b->bucket_position = mem_calloc((size_t)o->bucket_count + 1, sizeof *b->bucket_position);
     for (int l = 0; l < LANE_COUNT; l++) b->event[l] = NO_EVENT;
-    if (!buckets || !b->node_event || !b->node_position || !b->bucket_event || !b->bucket_position)
+    if (!buckets || !ops || !b->node_event || !b->node_position || !b->bucket_event ||
+        !b->bucket_position)
         return ERR_MEMORY;
+    TRY(make_sums(b));
     emit_all(b);
     return b->failed ? ERR_MEMORY : OK;
 }
@@ -325,10 +363,7 @@ Status timeline_create(Timeline **out, const Graph *g, const Plan *p, const Time
     Timeline *t = mem_calloc(1, sizeof *t);
     if (!t) return ERR_MEMORY;
     t->options = *o;
-    if (!o->step) {
-        t->options.bucket_count = 0;
-        t->options.norm = false;
-    }
+    if (!o->step) t->options.bucket_count = t->options.op_count = 0;
     if (o->reduce == TIMELINE_REDUCE_NONE || o->step == TIMELINE_FIRST_PASS)
         t->options.statistics = false;
     Builder b = { .t = t, .g = g, .p = p };
@@ -346,24 +381,46 @@ void timeline_destroy(Timeline *t)
 {
     if (!t) return;
     mem_free(t->buckets);
+    mem_free(t->ops);
+    mem_free(t->sums);
     mem_free(t->items);
     mem_free(t);
 }
 
-const char *timeline_kind_name(TimelineKind kind)
+const char *timeline_item_name(const Timeline *t, const Graph *g, int item)
 {
-    static const char *const names[TIMELINE_KIND_COUNT] = {
-        [TIMELINE_NODE] = "node",       [TIMELINE_RECORD] = "record",
-        [TIMELINE_WAIT] = "wait",       [TIMELINE_BUCKET] = "bucket",
-        [TIMELINE_AWAIT] = "await",     [TIMELINE_STATISTICS] = "statistics",
-        [TIMELINE_REST] = "rest",       [TIMELINE_FINITE] = "finite check",
-        [TIMELINE_UPDATE] = "update",   [TIMELINE_LOSS_SCALE] = "loss scale",
-        [TIMELINE_AVERAGE] = "average", [TIMELINE_RESULT] = "result",
-        [TIMELINE_SQUARES] = "squares", [TIMELINE_NORM] = "norm",
-        [TIMELINE_PERTURB] = "perturb", [TIMELINE_RESTORE] = "restore",
-        [TIMELINE_LERP] = "averages",   [TIMELINE_NORM_SUMS] = "sums of norms",
-    };
-    return names[kind];
+    static const char *const sums[SUM_OF_COUNT] = { [SUM_GRADS] = "sum of a bucket",
+                                                    [SUM_STATISTICS] = "sum of statistics",
+                                                    [SUM_NORMS] = "sums of norms" };
+    static const char *const waits[SUM_OF_COUNT] = { [SUM_GRADS] = "wait for a bucket's sum",
+                                                     [SUM_STATISTICS] =
+                                                         "wait for statistics and metrics",
+                                                     [SUM_NORMS] = "wait for sums of norms" };
+    const TimelineItem *i = &t->items[item];
+    switch (i->kind) {
+    case TIMELINE_NODE:
+        return graph_node(g, i->index)->name;
+    case TIMELINE_OP:
+        return t->ops[i->index].name;
+    case TIMELINE_SUM:
+        return sums[t->sums[i->index].of];
+    case TIMELINE_AWAIT:
+        return waits[t->sums[i->index].of];
+    case TIMELINE_RECORD:
+        return "record";
+    case TIMELINE_WAIT:
+        return "wait";
+    case TIMELINE_RESULT:
+        break;
+    }
+    return "result";
+}
+
+bool timeline_has_sums(const Timeline *t)
+{
+    for (int i = 0; i < t->count; i++)
+        if (t->items[i].kind == TIMELINE_SUM) return true;
+    return false;
 }
 
 const char *timeline_lane_name(Lane lane)

@@ -7,12 +7,12 @@
  * there is one lane and no event.
  *
  * STEP. The last micro-batch of a training step also sums gradients over ranks and updates
- * parameters:
+ * parameters, by the list of operations that rules have made (step.h):
  *   TIMELINE_REDUCE_NONE    one rank: updates follow backward
  *   TIMELINE_REDUCE_DEVICE  a bucket is summed on the communication lane as soon as both compute
  *                           lanes have made its gradients; its update waits for that
- *   TIMELINE_REDUCE_HOST    the host sums: BUCKET announces (or copies out) a bucket, the host
- *                           waits at backward_end for its gradients and at AWAIT for the sum of the
+ *   TIMELINE_REDUCE_HOST    the host sums: SUM announces (or copies out) a bucket, the host waits
+ *                           at backward_end for its gradients and at AWAIT for the sum of the
  *                           others
  * BATCH NORM OVER RANKS. In every run, step or not, what graph_rank_sum() names of a node is summed
  * over a group of ranks behind that node, and nothing reads it before. These sums, those of buckets
@@ -23,36 +23,25 @@
  * of all gradients is wanted all are measured.
  *
  * TWO PASSES. A step may be two runs of the same micro-batch (sharpness.h). The first measures the
- * summed gradients and moves the parameters along them (PERTURB) instead of updating; the second
- * puts back running statistics as soon as forward has made its own, and parameters before the first
- * update, and is a step otherwise.
+ * summed gradients and moves the parameters along them instead of updating; the second puts back
+ * running statistics as soon as forward has made its own, and parameters before the first update,
+ * and is a step otherwise.
  *
- * timeline_check() proves a timeline from nothing but graph, plan and items. */
+ * timeline_check() proves a timeline from nothing but graph, plan, items and what operations say of
+ * themselves. */
 #ifndef CONVOY_TRAINER_EXEC_TIMELINE_H
 #define CONVOY_TRAINER_EXEC_TIMELINE_H
-#include "kernels/backend.h"
-#include "models/graph/plan.h"
+#include "trainer/exec/step.h"
+#include "trainer/exec/sums.h"
 
 typedef enum TimelineKind {
-    TIMELINE_NODE,       /* index: node */
-    TIMELINE_NORM_SUMS,  /* index: node; its graph_rank_sum() is summed over a group of ranks */
-    TIMELINE_RECORD,     /* index: event */
-    TIMELINE_WAIT,       /* index: event; the lane goes on when it was reached */
-    TIMELINE_BUCKET,     /* index: bucket; reduce device: summed over ranks; host: announced */
-    TIMELINE_AWAIT,      /* index: bucket; reduce host: the sum is back in the gradient slab */
-    TIMELINE_STATISTICS, /* reduce device: running statistics are summed over ranks */
-    TIMELINE_REST,       /* reduce host: running statistics are summed and back */
-    TIMELINE_FINITE,     /* index: bucket; looked through for infinities */
-    TIMELINE_SQUARES,    /* index: bucket; its squares are summed */
-    TIMELINE_NORM,       /* of all gradients, from the sums of squares */
-    TIMELINE_UPDATE,     /* index: bucket */
-    TIMELINE_AVERAGE,    /* running statistics: sum to mean */
-    TIMELINE_LERP,       /* averaged copies of parameters and running statistics */
-    TIMELINE_LOSS_SCALE, /* grows or shrinks */
-    TIMELINE_RESULT,     /* stats, and what the step wants to know beside them, go to the host */
-    TIMELINE_PERTURB,    /* parameters and statistics are kept, then parameters moved */
-    TIMELINE_RESTORE,    /* index: Slab; BUFFER or PARAM comes back */
-    TIMELINE_KIND_COUNT
+    TIMELINE_NODE,   /* index: node */
+    TIMELINE_OP,     /* index: of Timeline.ops */
+    TIMELINE_SUM,    /* index: of Timeline.sums */
+    TIMELINE_AWAIT,  /* likewise; reduce host: the sum is back */
+    TIMELINE_RECORD, /* index: event */
+    TIMELINE_WAIT,   /* index: event; the lane goes on when it was reached */
+    TIMELINE_RESULT  /* stats go to the host */
 } TimelineKind;
 
 typedef struct TimelineItem {
@@ -67,30 +56,22 @@ typedef enum TimelineReduce {
     TIMELINE_REDUCE_DEVICE
 } TimelineReduce;
 
-typedef enum TimelineRun { /* all but the first end a step: what is said of a step holds */
-                           TIMELINE_MICRO_BATCH,
-                           TIMELINE_STEP,
-                           TIMELINE_FIRST_PASS, /* ends with PERTURB; norm is set */
-                           TIMELINE_SECOND_PASS,
-                           TIMELINE_RUN_COUNT
-} TimelineRun;
-
 typedef struct TimelineOptions {
     bool events;      /* lanes are streams */
     TimelineRun step; /* the rest is read only for one */
     TimelineReduce reduce;
-    bool statistics; /* running statistics are averaged over ranks */
-    bool loss_scale;
-    bool norm;             /* of all gradients */
-    bool averages;         /* there are averaged copies */
+    bool statistics;       /* running statistics are averaged over ranks */
+    const StepOp *ops;     /* borrowed; those of other runs are left out */
     const Bucket *buckets; /* borrowed */
-    int bucket_count;
+    int op_count, bucket_count;
 } TimelineOptions;
 
 typedef struct Timeline {
     TimelineOptions options;
     TimelineItem *items; /* owned */
     Bucket *buckets;     /* owned; options.buckets names it */
+    StepOp *ops;         /* owned; options.ops names it */
+    SumRange *sums;      /* owned; buckets, running statistics, then norms by node */
     int count;
     int replayable; /* items [0, replayable) need nothing of the host: they can be captured */
     /* reduce host: items from here on follow when the host has seen all before done; else count */
@@ -98,16 +79,18 @@ typedef struct Timeline {
     int event_count;
 } Timeline;
 
-/* buckets are copied. */
+/* buckets and ops are copied. */
 Status timeline_create(Timeline **out, const Graph *g, const Plan *p, const TimelineOptions *o);
 void timeline_destroy(Timeline *t); /* NULL ok */
 
 /* Independent proof, with vector clocks over lanes: of two accesses to the same memory, one a
  * write, one happens before the other; every tensor is read as its producer left it; every gradient
- * is in its bucket's sum, every bucket is summed once and updated once, after its sum; all lanes
- * have ended when the compute lane ends. ERR_INTERNAL names nodes and tensors. */
+ * is in its bucket's sum, every bucket is summed once and updated once, after its sum; every
+ * operation of the step has its turn once, as StepWhen says; all lanes have ended when the compute
+ * lane ends. ERR_INTERNAL names nodes, operations and tensors. */
 Status timeline_check(const Timeline *t, const Graph *g, const Plan *p);
 
-const char *timeline_kind_name(TimelineKind kind);
+const char *timeline_item_name(const Timeline *t, const Graph *g, int item);
+bool timeline_has_sums(const Timeline *t);
 const char *timeline_lane_name(Lane lane);
 #endif

@@ -1,27 +1,28 @@
 /* timeline_check.c - the proof of a timeline (timeline.h). It shares no code with timeline.c and
- * trusts nothing but the graph, the plan's addresses and what an item is defined to do.
+ * trusts nothing but the graph, the plan's addresses, and what operations say that they touch.
  *
  * ORDER. The walk keeps a vector clock per lane: how much of each lane's work is certainly done
  * when the lane's next piece starts. An event carries its lane's clock, a wait takes it over. Item
  * a happens before item b if b's clock covers a's place on its lane.
  *
  * MEMORY. Every item is turned into accesses: ranges of slabs, of the two workspaces, of tensors
- * outside the slabs. Two accesses to the same bytes, one of them a write, must be ordered; then the
- * order of issue is the order of time, and what a reader finds is what the last writer before it
- * left. */
+ * outside the slabs, of memory of the rules' own. Two accesses to the same bytes, one of them a
+ * write, must be ordered; then the order of issue is the order of time, and what a reader finds is
+ * what the last writer before it left. */
 #include "base/mem.h"
 #include "trainer/exec/timeline.h"
 #include <string.h>
 
-/* Where bytes lie: slabs first, then what is not in one. SPACE_NORM: a place for each bucket's
- * squares, one for the norm. */
-enum { SPACE_WORKSPACE = SLAB_COUNT, SPACE_NORM = SPACE_WORKSPACE + PLAN_LANE_COUNT };
+/* Where bytes lie: slabs first, then what is not in one. */
+enum { SPACE_WORKSPACE = SLAB_COUNT, SPACE_OWN = SPACE_WORKSPACE + PLAN_LANE_COUNT };
 
 typedef struct Access {
     int item, space;
     size_t begin, end;
     bool write;
+    bool anew;       /* of the rules' own: it holds nothing before */
     TensorId tensor; /* TENSOR_NONE: a range, not a tensor */
+    const char *own; /* its name, or NULL */
 } Access;
 
 typedef struct Check {
@@ -42,14 +43,19 @@ static bool is_work(const TimelineItem *item)
 
 static const char *item_name(const Check *c, int item)
 {
-    const TimelineItem *i = &c->t->items[item];
-    return i->kind == TIMELINE_NODE ? graph_node(c->g, i->index)->name
-                                    : timeline_kind_name(i->kind);
+    return timeline_item_name(c->t, c->g, item);
 }
 
-static const char *tensor_name(const Check *c, TensorId id)
+static const StepOp *op_of(const Check *c, int item) /* NULL: it is none */
 {
-    return id == TENSOR_NONE ? "memory" : graph_tensor(c->g, id)->name;
+    const TimelineItem *i = &c->t->items[item];
+    return i->kind == TIMELINE_OP ? &c->t->ops[i->index] : NULL;
+}
+
+static const char *memory_name(const Check *c, const Access *a)
+{
+    if (a->own) return a->own;
+    return a->tensor == TENSOR_NONE ? "memory" : graph_tensor(c->g, a->tensor)->name;
 }
 
 /* ---- order ---- */
@@ -105,6 +111,8 @@ static Status walk(Check *c)
         const TimelineItem *item = &c->t->items[i];
         if (!is_work(item) && (item->index < 0 || item->index >= c->t->event_count))
             return fail(ERR_INTERNAL, "timeline: there is no event %d", item->index);
+        if (item->kind == TIMELINE_OP && (item->index < 0 || item->index >= c->t->options.op_count))
+            return fail(ERR_INTERNAL, "timeline: there is no operation %d", item->index);
         TRY(check_fork(c, i, entered));
         TRY(walk_item(c, i, now));
     }
@@ -164,90 +172,58 @@ static void touch_node(Check *c, int item, int node)
     touch_range(c, item, SPACE_WORKSPACE + (int)c->p->nodes[node].lane, 0, 1, true);
 }
 
-static void touch_bucket(Check *c, int item, int space, bool write)
+static void touch_sum(Check *c, int item, bool write)
 {
-    const Bucket *b = &c->t->options.buckets[c->t->items[item].index];
-    touch_range(c, item, space, b->offset, b->bytes, write);
+    const SumRange *r = &c->t->sums[c->t->items[item].index];
+    if (r->tensor != TENSOR_NONE) touch(c, item, r->tensor, write);
+    else touch_range(c, item, (int)r->slab, r->offset, r->bytes, write);
 }
 
-static void touch_loss_scale(Check *c, int item, bool write)
+static void touch_use(Check *c, int item, const StepUse *u)
 {
-    touch(c, item, graph_input(c->g, "loss_scale"), write);
+    const TensorId input = u->slab == SLAB_EXTERNAL ? graph_input(c->g, u->name) : TENSOR_NONE;
+    const bool own = u->slab == SLAB_EXTERNAL, write = u->mode != STEP_READS;
+    if (input != TENSOR_NONE) touch(c, item, input, write);
+    else
+        add(c, (Access){ .item = item,
+                         .space = own ? SPACE_OWN : (int)u->slab,
+                         .begin = u->offset,
+                         .end = u->offset + u->bytes,
+                         .write = write,
+                         .anew = own && u->mode == STEP_WRITES,
+                         .tensor = TENSOR_NONE,
+                         .own = own ? u->name : NULL });
 }
 
-static void touch_norm(Check *c, int item, bool write)
+static void touch_op(Check *c, int item)
 {
-    if (c->t->options.norm)
-        touch_range(c, item, SPACE_NORM, (size_t)c->t->options.bucket_count, 1, write);
+    const StepOp *op = op_of(c, item);
+    for (int k = 0; k < step_use_count(op); k++) touch_use(c, item, &op->use[k]);
 }
 
 static void touch_item(Check *c, int i)
 {
     const TimelineItem *item = &c->t->items[i];
+    /* a sum of gradients by the host is written back at AWAIT */
+    const bool here = c->t->options.reduce == TIMELINE_REDUCE_DEVICE;
     switch (item->kind) {
     case TIMELINE_NODE:
         touch_node(c, i, item->index);
         break;
-    case TIMELINE_NORM_SUMS:
-        touch(c, i, graph_rank_sum(graph_node(c->g, item->index)), true);
+    case TIMELINE_OP:
+        touch_op(c, i);
         break;
-    case TIMELINE_BUCKET:
-        /* a sum by the host is written back at AWAIT */
-        touch_bucket(c, i, SLAB_GRAD, c->t->options.reduce == TIMELINE_REDUCE_DEVICE);
+    case TIMELINE_SUM:
+        touch_sum(c, i, here || c->t->sums[item->index].of == SUM_NORMS);
         break;
     case TIMELINE_AWAIT:
-        touch_bucket(c, i, SLAB_GRAD, true);
-        break;
-    case TIMELINE_FINITE:
-        touch_bucket(c, i, SLAB_GRAD, false);
-        touch_loss_scale(c, i, true);
-        break;
-    case TIMELINE_SQUARES:
-        touch_bucket(c, i, SLAB_GRAD, false);
-        touch_range(c, i, SPACE_NORM, (size_t)item->index, 1, true);
-        break;
-    case TIMELINE_NORM:
-        touch_range(c, i, SPACE_NORM, 0, (size_t)c->t->options.bucket_count, false);
-        touch_loss_scale(c, i, false);
-        touch_norm(c, i, true);
-        break;
-    case TIMELINE_UPDATE:
-        touch_bucket(c, i, SLAB_GRAD, false);
-        touch_bucket(c, i, SLAB_PARAM, true);
-        touch_loss_scale(c, i, false);
-        touch_norm(c, i, false);
-        break;
-    case TIMELINE_LOSS_SCALE:
-        touch_loss_scale(c, i, true);
-        break;
-    case TIMELINE_PERTURB:
-        touch_range(c, i, SPACE_NORM, 0, (size_t)c->t->options.bucket_count, false);
-        touch_range(c, i, SLAB_GRAD, 0, c->p->slab_bytes[SLAB_GRAD], false);
-        touch_range(c, i, SLAB_PARAM, 0, c->p->slab_bytes[SLAB_PARAM], true);
-        touch_range(c, i, SLAB_BUFFER, 0, c->p->slab_bytes[SLAB_BUFFER], false);
-        touch_loss_scale(c, i, false);
-        break;
-    case TIMELINE_RESTORE:
-        touch_range(c, i, item->index, 0, c->p->slab_bytes[item->index], true);
-        break;
-    case TIMELINE_LERP:
-        touch_range(c, i, SLAB_PARAM, 0, c->p->slab_bytes[SLAB_PARAM], true);
-        touch_range(c, i, SLAB_BUFFER, 0, c->p->slab_bytes[SLAB_BUFFER], true);
-        touch_loss_scale(c, i, false);
-        break;
-    case TIMELINE_STATISTICS:
-    case TIMELINE_REST:
-    case TIMELINE_AVERAGE:
-        touch_range(c, i, SLAB_BUFFER, 0, c->p->slab_bytes[SLAB_BUFFER], true);
+        touch_sum(c, i, true);
         break;
     case TIMELINE_RESULT:
         touch(c, i, graph_input(c->g, "stats"), false);
-        touch_loss_scale(c, i, false);
-        touch_norm(c, i, false);
         break;
     case TIMELINE_RECORD:
     case TIMELINE_WAIT:
-    case TIMELINE_KIND_COUNT:
         break;
     }
 }
@@ -262,8 +238,8 @@ static Status fail_race(const Check *c, const Access *a, const Access *b)
     return fail(ERR_INTERNAL,
                 "timeline: %s (%s lane, %s) and %s (%s lane, %s) may touch the same memory at once",
                 item_name(c, a->item), timeline_lane_name(c->t->items[a->item].lane),
-                tensor_name(c, a->tensor), item_name(c, b->item),
-                timeline_lane_name(c->t->items[b->item].lane), tensor_name(c, b->tensor));
+                memory_name(c, a), item_name(c, b->item),
+                timeline_lane_name(c->t->items[b->item].lane), memory_name(c, b));
 }
 
 /* Of accesses to the same bytes, one a write, the earlier issued happens before. */
@@ -297,184 +273,195 @@ static Status check_read(const Check *c, int index)
     }
     if (made_by_nodes(role) && !last) {
         return fail(ERR_INTERNAL, "timeline: %s reads %s before it is written",
-                    item_name(c, read->item), tensor_name(c, read->tensor));
+                    item_name(c, read->item), memory_name(c, read));
     }
     if (!last || last->tensor == read->tensor || role == ROLE_BUFFER || role == ROLE_INPUT)
         return OK;
     return fail(ERR_INTERNAL, "timeline: %s reads %s after %s has written %s there",
-                item_name(c, read->item), tensor_name(c, read->tensor), item_name(c, last->item),
-                tensor_name(c, last->tensor));
+                item_name(c, read->item), memory_name(c, read), item_name(c, last->item),
+                memory_name(c, last));
+}
+
+/* What is made anew in a step is made before it is read. */
+static Status check_made(const Check *c, int index)
+{
+    const Access *made = &c->accesses[index];
+    for (int i = 0; i < index; i++) {
+        const Access *a = &c->accesses[i];
+        if (a->item == made->item || !overlap(a, made)) continue;
+        return fail(ERR_INTERNAL, "timeline: %s uses %s before %s makes it", item_name(c, a->item),
+                    made->own, item_name(c, made->item));
+    }
+    return OK;
 }
 
 static Status check_memory(Check *c)
 {
     for (int i = 0; i < c->t->count; i++) touch_item(c, i);
     TRY(check_races(c));
-    for (int i = 0; i < c->count; i++)
-        if (!c->accesses[i].write && c->accesses[i].tensor != TENSOR_NONE) TRY(check_read(c, i));
+    for (int i = 0; i < c->count; i++) {
+        const Access *a = &c->accesses[i];
+        if (!a->write && a->tensor != TENSOR_NONE) TRY(check_read(c, i));
+        if (a->anew) TRY(check_made(c, i));
+    }
     return OK;
 }
 
 /* ---- what a step must do ---- */
 
-/* The one item of this kind and index; *out -1 if there is none and none is wanted. */
-static Status find_once(const Check *c, TimelineKind kind, int index, bool wanted, int *out)
+/* One item of this kind and index, or none where none is wanted. */
+static Status check_once(const Check *c, TimelineKind kind, int index, bool wanted,
+                         const char *name)
 {
     int found = 0;
-    *out = -1;
-    for (int i = 0; i < c->t->count; i++) {
-        if (c->t->items[i].kind != kind || c->t->items[i].index != index) continue;
-        *out = i;
-        found++;
-    }
+    for (int i = 0; i < c->t->count; i++)
+        found += c->t->items[i].kind == kind && c->t->items[i].index == index;
     if (found == (wanted ? 1 : 0)) return OK;
-    return fail(ERR_INTERNAL, "timeline: %s %d is there %d times instead of %d",
-                timeline_kind_name(kind), index, found, wanted ? 1 : 0);
+    return fail(ERR_INTERNAL, "timeline: %s (%d) is there %d times instead of %d", name, index,
+                found, wanted ? 1 : 0);
 }
 
 static Status check_order(const Check *c, int before, int after)
 {
-    if (before < 0 || after < 0 || (before < after && happens_before(c, before, after))) return OK;
+    if (before < after && happens_before(c, before, after)) return OK;
     return fail(ERR_INTERNAL, "timeline: %s %d does not come before %s %d", item_name(c, before),
                 c->t->items[before].index, item_name(c, after), c->t->items[after].index);
 }
 
-/* Gradients -> sum -> look through and measure -> update, or the perturbation that both others are
- * then. norm: -1 if there is none. */
-static Status check_bucket(const Check *c, int k, int first_update, int norm)
+/* Whether b has its turn behind a, which comes before it in the list. */
+static bool ascends(const Check *c, int a, int b)
+{
+    const StepOp *first = &c->t->ops[a], *second = &c->t->ops[b];
+    if (first->when != second->when) return first->when < second->when;
+    return first->bucket != second->bucket ? first->bucket < second->bucket : a < b;
+}
+
+/* Every operation of the run once, each behind the one that has its turn before. */
+static Status check_turns(const Check *c)
 {
     const TimelineOptions *o = &c->t->options;
-    const Bucket *b = &o->buckets[k];
-    int sum, back, finite, squares, update, node;
-    TRY(find_once(c, TIMELINE_BUCKET, k, o->reduce != TIMELINE_REDUCE_NONE, &sum));
-    TRY(find_once(c, TIMELINE_AWAIT, k, o->reduce == TIMELINE_REDUCE_HOST, &back));
-    TRY(find_once(c, TIMELINE_FINITE, k, o->loss_scale, &finite));
-    TRY(find_once(c, TIMELINE_SQUARES, k, o->norm, &squares));
-    TRY(find_once(c, TIMELINE_UPDATE, k, o->step != TIMELINE_FIRST_PASS, &update));
-    if (update < 0) update = first_update;
-    const int summed = back >= 0 ? back : sum, readers[] = { finite, squares, update };
-    TRY(check_order(c, sum, summed == sum ? -1 : summed));
-    for (int i = 0; i < 3; i++) TRY(check_order(c, summed, readers[i]));
-    TRY(check_order(c, finite, first_update));
-    TRY(check_order(c, squares, norm));
-    for (TensorId id = 0; id < graph_tensor_count(c->g); id++) {
-        const PlanEntry *e = &c->p->entries[id];
-        if (graph_tensor(c->g, id)->role != ROLE_GRAD || e->offset < b->offset ||
-            e->offset >= b->offset + b->bytes)
-            continue;
-        if (e->offset + e->bytes > b->offset + b->bytes)
-            return fail(ERR_INTERNAL, "timeline: %s is in two buckets", tensor_name(c, id));
-        TRY(find_once(c, TIMELINE_NODE, graph_tensor(c->g, id)->producer, true, &node));
-        TRY(check_order(c, node, sum));
-        for (int i = 0; i < 3; i++) TRY(check_order(c, node, readers[i]));
+    int last = -1;
+    for (int i = 0; i < c->t->count; i++) {
+        if (!op_of(c, i)) continue;
+        if (last >= 0 && (!happens_before(c, last, i) ||
+                          !ascends(c, c->t->items[last].index, c->t->items[i].index)))
+            return fail(ERR_INTERNAL, "timeline: %s %d has its turn behind %s %d", item_name(c, i),
+                        op_of(c, i)->bucket, item_name(c, last), op_of(c, last)->bucket);
+        last = i;
+    }
+    for (int i = 0; i < o->op_count; i++)
+        TRY(check_once(c, TIMELINE_OP, i, step_in_run(&o->ops[i], o->step), o->ops[i].name));
+    return OK;
+}
+
+/* What an access to memory that may be summed is to the sum. */
+static int turn_of_access(const Check *c, const Access *a)
+{
+    enum { MAKES, CORRECTS, STARTS, ENDS, USES };
+    const TimelineKind kind = c->t->items[a->item].kind;
+    if (kind == TIMELINE_NODE) return a->write ? MAKES : USES;
+    if (kind == TIMELINE_SUM || kind == TIMELINE_AWAIT) return kind == TIMELINE_SUM ? STARTS : ENDS;
+    return kind == TIMELINE_OP && op_of(c, a->item)->when == STEP_FORWARD ? CORRECTS : USES;
+}
+
+static bool may_be_summed(const Access *a)
+{
+    return a->space == SLAB_GRAD || a->space == SLAB_BUFFER;
+}
+
+/* Gradients, running statistics and sums of norms are made, then summed, then used; where nothing
+ * is summed, made and then used. */
+static Status check_around_sums(const Check *c)
+{
+    for (int i = 0; i < c->count; i++) {
+        const Access *a = &c->accesses[i];
+        const bool norms = c->t->items[a->item].kind == TIMELINE_SUM && a->tensor != TENSOR_NONE;
+        for (int k = 0; (norms || may_be_summed(a)) && k < c->count; k++) {
+            const Access *b = &c->accesses[k];
+            if (!overlap(a, b) || (norms && a->tensor != b->tensor)) continue;
+            const int first = turn_of_access(c, a), second = turn_of_access(c, b);
+            if (first < second) TRY(check_order(c, a->item, b->item));
+            if (first > second) TRY(check_order(c, b->item, a->item));
+        }
     }
     return OK;
 }
 
-static Status check_statistics(const Check *c)
+/* What is to be summed is, once; all on one lane: there the order in which sums are issued is that
+ * in which they run. */
+static Status check_sums(const Check *c)
 {
     const TimelineOptions *o = &c->t->options;
-    int sum, rest, average, restore, node;
-    TRY(find_once(c, TIMELINE_STATISTICS, 0, o->statistics && o->reduce == TIMELINE_REDUCE_DEVICE,
-                  &sum));
-    TRY(find_once(c, TIMELINE_REST, 0,
-                  o->reduce == TIMELINE_REDUCE_HOST && o->step != TIMELINE_FIRST_PASS, &rest));
-    TRY(find_once(c, TIMELINE_RESTORE, SLAB_BUFFER, o->step == TIMELINE_SECOND_PASS, &restore));
-    TRY(check_order(c, restore, sum >= 0 ? sum : rest));
-    TRY(find_once(c, TIMELINE_AVERAGE, 0, o->statistics && o->reduce != TIMELINE_REDUCE_NONE,
-                  &average));
-    TRY(check_order(c, sum >= 0 ? sum : rest, average));
-    for (int i = 0; (o->statistics || restore >= 0) && i < graph_node_count(c->g); i++) {
-        if (graph_node(c->g, i)->kind != OP_BATCHNORM &&
-            graph_node(c->g, i)->kind != OP_BN_FINALIZE)
-            continue;
-        TRY(find_once(c, TIMELINE_NODE, i, true, &node));
-        TRY(check_order(c, node, sum >= 0 ? sum : rest));
-        TRY(check_order(c, node, restore));
+    const bool device = o->step && o->reduce == TIMELINE_REDUCE_DEVICE,
+               host = o->step && o->reduce == TIMELINE_REDUCE_HOST;
+    int next = o->bucket_count, first = -1;
+    for (int k = 0; k < o->bucket_count; k++) {
+        TRY(check_once(c, TIMELINE_SUM, k, device || host, "sum of a bucket"));
+        TRY(check_once(c, TIMELINE_AWAIT, k, host, "wait for a bucket's sum"));
     }
-    return OK;
+    TRY(check_once(c, TIMELINE_SUM, next, device && o->statistics, "sum of statistics"));
+    TRY(check_once(c, TIMELINE_AWAIT, next, host && o->step != TIMELINE_FIRST_PASS,
+                   "wait for statistics and metrics"));
+    for (int i = 0; i < graph_node_count(c->g); i++)
+        if (graph_rank_sum(graph_node(c->g, i)) != TENSOR_NONE)
+            TRY(check_once(c, TIMELINE_SUM, ++next, true, "sums of norms"));
+    for (int i = 0; i < c->t->count; i++) {
+        if (c->t->items[i].kind != TIMELINE_SUM) continue;
+        if (first < 0) first = i;
+        if (c->t->items[i].lane == c->t->items[first].lane) continue;
+        return fail(ERR_INTERNAL, "timeline: %s is summed on the %s lane and %s on the %s lane",
+                    item_name(c, first), timeline_lane_name(c->t->items[first].lane),
+                    item_name(c, i), timeline_lane_name(c->t->items[i].lane));
+    }
+    return check_around_sums(c);
+}
+
+/* Whole gradients; a run that updates has an update of their parameters. */
+static Status check_bucket(const Check *c, int k)
+{
+    const Bucket *b = &c->t->options.buckets[k];
+    const bool wanted = c->t->options.step != TIMELINE_FIRST_PASS;
+    bool updated = false;
+    for (TensorId id = 0; id < graph_tensor_count(c->g); id++) {
+        const PlanEntry *e = &c->p->entries[id];
+        if (e->slab == SLAB_GRAD && e->offset >= b->offset && e->offset < b->offset + b->bytes &&
+            e->offset + e->bytes > b->offset + b->bytes)
+            return fail(ERR_INTERNAL, "timeline: %s is in two buckets",
+                        graph_tensor(c->g, id)->name);
+    }
+    for (int i = 0; i < c->count; i++) {
+        const Access *a = &c->accesses[i];
+        const StepOp *op = op_of(c, a->item);
+        if (op && op->when == STEP_UPDATE && a->space == SLAB_PARAM && a->write &&
+            a->begin <= b->offset && a->end >= b->offset + b->bytes)
+            updated = true;
+    }
+    if (updated == wanted) return OK;
+    return fail(ERR_INTERNAL, "timeline: bucket %d is%s updated", k, wanted ? " never" : "");
 }
 
 static Status check_step(const Check *c)
 {
     const TimelineOptions *o = &c->t->options;
-    const bool updates = o->step != TIMELINE_FIRST_PASS;
-    int first_update = -1, update, scale, norm, perturb, restore, lerp, mean;
     size_t covered = 0;
-    for (int i = 0; i < c->t->count && first_update < 0; i++)
-        if (c->t->items[i].kind == TIMELINE_UPDATE) first_update = i;
-    TRY(find_once(c, TIMELINE_LOSS_SCALE, 0, o->loss_scale && updates, &scale));
-    TRY(find_once(c, TIMELINE_NORM, 0, o->norm && updates, &norm));
-    TRY(find_once(c, TIMELINE_PERTURB, 0, !updates, &perturb));
-    TRY(find_once(c, TIMELINE_RESTORE, SLAB_PARAM, o->step == TIMELINE_SECOND_PASS, &restore));
-    TRY(find_once(c, TIMELINE_LERP, 0, o->averages && updates, &lerp));
-    TRY(find_once(c, TIMELINE_AVERAGE, 0, o->statistics && updates, &mean));
-    TRY(check_order(c, mean, lerp));
-    TRY(check_order(c, lerp, scale));
-    if (perturb >= 0) first_update = norm = perturb;
-    else TRY(check_order(c, norm, first_update));
-    TRY(check_order(c, restore, first_update));
+    TRY(check_turns(c));
     for (int k = 0; k < o->bucket_count; k++) {
-        TRY(check_bucket(c, k, first_update, norm));
-        TRY(find_once(c, TIMELINE_UPDATE, k, updates, &update));
-        TRY(check_order(c, update, lerp));
-        TRY(check_order(c, update, scale));
+        TRY(check_bucket(c, k));
         if (o->buckets[k].offset != covered)
             return fail(ERR_INTERNAL,
                         "timeline: bucket %d does not begin where the one before ends", k);
         covered += o->buckets[k].bytes;
     }
-    if (covered != c->p->slab_bytes[SLAB_GRAD])
-        return fail(ERR_INTERNAL, "timeline: the buckets are %zu of %zu bytes of gradients",
-                    covered, c->p->slab_bytes[SLAB_GRAD]);
-    return check_statistics(c);
-}
-
-/* Sums over ranks on one lane: there the order in which they are issued is that in which they run.
- */
-static Status check_sums_lane(const Check *c)
-{
-    int first = -1;
-    for (int i = 0; i < c->t->count; i++) {
-        const TimelineItem *item = &c->t->items[i];
-        if (item->kind != TIMELINE_NORM_SUMS && item->kind != TIMELINE_BUCKET &&
-            item->kind != TIMELINE_STATISTICS)
-            continue;
-        if (first < 0) first = i;
-        if (item->lane == c->t->items[first].lane) continue;
-        return fail(ERR_INTERNAL, "timeline: %s is summed on the %s lane and %s on the %s lane",
-                    item_name(c, first), timeline_lane_name(c->t->items[first].lane),
-                    item_name(c, i), timeline_lane_name(item->lane));
-    }
-    return OK;
-}
-
-/* What is to be summed over ranks is, once, before anybody reads it. */
-static Status check_rank_sums(const Check *c)
-{
-    int made, sum, read;
-    for (int i = 0; i < graph_node_count(c->g); i++) {
-        const TensorId id = graph_rank_sum(graph_node(c->g, i));
-        TRY(find_once(c, TIMELINE_NORM_SUMS, i, id != TENSOR_NONE, &sum));
-        if (id == TENSOR_NONE) continue;
-        TRY(find_once(c, TIMELINE_NODE, i, true, &made));
-        TRY(check_order(c, made, sum));
-        for (int n = 0; n < graph_node_count(c->g); n++)
-            for (int k = 0; k < OP_MAX_INPUTS; k++) {
-                if (graph_node(c->g, n)->in[k] != id) continue;
-                TRY(find_once(c, TIMELINE_NODE, n, true, &read));
-                TRY(check_order(c, sum, read));
-            }
-    }
-    return check_sums_lane(c);
+    if (covered == c->p->slab_bytes[SLAB_GRAD]) return OK;
+    return fail(ERR_INTERNAL, "timeline: the buckets are %zu of %zu bytes of gradients", covered,
+                c->p->slab_bytes[SLAB_GRAD]);
 }
 
 /* Every node once, and every run ends with what it found out. */
 static Status check_complete(const Check *c)
 {
-    int item;
     for (int i = 0; i < graph_node_count(c->g); i++)
-        TRY(find_once(c, TIMELINE_NODE, i, true, &item));
+        TRY(check_once(c, TIMELINE_NODE, i, true, graph_node(c->g, i)->name));
     for (int i = 0; i < c->t->count; i++)
         if (c->t->items[i].kind == TIMELINE_RESULT) return OK;
     return fail(ERR_INTERNAL, "timeline: the result is never copied out");
@@ -484,8 +471,8 @@ static Status check_all(Check *c)
 {
     TRY(walk(c));
     TRY(check_complete(c));
-    TRY(check_rank_sums(c));
     TRY(check_memory(c));
+    TRY(check_sums(c));
     TRY(check_joined(c, c->t->replayable));
     TRY(check_joined(c, c->t->count));
     return c->t->options.step ? check_step(c) : OK;
@@ -495,6 +482,7 @@ Status timeline_check(const Timeline *t, const Graph *g, const Plan *p)
 {
     Check c = { .t = t, .g = g, .p = p };
     c.capacity = t->count * (OP_MAX_INPUTS + OP_MAX_OUTPUTS + 1);
+    _Static_assert(STEP_USES_MAX <= OP_MAX_INPUTS + OP_MAX_OUTPUTS, "accesses of an item");
     c.clock = mem_calloc((size_t)t->count + 1, sizeof *c.clock);
     c.event = mem_calloc((size_t)t->event_count + 1, sizeof *c.event);
     c.accesses = mem_calloc((size_t)c.capacity + 1, sizeof *c.accesses);

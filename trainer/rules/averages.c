@@ -32,6 +32,18 @@ static Status prepare(OpInstance *op, const Averages *a, const LerpAttr *attr, v
     return backend_ready_op(op);
 }
 
+static Status add_move(Averages *a, Copy *c, int part)
+{
+    const StepOp s = { .name = "averages",
+                       .owner = a,
+                       .when = STEP_AVERAGE,
+                       .runs = STEP_IN_LAST,
+                       .op = &c->moves[part],
+                       .updates = 1 << LERP_IN_AVERAGE |
+                                  (c->move_attr.mode == LERP_MEET ? 1 << LERP_IN_X : 0) };
+    return executor_add_step(a->executor, &s);
+}
+
 /* Of one copy. */
 static int states_of(const Config *c, AverageKind kind, StateDef *out)
 {
@@ -69,6 +81,7 @@ static Status fill(Averages *a, AverageKind kind)
         TRY(state_add(a->executor, &defs[p], &c->data[p]));
         if (!c->data[p]) continue;
         TRY(prepare(&c->moves[p], a, &c->move_attr, c->data[p], slabs[p]));
+        TRY(add_move(a, c, p));
         TRY(prepare(&c->swaps[p], a, &c->swap_attr, c->data[p], slabs[p]));
     }
     return OK;
@@ -91,6 +104,7 @@ Status averages_create(Averages **out, Executor *x, const Config *c, const Train
 void averages_destroy(Averages *a)
 {
     if (!a) return;
+    executor_remove_steps(a->executor, a);
     for (int k = 0; k < AVERAGE_KIND_COUNT; k++) {
         Copy *c = &a->copies[k];
         for (int p = 0; p < PARTS; p++) {
@@ -116,22 +130,13 @@ void averages_scalars(const Averages *a, int64_t step, int64_t update, float sca
             (float)averaging_weight(a->config, &a->plan, (AverageKind)k, step, update);
 }
 
-static Status run_parts(const Averages *a, OpInstance ops[PARTS], Stream *stream)
-{
-    for (int p = 0; p < PARTS; p++)
-        if (ops[p].backend)
-            TRY(executor_backend(a->executor)->v->ops[OP_LERP]->run(&ops[p], stream));
-    return OK;
-}
-
-Status averages_run(Averages *a, Stream *stream)
-{
-    for (int k = 0; k < AVERAGE_KIND_COUNT; k++) TRY(run_parts(a, a->copies[k].moves, stream));
-    return OK;
-}
-
 Status averages_swap(Averages *a, AverageKind kind)
 {
-    TRY(run_parts(a, a->copies[kind].swaps, executor_stream(a->executor)));
+    OpInstance *swaps = a->copies[kind].swaps;
+    for (int p = 0; p < PARTS; p++)
+        if (swaps[p].backend)
+            TRY(executor_backend(a->executor)
+                    ->v->ops[OP_LERP]
+                    ->run(&swaps[p], executor_stream(a->executor)));
     return executor_wait(a->executor);
 }

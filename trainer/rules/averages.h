@@ -1,5 +1,5 @@
 /* averages.h - averaged copies of a run's weights: OP_LERP over the parameter slab and that of the
- * running statistics, behind the updates of a step (TIMELINE_LERP).
+ * running statistics, behind the updates of a step (STEP_AVERAGE).
  *
  * A copy lies as its slabs do, so a tensor of it has its offset there. Which there are and how far
  * they move is averaging.h's; the number goes with the step's scalars, and a step that a loss scale
@@ -19,8 +19,6 @@ void averages_destroy(Averages *a); /* NULL ok */
 bool averages_any(const Averages *a);
 /* SCALAR_EMA and SCALAR_LOOKAHEAD; step and update as averaging_weight() takes them. */
 void averages_scalars(const Averages *a, int64_t step, int64_t update, float scalars[SCALAR_COUNT]);
-/* Enqueues what the step at hand does to all copies. */
-Status averages_run(Averages *a, Stream *stream);
 /* The average and what it is of change places, to the bit; no step is under way. */
 Status averages_swap(Averages *a, AverageKind kind);
 #endif

@@ -18,7 +18,7 @@
 /* torch.nn.utils.clip_grad_norm_'s; timm's Lamb clips by itself, without one */
 #define CLIP_EPS 1e-6
 
-typedef struct HostResult { /* what optimizer_copy_result() copies */
+typedef struct HostResult { /* what a step copies to the host */
     float scale[LOSS_SCALE_COUNT], clip[CLIP_COUNT];
 } HostResult;
 
@@ -75,8 +75,31 @@ static int add_segments(Optimizer *o, const Config *c, const Bucket *bucket, Upd
     return count;
 }
 
+/* ---- operations ---- */
+
+static StepOp step_of(const Optimizer *o, const char *name, StepWhen when, OpInstance *op)
+{
+    return (StepOp){ .name = name, .owner = o, .when = when, .runs = STEP_IN_LAST, .op = op };
+}
+
+static StepOp step_of_range(const Optimizer *o, const char *name, StepWhen when, OpInstance *op,
+                            int bucket, const Bucket *b)
+{
+    StepOp s = step_of(o, name, when, op);
+    s.bucket = bucket;
+    s.offset = b->offset;
+    s.bytes = b->bytes;
+    return s;
+}
+
+static Status add_step(const Optimizer *o, const StepOp *s)
+{
+    TRY(backend_ready_op(s->op));
+    return executor_add_step(o->executor, s);
+}
+
 /* What is frozen lies behind what has gradients. */
-static Status make_op(Optimizer *o, const Config *c, int bucket)
+static Status make_op(Optimizer *o, const Config *c, int bucket, const Bucket *b)
 {
     OpInstance *op = &o->update.ops[bucket];
     size_t bytes = executor_slab_bytes(o->executor, SLAB_GRAD);
@@ -89,18 +112,24 @@ static Status make_op(Optimizer *o, const Config *c, int bucket)
     op->in[UPDATE_IN_SCALARS] = *executor_record(o->executor, "scalars");
     if (o->scale.state) op->in[UPDATE_IN_LOSS_SCALE] = *o->scale.state;
     if (c->optimizer.clip_norm > 0) op->in[UPDATE_IN_CLIP] = o->norm.clip;
+    StepOp step = step_of_range(o, "update", STEP_UPDATE, op, bucket, b);
+    step.updates = 1 << UPDATE_IN_PARAM | 1 << UPDATE_IN_STATE0 | 1 << UPDATE_IN_STATE1;
     TRY(trust_init(&o->update.trusts[bucket], op));
-    return backend_ready_op(op);
+    TRY(trust_add(&o->update.trusts[bucket], o->executor, &step));
+    return add_step(o, &step);
 }
 
 static Status make_finite_check(Optimizer *o, int bucket, const Bucket *b)
 {
     OpInstance *op = &o->scale.finite_checks[bucket];
+    StepOp s = step_of_range(o, "finite check", STEP_MEASURE, op, bucket, b);
     *op = (OpInstance){ .kind = OP_FINITE_CHECK, .backend = o->backend };
     op->in[FINITE_CHECK_IN_X] =
         backend_flat((char *)executor_slab(o->executor, SLAB_GRAD) + b->offset, b->bytes);
     op->in[FINITE_CHECK_IN_LOSS_SCALE] = *o->scale.state;
-    return backend_ready_op(op);
+    s.runs |= STEP_IN_FIRST;
+    s.updates = 1 << FINITE_CHECK_IN_LOSS_SCALE;
+    return add_step(o, &s);
 }
 
 static Status make_scale_update(Optimizer *o, const Config *c)
@@ -114,7 +143,9 @@ static Status make_scale_update(Optimizer *o, const Config *c)
     o->scale.op =
         (OpInstance){ .kind = OP_LOSS_SCALE, .backend = o->backend, .attr = &o->scale.attr };
     o->scale.op.in[LOSS_SCALE_IN_STATE] = *o->scale.state;
-    return backend_ready_op(&o->scale.op);
+    StepOp s = step_of(o, "loss scale", STEP_END, &o->scale.op);
+    s.updates = 1 << LOSS_SCALE_IN_STATE;
+    return add_step(o, &s);
 }
 
 bool optimizer_needs_norm(const Config *c)
@@ -134,6 +165,18 @@ static int64_t chunks_of(const Bucket *b)
     return ((int64_t)(b->bytes / sizeof(float)) + GRAD_SQUARES_CHUNK - 1) / GRAD_SQUARES_CHUNK;
 }
 
+static Status make_norm_op(Optimizer *o, const Config *c)
+{
+    o->norm.attr.max_norm = (float)c->optimizer.clip_norm;
+    o->norm.attr.eps = o->kind == UPDATE_LAMB ? 0 : CLIP_EPS;
+    o->norm.op = (OpInstance){ .kind = OP_GRAD_NORM, .backend = o->backend, .attr = &o->norm.attr };
+    o->norm.op.in[GRAD_NORM_IN_SUMS] = o->norm.sums;
+    if (o->scale.state) o->norm.op.in[GRAD_NORM_IN_LOSS_SCALE] = *o->scale.state;
+    o->norm.op.out[GRAD_NORM_OUT_CLIP] = o->norm.clip;
+    const StepOp s = step_of(o, "norm", STEP_PREPARE, &o->norm.op);
+    return add_step(o, &s);
+}
+
 static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
 {
     int64_t all = 0, first = 0;
@@ -146,16 +189,11 @@ static Status make_norm(Optimizer *o, const Config *c, const Bucket *buckets)
         op->in[GRAD_SQUARES_IN_X] = backend_flat(
             (char *)executor_slab(o->executor, SLAB_GRAD) + buckets[k].offset, buckets[k].bytes);
         op->out[GRAD_SQUARES_OUT_SUMS] = sums_of(o, first, chunks_of(&buckets[k]));
-        TRY(backend_ready_op(op));
+        StepOp s = step_of_range(o, "squares", STEP_MEASURE, op, k, &buckets[k]);
+        s.runs = STEP_IN_FIRST | (o->norm.wanted ? STEP_IN_LAST : 0);
+        TRY(add_step(o, &s));
     }
-    if (!o->norm.wanted) return OK;
-    o->norm.attr.max_norm = (float)c->optimizer.clip_norm;
-    o->norm.attr.eps = o->kind == UPDATE_LAMB ? 0 : CLIP_EPS;
-    o->norm.op = (OpInstance){ .kind = OP_GRAD_NORM, .backend = o->backend, .attr = &o->norm.attr };
-    o->norm.op.in[GRAD_NORM_IN_SUMS] = o->norm.sums;
-    if (o->scale.state) o->norm.op.in[GRAD_NORM_IN_LOSS_SCALE] = *o->scale.state;
-    o->norm.op.out[GRAD_NORM_OUT_CLIP] = o->norm.clip;
-    return backend_ready_op(&o->norm.op);
+    return o->norm.wanted ? make_norm_op(o, c) : OK;
 }
 
 static UpdateAttr attr_of(const Optimizer *o, const Config *c)
@@ -195,6 +233,24 @@ static Status add_states(Optimizer *o, const Config *c)
     return o->scale.state ? state_add_record(o->executor, &scale, o->scale.state) : OK;
 }
 
+static Status add_result(const Optimizer *o, void *to, const OpTensor *from)
+{
+    StepOp s = step_of(o, "result", STEP_RESULT, NULL);
+    s.need = STEP_NEEDS_NOTHING;
+    s.copy.to = to;
+    s.copy.from = from->data;
+    s.copy.bytes = from->bytes;
+    s.copy.stride = sizeof *o->results;
+    return executor_add_step(o->executor, &s);
+}
+
+static Status add_results(Optimizer *o)
+{
+    TRY(executor_alloc_host(o->executor, OPTIMIZER_RESULTS * sizeof *o->results, &o->results));
+    if (o->norm.wanted) TRY(add_result(o, o->results->clip, &o->norm.clip));
+    return o->scale.state ? add_result(o, o->results->scale, o->scale.state) : OK;
+}
+
 static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
 {
     TRY(param_rules_make(o->update.rules, o->executor, c));
@@ -208,12 +264,12 @@ static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
         o->update.attrs[k].segment_count = count;
         o->update.attrs[k].segments = next;
         next += count;
-        TRY(make_op(o, c, k));
+        TRY(make_op(o, c, k, &buckets[k]));
         if (o->scale.state) TRY(make_finite_check(o, k, &buckets[k]));
     }
     if (o->norm.wanted || sharpness_wanted(c)) TRY(make_norm(o, c, buckets));
-    TRY(executor_alloc_host(o->executor, OPTIMIZER_RESULTS * sizeof *o->results, &o->results));
-    return o->scale.state ? make_scale_update(o, c) : OK;
+    if (o->scale.state) TRY(make_scale_update(o, c));
+    return add_results(o);
 }
 
 Status optimizer_create(Optimizer **out, Executor *x, Backend *backend, const Config *c,
@@ -256,6 +312,7 @@ void optimizer_destroy(Optimizer *o)
 {
     if (!o) return;
     const BackendVTable *v = o->backend->v;
+    executor_remove_steps(o->executor, o);
     for (int k = 0; k < o->bucket_count; k++) {
         if (o->update.ops) backend_release_op(&o->update.ops[k]);
         if (o->update.trusts) trust_deinit(&o->update.trusts[k]);
@@ -297,56 +354,15 @@ bool optimizer_awaits_result(const Optimizer *o)
     return o->scale.state && update_traits(o->kind)->counts_updates;
 }
 
-Status optimizer_update(Optimizer *o, int bucket, Stream *stream)
-{
-    TRY(trust_run(&o->update.trusts[bucket], stream));
-    return o->backend->v->ops[OP_UPDATE]->run(&o->update.ops[bucket], stream);
-}
-
-int optimizer_passes(const Optimizer *o, int bucket)
-{
-    return optimizer_rule_passes(o->kind, o->state_count, o->update.trusts[bucket].memory);
-}
-
 int optimizer_rule_passes(UpdateKind kind, int states, bool ratios)
 {
     const bool by_update = update_traits(kind)->trust == TRUST_BY_UPDATE;
     return 3 + 2 * states + (!ratios ? 0 : by_update ? 4 : 2);
 }
 
-Status optimizer_check_finite(Optimizer *o, int bucket, Stream *stream)
-{
-    return o->backend->v->ops[OP_FINITE_CHECK]->run(&o->scale.finite_checks[bucket], stream);
-}
-
-Status optimizer_update_scale(Optimizer *o, Stream *stream)
-{
-    return o->backend->v->ops[OP_LOSS_SCALE]->run(&o->scale.op, stream);
-}
-
-Status optimizer_sum_squares(Optimizer *o, int bucket, Stream *stream)
-{
-    return o->backend->v->ops[OP_GRAD_SQUARES]->run(&o->norm.squares[bucket], stream);
-}
-
-Status optimizer_norm(Optimizer *o, Stream *stream)
-{
-    return o->backend->v->ops[OP_GRAD_NORM]->run(&o->norm.op, stream);
-}
-
 OpTensor optimizer_squares(const Optimizer *o)
 {
     return o->norm.sums;
-}
-
-Status optimizer_copy_result(Optimizer *o, int result)
-{
-    HostResult *r = &o->results[result];
-    if (o->norm.wanted)
-        TRY(executor_copy_to_host(o->executor, r->clip, o->norm.clip.data, sizeof r->clip));
-    return o->scale.state
-               ? executor_copy_to_host(o->executor, r->scale, o->scale.state->data, sizeof r->scale)
-               : OK;
 }
 
 OptimizerResult optimizer_take_result(Optimizer *o, int result)

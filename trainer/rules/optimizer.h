@@ -5,17 +5,18 @@
  * while later ones are still under way. Weight decay differs per parameter: each instance has one
  * segment per parameter in its bucket.
  *
- * LOSS SCALE. Where programs scale their loss, a step is: optimizer_check_finite() at every bucket,
- * optimizer_update() of every bucket (which does nothing if anything was not finite),
- * optimizer_update_scale().
+ * All that it does in a step are operations of the executor's list (step.h).
  *
- * NORM. Where optimizer_needs_norm(), optimizer_sum_squares() of every bucket and optimizer_norm()
- * come before the first update, which shrinks gradients by the norm if it clips
- * (torch.nn.utils.clip_grad_norm_ over all parameters).
+ * LOSS SCALE. Where programs scale their loss, a step is: "finite check" of every bucket, "update"
+ * of every bucket (which does nothing if anything was not finite), "loss scale".
  *
- * What a rule needs of one tensor alone belongs into optimizer_update(): a tensor lies in one
- * bucket, and the bucket's gradients are complete by then. The trust ratios of LARS and LAMB are
- * made there (trust.h). */
+ * NORM. Where optimizer_needs_norm(), "squares" of every bucket and "norm" come before the first
+ * update, which shrinks gradients by the norm if it clips (torch.nn.utils.clip_grad_norm_ over all
+ * parameters).
+ *
+ * What a rule needs of one tensor alone belongs before the update of its bucket: a tensor lies in
+ * one, and the bucket's gradients are complete by then. The trust ratios of LARS and LAMB are made
+ * there (trust.h). */
 #ifndef CONVOY_TRAINER_RULES_OPTIMIZER_H
 #define CONVOY_TRAINER_RULES_OPTIMIZER_H
 #include "trainer/config/config.h"
@@ -36,20 +37,12 @@ void optimizer_scalars(const Optimizer *o, double lr, int64_t step, float scalar
 int64_t optimizer_skipped(const Optimizer *o);
 /* These scalars need the result of the step before. */
 bool optimizer_awaits_result(const Optimizer *o);
-Status optimizer_update(Optimizer *o, int bucket, Stream *stream);
-/* Tensors like the bucket that it reads or writes. */
-int optimizer_passes(const Optimizer *o, int bucket);
-/* The same of a rule that keeps so many states; ratios: with those of trust.h. */
+/* Tensors like the parameters that a rule which keeps so many states reads or writes; ratios: with
+ * those of trust.h. */
 int optimizer_rule_passes(UpdateKind kind, int states, bool ratios);
-/* for gradients that are not finite */
-Status optimizer_check_finite(Optimizer *o, int bucket, Stream *stream);
-/* the loss scale grows or shrinks */
-Status optimizer_update_scale(Optimizer *o, Stream *stream);
 /* clips by the norm, or tells it */
 bool optimizer_needs_norm(const Config *c);
-Status optimizer_sum_squares(Optimizer *o, int bucket, Stream *stream);
-Status optimizer_norm(Optimizer *o, Stream *stream);
-/* What optimizer_sum_squares() fills; rank 0 where neither the norm nor sharpness.h needs it. */
+/* What "squares" fills; rank 0 where neither the norm nor sharpness.h needs it. */
 OpTensor optimizer_squares(const Optimizer *o);
 
 #define OPTIMIZER_RESULTS 2 /* steps whose results are kept apart */
@@ -61,8 +54,6 @@ typedef struct OptimizerResult {
     bool measured;
     double grad_norm; /* of the mean loss, before clipping; where it is measured */
 } OptimizerResult;
-/* Enqueues the copy to the host, at the step's TIMELINE_RESULT. */
-Status optimizer_copy_result(Optimizer *o, int result);
 /* Once the step is done; steps in their order. */
 OptimizerResult optimizer_take_result(Optimizer *o, int result);
 

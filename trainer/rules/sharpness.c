@@ -31,6 +31,48 @@ static Status alloc_flat(Sharpness *s, size_t count, OpTensor *out)
     return s->backend->v->alloc(s->backend, out->bytes, &out->data);
 }
 
+static StepOp step_of(const Sharpness *s, const char *name, StepWhen when, unsigned runs,
+                      OpInstance *op)
+{
+    return (StepOp){ .name = name, .owner = s, .when = when, .runs = runs, .op = op };
+}
+
+/* Between a slab and what is kept of it, to the bit. */
+static Status add_copy(const Sharpness *s, StepOp step, Slab slab, bool back)
+{
+    void *const kept = slab == SLAB_PARAM ? s->params : s->buffers, *const own = executor_slab(
+                                                                        s->executor, slab);
+    step.copy.to = back ? own : kept;
+    step.copy.from = back ? kept : own;
+    step.copy.bytes = executor_slab_bytes(s->executor, slab);
+    return executor_add_step(s->executor, &step);
+}
+
+static Status add_copies(const Sharpness *s)
+{
+    const unsigned first = STEP_IN_FIRST, second = STEP_IN_SECOND;
+    StepOp step = step_of(s, "keep parameters", STEP_MOVE, first, NULL);
+    TRY(add_copy(s, step, SLAB_PARAM, false));
+    step.name = "keep running statistics";
+    TRY(add_copy(s, step, SLAB_BUFFER, false));
+    step = step_of(s, "restore parameters", STEP_MOVE, second, NULL);
+    step.need = STEP_NEEDS_FIRST;
+    TRY(add_copy(s, step, SLAB_PARAM, true));
+    step.name = "restore running statistics";
+    step.when = STEP_FORWARD;
+    return add_copy(s, step, SLAB_BUFFER, true);
+}
+
+static Status add_ops(Sharpness *s)
+{
+    StepOp step = step_of(s, "length of a perturbation", STEP_MOVE, STEP_IN_FIRST, &s->norm);
+    TRY(executor_add_step(s->executor, &step));
+    step.name = "perturb";
+    step.op = &s->step;
+    step.updates = 1 << UPDATE_IN_PARAM;
+    return executor_add_step(s->executor, &step);
+}
+
 static Status make_ops(Sharpness *s, const Config *c, OpTensor squares)
 {
     const OpTensor *scale = executor_record(s->executor, "loss_scale");
@@ -49,7 +91,9 @@ static Status make_ops(Sharpness *s, const Config *c, OpTensor squares)
     s->step.in[UPDATE_IN_CLIP] = s->factor;
     if (scale) s->norm.in[GRAD_NORM_IN_LOSS_SCALE] = s->step.in[UPDATE_IN_LOSS_SCALE] = *scale;
     TRY(backend_ready_op(&s->norm));
-    return backend_ready_op(&s->step);
+    TRY(backend_ready_op(&s->step));
+    TRY(add_copies(s));
+    return add_ops(s);
 }
 
 int sharpness_states(const Config *c, StateDef *out)
@@ -88,6 +132,7 @@ Status sharpness_create(Sharpness **out, Executor *x, const Config *c, OpTensor 
 void sharpness_destroy(Sharpness *s)
 {
     if (!s) return;
+    executor_remove_steps(s->executor, s);
     void *const memory[] = { s->factor.data, s->scalars.data };
     backend_release_op(&s->norm);
     backend_release_op(&s->step);
@@ -96,29 +141,4 @@ void sharpness_destroy(Sharpness *s)
     state_remove(s->executor, s->params);
     state_remove(s->executor, s->buffers);
     mem_free(s);
-}
-
-/* Between a slab and what is kept of it, to the bit. */
-static Status copy(const Sharpness *s, Slab slab, bool back, Stream *stream)
-{
-    void *const kept = slab == SLAB_PARAM ? s->params : s->buffers, *const own = executor_slab(
-                                                                        s->executor, slab);
-    return executor_copy(s->executor, back ? own : kept, back ? kept : own,
-                         executor_slab_bytes(s->executor, slab), stream);
-}
-
-Status sharpness_perturb(Sharpness *s, Stream *stream)
-{
-    const BackendVTable *v = s->backend->v;
-    TRY(copy(s, SLAB_PARAM, false, stream));
-    TRY(copy(s, SLAB_BUFFER, false, stream));
-    TRY(v->ops[OP_GRAD_NORM]->run(&s->norm, stream));
-    return v->ops[OP_UPDATE]->run(&s->step, stream);
-}
-
-Status sharpness_restore(Sharpness *s, Slab slab, Stream *stream)
-{
-    const DeviceVTable *d = s->backend->v->device;
-    TRY(copy(s, slab, true, stream));
-    return d && slab == SLAB_PARAM ? d->params_changed(s->backend, stream) : OK;
 }

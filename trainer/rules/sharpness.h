@@ -20,13 +20,8 @@ bool sharpness_wanted(const Config *c);
 enum { SHARPNESS_STATES = 2 };
 int sharpness_states(const Config *c, StateDef *out);
 bool sharpness_in_step(const Config *c, int64_t step); /* from 0 */
-/* After executor_commit(). Borrows x; squares: optimizer_squares(). */
+/* After executor_commit(). Borrows x; squares: optimizer_squares(). Adds operations that keep
+ * parameters and running statistics and move parameters by e, and those that bring both back. */
 Status sharpness_create(Sharpness **out, Executor *x, const Config *c, OpTensor squares);
 void sharpness_destroy(Sharpness *s); /* NULL ok */
-
-/* All of it is enqueued. Keeps parameters and running statistics, then moves parameters by e: every
- * bucket's squares are summed. */
-Status sharpness_perturb(Sharpness *s, Stream *stream);
-/* PARAM or BUFFER */
-Status sharpness_restore(Sharpness *s, Slab slab, Stream *stream);
 #endif

@@ -33,9 +33,13 @@ Status trust_init(Trust *t, OpInstance *update)
     return backend_ready_op(&t->op);
 }
 
-Status trust_run(Trust *t, Stream *stream)
+Status trust_add(Trust *t, Executor *x, const StepOp *update)
 {
-    return t->memory ? t->op.backend->v->ops[OP_TRUST_RATIO]->run(&t->op, stream) : OK;
+    StepOp s = *update;
+    s.name = "trust ratios";
+    s.op = &t->op;
+    s.updates = 0;
+    return t->memory ? executor_add_step(x, &s) : OK;
 }
 
 void trust_deinit(Trust *t)

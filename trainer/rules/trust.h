@@ -5,8 +5,8 @@
  * however gradients are cut into buckets. */
 #ifndef CONVOY_TRAINER_RULES_TRUST_H
 #define CONVOY_TRAINER_RULES_TRUST_H
-#include "kernels/backend.h"
 #include "trainer/config/config.h"
+#include "trainer/exec/executor.h"
 
 typedef struct Trust { /* of one bucket; all zero where its update has no ratios */
     OpInstance op;
@@ -19,6 +19,7 @@ void trust_choose(const Config *c, UpdateSegment *segments, int count);
 /* update: an OP_UPDATE with its inputs that is not prepared yet; gets UPDATE_IN_RATIO if its kind
  * has ratios and any segment adapts. Borrows its attribute and tensors. */
 Status trust_init(Trust *t, OpInstance *update);
-Status trust_run(Trust *t, Stream *stream); /* before the update */
-void trust_deinit(Trust *t);                /* also what is all zero or half built */
+/* Before the update is added. */
+Status trust_add(Trust *t, Executor *x, const StepOp *update);
+void trust_deinit(Trust *t); /* also what is all zero or half built */
 #endif

@@ -125,14 +125,21 @@ static Status prepare_average(Stepper *s)
     size_t bytes = executor_slab_bytes(x, SLAB_BUFFER);
     /* where all ranks share their statistics the running ones are the same on all */
     s->average.wanted = bytes > 0 && s->session->config->model.bn != BN_CHOICE_FROZEN &&
-                        s->norms.ranks < s->session->comm->world;
+                        s->norm_ranks < s->session->comm->world;
     if (!s->average.wanted) return OK;
     s->average.attr.factor = 1.0f / (float)s->session->comm->world;
     s->average.op =
         (OpInstance){ .kind = OP_SCALE, .backend = s->session->backend, .attr = &s->average.attr };
     s->average.op.in[SCALE_IN_X] = s->average.op.out[SCALE_OUT_Y] =
         backend_flat(executor_slab(x, SLAB_BUFFER), bytes);
-    return backend_ready_op(&s->average.op);
+    const StepOp step = { .name = "mean of running statistics",
+                          .owner = s,
+                          .when = STEP_STATISTICS,
+                          .need = STEP_NEEDS_NOTHING,
+                          .runs = STEP_IN_LAST,
+                          .op = &s->average.op };
+    TRY(backend_ready_op(&s->average.op));
+    return executor_add_step(x, &step);
 }
 
 static TimelineReduce choose_reduce(const Session *session)
@@ -148,11 +155,7 @@ static TimelineReduce choose_reduce(const Session *session)
 static Status plan_stage(Stepper *s, Program *last, size_t cap, size_t first_cap)
 {
     const TimelineRun most = s->sharpness ? TIMELINE_SECOND_PASS : TIMELINE_STEP;
-    const bool norm = optimizer_needs_norm(s->session->config);
-    TimelineOptions o = { .reduce = s->sum.by,
-                          .statistics = s->average.wanted,
-                          .loss_scale = optimizer_loss_scale(s->optimizer) != NULL,
-                          .averages = averages_any(s->averages) };
+    TimelineOptions o = { .reduce = s->sum.by, .statistics = s->average.wanted };
     Bucket *buckets = NULL;
     TRY(plan_buckets(program_plan(last), program_graph(last), cap, first_cap, &buckets,
                      &o.bucket_count));
@@ -164,7 +167,6 @@ static Status plan_stage(Stepper *s, Program *last, size_t cap, size_t first_cap
     Status status = OK;
     for (int run = TIMELINE_STEP; run <= (int)most && status == OK; run++) {
         o.step = (TimelineRun)run;
-        o.norm = norm || o.step == TIMELINE_FIRST_PASS;
         status = executor_plan_step(s->session->executor, last, &o);
     }
     mem_free(buckets);
@@ -231,7 +233,9 @@ static Status fill(Stepper *s)
     Program *last = stepper_last_program(s);
     size_t cap, first;
     s->sum.by = choose_reduce(session);
-    s->norms.ranks = session_bn_ranks(session);
+    s->sum.over_ranks = (Sums){ stepper_start_sum, stepper_await_sum, NULL, s };
+    if (s->sum.by == TIMELINE_REDUCE_DEVICE) s->sum.over_ranks.agree = stepper_agree_on_recording;
+    s->norm_ranks = session_bn_ranks(session);
     reducer_caps(executor_slab_bytes(x, SLAB_GRAD), c->comm.bucket_mb, c->comm.first_bucket_mb,
                  &cap, &first);
     /* Without sums nobody waits for a piece of the gradients. A norm keeps them apart: the order in
@@ -287,6 +291,7 @@ void stepper_destroy(Stepper *s)
     if (s->session->device_comm) device_comm_watch(s->session->device_comm, NULL, NULL);
     (void)prefetch_attach(s->session->train_input, NULL);
     prefetch_trace(s->session->train_input, NULL, "");
+    executor_remove_steps(s->session->executor, s);
     reducer_destroy(s->sum.reducer);
     reducer_destroy(s->sum.first);
     host_reduce_destroy(s->sum.host);
@@ -332,10 +337,4 @@ Averages *stepper_averages(const Stepper *s)
 const Reducer *stepper_reducer(const Stepper *s)
 {
     return s->sum.reducer;
-}
-
-const Bucket *stepper_buckets(const Stepper *s, int *count)
-{
-    *count = s->buckets.count;
-    return s->buckets.list;
 }

@@ -41,7 +41,6 @@ void stepper_destroy(Stepper *s); /* NULL ok */
 Optimizer *stepper_optimizer(const Stepper *s);
 Averages *stepper_averages(const Stepper *s);
 const Reducer *stepper_reducer(const Stepper *s);
-const Bucket *stepper_buckets(const Stepper *s, int *count);
 /* The program of a step's last micro-batch; program_timeline(p, TIMELINE_STEP), or in a step of two
  * passes those of both, is what it does. */
 Program *stepper_last_program(const Stepper *s);

@@ -50,6 +50,7 @@ struct Stepper {
     } buckets;
     struct { /* over ranks */
         TimelineReduce by;
+        Sums over_ranks;
         Reducer *reducer; /* metrics; where the host sums, buckets and running statistics too */
         Reducer *first;   /* where the host sums: buckets of a first pass; NULL without any */
         Reducer *at_hand; /* one of these two */
@@ -57,11 +58,8 @@ struct Stepper {
         DType type;       /* the device sums: in this type */
         void *grads;      /* gradients in that type, at the same indices; NULL for f32 */
     } sum;
-    struct {                    /* batch norm over ranks */
-        int ranks;              /* 1: none */
-        const Program *program; /* the one that is being issued */
-    } norms;
-    struct { /* running statistics: sum over ranks -> mean */
+    int norm_ranks; /* that share statistics of batch norms; 1: none */
+    struct {        /* running statistics: sum over ranks -> mean */
         bool wanted;
         OpInstance op;
         ScaleAttr attr;
@@ -79,6 +77,10 @@ int stepper_flight_number(const Stepper *s);
 /* An error of the device here is this rank's alone and cannot be agreed on any more: it ends the
  * job. */
 void stepper_must(Stepper *s, Status status);
+/* Sums.start, .await and .agree. */
+Status stepper_start_sum(void *stepper, const SumRange *r, const OpTensor *tensor, Stream *stream);
+Status stepper_await_sum(void *stepper, const SumRange *r, Stream *stream);
+Status stepper_agree_on_recording(void *stepper, Status own);
 /* The rest of a run that the host sums for, and its end. */
 Status stepper_issue_rest(Stepper *s, TimelineRun run);
 /* Where the host sums a device's gradients: buckets go to the communication thread as they come

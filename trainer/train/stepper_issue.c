@@ -34,53 +34,30 @@ Status stepper_hand_over(Stepper *s)
     return OK;
 }
 
-/* ---- what the timeline leaves to the step ---- */
+/* ---- sums over ranks ---- */
 
-static Status start_sum(Stepper *s, int bucket, Stream *stream)
+static Status start_bucket(Stepper *s, const SumRange *r, Stream *stream)
 {
-    const Bucket *b = &s->buckets.list[bucket];
-    if (s->sum.host) return host_reduce_fetch(s->sum.host, bucket, stream);
+    if (s->sum.host) return host_reduce_fetch(s->sum.host, r->index, stream);
     if (s->sum.by == TIMELINE_REDUCE_HOST) {
-        reducer_ready(s->sum.at_hand, bucket);
+        reducer_ready(s->sum.at_hand, r->index);
         return OK;
     }
-    const size_t first = b->offset / sizeof(float), count = b->bytes / sizeof(float);
+    const size_t first = r->offset / sizeof(float), count = r->bytes / sizeof(float);
     float *grads = (float *)executor_slab(s->session->executor, SLAB_GRAD) + first;
     char *sums = s->sum.grads ? (char *)s->sum.grads + first * dtype_bytes(s->sum.type) : NULL;
     return device_comm_allreduce_as(s->session->device_comm, grads, count, s->sum.type, sums,
-                                    stream, s->buckets.names[bucket]);
+                                    stream, s->buckets.names[r->index]);
 }
 
-static Status await_sum(Stepper *s, int bucket, Stream *stream)
-{
-    reducer_wait_bucket(s->sum.at_hand, bucket, &s->flight->result.comm_wait_s);
-    return s->sum.host ? host_reduce_return(s->sum.host, bucket, stream) : OK;
-}
-
-static Status await_rest(Stepper *s, Stream *stream)
-{
-    reducer_wait_rest(s->sum.reducer, &s->flight->result.comm_wait_s);
-    return s->sum.host && s->average.wanted ? host_reduce_return_buffers(s->sum.host, stream) : OK;
-}
-
-static Status sum_statistics(Stepper *s, Stream *stream)
-{
-    Executor *x = s->session->executor;
-    return device_comm_allreduce(s->session->device_comm, executor_slab(x, SLAB_BUFFER),
-                                 executor_slab_bytes(x, SLAB_BUFFER) / sizeof(float), DTYPE_F32,
-                                 stream, "running statistics");
-}
-
-/* Sums of batch norms over the ranks that share them. Host memory: the communication thread takes
- * the job in the order of all jobs, that of the timeline, and nothing goes on before it is done. */
-static Status sum_norm(Stepper *s, int node, Stream *stream)
+/* Of batch norms, over the ranks that share them. Host memory: the communication thread takes the
+ * job in the order of all jobs, that of the timeline, and nothing goes on before it is done. */
+static Status sum_norms(Stepper *s, const OpTensor *t, Stream *stream)
 {
     static const char name[] = "sums of norms";
     const Session *session = s->session;
-    const Program *p = s->norms.program;
-    const OpTensor *t = program_tensor(p, graph_rank_sum(graph_node(program_graph(p), node)));
     const size_t count = (size_t)tensor_elements(&t->desc);
-    const bool group = s->norms.ranks < session->comm->world;
+    const bool group = s->norm_ranks < session->comm->world;
     if (session->device_comm)
         return device_comm_allreduce_group(session->device_comm, t->data, count, DTYPE_F64, group,
                                            stream, name);
@@ -98,51 +75,33 @@ static Status sum_norm(Stepper *s, int node, Stream *stream)
     return OK;
 }
 
-/* A rank that failed waits for the others' sums and does nothing with them; neither does one whose
- * own loss is not finite: its parameters tell what has diverged. */
-static Status do_work(void *cookie, const TimelineItem *item, Stream *stream)
+Status stepper_start_sum(void *stepper, const SumRange *r, const OpTensor *tensor, Stream *stream)
 {
-    Stepper *s = cookie;
-    const bool failed = s->flight->result.own_status != OK || s->flight->result.diverged_here;
-    switch (item->kind) {
-    case TIMELINE_NORM_SUMS:
-        return sum_norm(s, item->index, stream);
-    case TIMELINE_BUCKET:
-        return start_sum(s, item->index, stream);
-    case TIMELINE_AWAIT:
-        return await_sum(s, item->index, stream);
-    case TIMELINE_STATISTICS:
-        return sum_statistics(s, stream);
-    case TIMELINE_REST:
-        return await_rest(s, stream);
-    case TIMELINE_FINITE:
-        return failed ? OK : optimizer_check_finite(s->optimizer, item->index, stream);
-    case TIMELINE_SQUARES:
-        return failed ? OK : optimizer_sum_squares(s->optimizer, item->index, stream);
-    case TIMELINE_NORM:
-        return failed ? OK : optimizer_norm(s->optimizer, stream);
-    case TIMELINE_UPDATE:
-        return failed ? OK : optimizer_update(s->optimizer, item->index, stream);
-    case TIMELINE_LOSS_SCALE:
-        return failed ? OK : optimizer_update_scale(s->optimizer, stream);
-    case TIMELINE_RESULT:
-        return optimizer_copy_result(s->optimizer, stepper_flight_number(s));
-    case TIMELINE_AVERAGE:
-        return s->session->backend->v->ops[OP_SCALE]->run(&s->average.op, stream);
-    case TIMELINE_PERTURB:
-        return failed ? OK : sharpness_perturb(s->sharpness, stream);
-    case TIMELINE_RESTORE:
-        return s->flight->perturbed ? sharpness_restore(s->sharpness, (Slab)item->index, stream)
-                                    : OK;
-    case TIMELINE_LERP:
-        return failed ? OK : averages_run(s->averages, stream);
-    case TIMELINE_NODE:
-    case TIMELINE_RECORD:
-    case TIMELINE_WAIT:
-    case TIMELINE_KIND_COUNT:
-        break;
+    Stepper *s = stepper;
+    if (r->of == SUM_GRADS) return start_bucket(s, r, stream);
+    if (r->of == SUM_NORMS) return sum_norms(s, tensor, stream);
+    return device_comm_allreduce(s->session->device_comm,
+                                 executor_slab(s->session->executor, r->slab),
+                                 r->bytes / sizeof(float), DTYPE_F32, stream, "running statistics");
+}
+
+Status stepper_await_sum(void *stepper, const SumRange *r, Stream *stream)
+{
+    Stepper *s = stepper;
+    double *wait_s = &s->flight->result.comm_wait_s;
+    if (r->of == SUM_GRADS) {
+        reducer_wait_bucket(s->sum.at_hand, r->index, wait_s);
+        return s->sum.host ? host_reduce_return(s->sum.host, r->index, stream) : OK;
     }
-    return fail(ERR_INTERNAL, "a step cannot do %s", timeline_kind_name(item->kind));
+    reducer_wait_rest(s->sum.reducer, wait_s);
+    return s->sum.host && r->bytes > 0 ? host_reduce_return_buffers(s->sum.host, stream) : OK;
+}
+
+/* A recording with sums over ranks in it is launched by all of them or by none. */
+Status stepper_agree_on_recording(void *stepper, Status own)
+{
+    const Stepper *s = stepper;
+    return comm_agree(s->session->comm, own);
 }
 
 /* ---- issuing ---- */
@@ -155,10 +114,9 @@ static Program *program_of(const Stepper *s, int64_t micro)
 static Status issue(Stepper *s, int64_t micro, const RunOptions *o)
 {
     Program *p = program_of(s, micro);
-    s->norms.program = p;
     Status status = executor_issue(s->session->executor, p, o);
     /* Which sums of its norms the others have is not known. */
-    if (s->norms.ranks > 1) stepper_must(s, status);
+    if (s->norm_ranks > 1) stepper_must(s, status);
     return status;
 }
 
@@ -168,19 +126,8 @@ static TimelineRun run_of(const Stepper *s, int64_t micro)
     return micro + 1 == s->session->plan.accumulate ? s->flight->run : TIMELINE_MICRO_BATCH;
 }
 
-/* A recording with sums over ranks in it is launched by all of them or by none. */
-static Status agree_on_recording(void *cookie, Status own)
-{
-    const Stepper *s = cookie;
-    return comm_agree(s->session->comm, own);
-}
-
-static bool sums_on_device(const Stepper *s, TimelineRun run)
-{
-    return s->sum.by == TIMELINE_REDUCE_DEVICE &&
-           (run != TIMELINE_MICRO_BATCH || s->norms.ranks > 1);
-}
-
+/* A rank that failed waits for the others' sums and does nothing with them; neither does one whose
+ * own loss is not finite: its parameters tell what has diverged. */
 static RunOptions run_options(Stepper *s, int64_t micro, TimelineRun run,
                               const PrefetchInput *input)
 {
@@ -191,9 +138,11 @@ static RunOptions run_options(Stepper *s, int64_t micro, TimelineRun run,
                          .block = input->block,
                          .step = run,
                          .result = s->flight->first_result + (int)micro,
-                         .work = do_work,
-                         .agree = sums_on_device(s, run) ? agree_on_recording : NULL,
-                         .cookie = s,
+                         .step_result = stepper_flight_number(s),
+                         .failed =
+                             s->flight->result.own_status != OK || s->flight->result.diverged_here,
+                         .moved = s->flight->perturbed,
+                         .sums = &s->sum.over_ranks,
                          .item_seconds = seconds ? seconds + program_step_items(p, run) : NULL,
                          .item_times = tracing_items(s->tracing, p, run) };
 }
@@ -340,7 +289,7 @@ static void run_idle(Stepper *s, int64_t micro, int64_t ahead)
 static void take_part(Stepper *s)
 {
     const int64_t last = s->session->plan.accumulate - 1, issued = s->flight->issued;
-    const bool two_passes = s->flight->run == TIMELINE_SECOND_PASS, norms = s->norms.ranks > 1;
+    const bool two_passes = s->flight->run == TIMELINE_SECOND_PASS, norms = s->norm_ranks > 1;
     if (s->flight->result.own_status == OK) return;
     if (s->sum.by != TIMELINE_REDUCE_DEVICE && !norms) {
         if (two_passes && !s->flight->ascended) end_ascent(s);

@@ -133,37 +133,20 @@ const ItemTimes *tracing_items(Tracing *t, const Program *p, TimelineRun run)
     return &t->times;
 }
 
-/* What an item does on a device or on host memory; NULL: nothing that takes time. */
-static const char *item_name(const Program *p, const TimelineItem *item, bool device)
+/* Whether an item takes time: a bucket is only announced to the host. */
+static bool takes_time(const Timeline *t, const TimelineItem *item, bool device)
 {
-    switch (item->kind) {
-    case TIMELINE_NODE:
-        return graph_node(program_graph(p), item->index)->name;
-    case TIMELINE_RECORD:
-    case TIMELINE_WAIT:
-        return NULL;
-    case TIMELINE_BUCKET:
-        return device ? "sum of a bucket" : NULL;
-    case TIMELINE_AWAIT:
-        return "wait for a bucket's sum";
-    case TIMELINE_REST:
-        return "wait for statistics and metrics";
-    case TIMELINE_NORM_SUMS:
-    case TIMELINE_STATISTICS:
-    case TIMELINE_FINITE:
-    case TIMELINE_SQUARES:
-    case TIMELINE_NORM:
-    case TIMELINE_UPDATE:
-    case TIMELINE_LOSS_SCALE:
-    case TIMELINE_AVERAGE:
-    case TIMELINE_LERP:
-    case TIMELINE_RESULT:
-    case TIMELINE_PERTURB:
-    case TIMELINE_RESTORE:
-    case TIMELINE_KIND_COUNT:
-        break;
-    }
-    return timeline_kind_name(item->kind);
+    if (item->kind == TIMELINE_SUM && t->sums[item->index].of == SUM_GRADS) return device;
+    return item->kind != TIMELINE_RECORD && item->kind != TIMELINE_WAIT;
+}
+
+/* Of a bucket, or of a node whose norm is summed. */
+static int64_t number_of(const Timeline *t, const TimelineItem *item)
+{
+    if (item->kind == TIMELINE_SUM || item->kind == TIMELINE_AWAIT)
+        return t->sums[item->index].index;
+    const bool bucket = item->kind == TIMELINE_OP && step_of_bucket(&t->ops[item->index]);
+    return bucket ? t->ops[item->index].bucket : TRACE_NO_NUMBER;
 }
 
 Status tracing_add_items(Tracing *t, const Program *p, TimelineRun run, int from, int to)
@@ -173,11 +156,9 @@ Status tracing_add_items(Tracing *t, const Program *p, TimelineRun run, int from
     const Timeline *line = program_timeline(p, run);
     for (int i = from; i < to; i++) {
         const TimelineItem *item = &line->items[i];
-        const char *name = item_name(p, item, device);
-        if (!name || t->times.start_s[i] <= 0) continue;
-        int64_t number = item->kind == TIMELINE_NODE ? TRACE_NO_NUMBER : item->index;
-        trace_add(t->trace, t->lanes[item->lane], name, number, t->times.start_s[i],
-                  t->times.end_s[i]);
+        if (!takes_time(line, item, device) || t->times.start_s[i] <= 0) continue;
+        trace_add(t->trace, t->lanes[item->lane], timeline_item_name(line, program_graph(p), i),
+                  number_of(line, item), t->times.start_s[i], t->times.end_s[i]);
     }
     return OK;
 }

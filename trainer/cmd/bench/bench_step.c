@@ -82,46 +82,36 @@ typedef struct KindTimes {
     double seconds, flops, bytes;
 } KindTimes;
 
-/* runs: how often in a step, on average. */
-static void add_item(const Session *s, const Stepper *stepper, const TimelineItem *item,
-                     double seconds, double runs, KindTimes kinds[OP_COUNT])
+/* What an item is to those who count operations: OP_INPUT for waiting and sums, which are told
+ * elsewhere. A copy of parameters counts as what has moved them. */
+static OpKind kind_of(const Program *p, const Timeline *t, const TimelineItem *item)
 {
-    static const OpKind ops[TIMELINE_KIND_COUNT] = { [TIMELINE_FINITE] = OP_FINITE_CHECK,
-                                                     [TIMELINE_SQUARES] = OP_GRAD_SQUARES,
-                                                     [TIMELINE_NORM] = OP_GRAD_NORM,
-                                                     [TIMELINE_UPDATE] = OP_UPDATE,
-                                                     [TIMELINE_LOSS_SCALE] = OP_LOSS_SCALE,
-                                                     [TIMELINE_AVERAGE] = OP_SCALE,
-                                                     [TIMELINE_PERTURB] = OP_UPDATE,
-                                                     [TIMELINE_RESTORE] = OP_UPDATE,
-                                                     [TIMELINE_LERP] = OP_LERP };
-    const Program *p = stepper_last_program(stepper);
+    if (item->kind == TIMELINE_NODE) return graph_node(program_graph(p), item->index)->kind;
+    if (item->kind != TIMELINE_OP || t->ops[item->index].when == STEP_RESULT) return OP_INPUT;
+    return t->ops[item->index].op ? t->ops[item->index].op->kind : OP_UPDATE;
+}
+
+/* Of an operation of a step, with the compute copies of the parameters that it writes. */
+static double step_bytes(const Session *s, const StepOp *op)
+{
+    const DeviceVTable *d = s->backend->v->device;
+    double bytes = step_traffic(op);
+    for (int k = 0; d && k < step_use_count(op); k++)
+        if (op->use[k].slab == SLAB_PARAM && op->use[k].mode != STEP_READS)
+            bytes += (double)d->param_copy_bytes(s->backend, op->use[k].bytes);
+    return bytes;
+}
+
+/* runs: how often in a step, on average. */
+static void add_item(const Session *s, const Program *p, const Timeline *t,
+                     const TimelineItem *item, double seconds, double runs, KindTimes *k)
+{
     OpTraffic traffic;
-    int buckets;
-    const Bucket *bucket = stepper_buckets(stepper, &buckets) + item->index;
-    if (item->kind == TIMELINE_NODE) {
-        KindTimes *k = &kinds[graph_node(program_graph(p), item->index)->kind];
-        k->seconds += seconds;
-        k->flops += runs * graph_node_flops(program_graph(p), item->index);
-        k->bytes += runs * program_node_traffic(p, item->index, &traffic);
-        return;
-    }
-    KindTimes *k = &kinds[ops[item->kind]];
-    if (ops[item->kind] == 0) return; /* OP_INPUT is a node: waiting and sums are told elsewhere */
     k->seconds += seconds;
-    if (item->kind == TIMELINE_FINITE || item->kind == TIMELINE_SQUARES)
-        k->bytes += runs * (double)bucket->bytes;
-    const double params = (double)executor_slab_bytes(s->executor, SLAB_PARAM);
-    if (item->kind == TIMELINE_PERTURB) k->bytes += runs * 5 * params; /* kept, then moved */
-    if (item->kind == TIMELINE_RESTORE && item->index == SLAB_PARAM) k->bytes += runs * 2 * params;
-    /* gradient; parameter and states, there and back; what trust ratios take; the compute copy */
-    if (item->kind == TIMELINE_UPDATE)
-        k->bytes +=
-            runs *
-            ((double)bucket->bytes * optimizer_passes(stepper_optimizer(stepper), item->index) +
-             (s->backend->v->device
-                  ? (double)s->backend->v->device->param_copy_bytes(s->backend, bucket->bytes)
-                  : 0.0));
+    if (item->kind == TIMELINE_OP) k->bytes += runs * step_bytes(s, &t->ops[item->index]);
+    if (item->kind != TIMELINE_NODE) return;
+    k->flops += runs * graph_node_flops(program_graph(p), item->index);
+    k->bytes += runs * program_node_traffic(p, item->index, &traffic);
 }
 
 /* A row of --layers; k: of all steps. */
@@ -146,16 +136,15 @@ static void add_run(const Session *s, const Stepper *stepper, const BenchOptions
         sharp += sharpness_in_step(s->config, i);
     const double steps = (double)(run == TIMELINE_STEP ? o->steps - sharp : sharp);
     for (int i = 0; t && i < t->count; i++) {
-        KindTimes one[OP_COUNT] = { { 0 } };
-        add_item(s, stepper, &t->items[i], item_seconds[program_step_items(p, run) + i],
-                 steps / (double)o->steps, one);
-        for (int k = 0; k < OP_COUNT; k++) {
-            if (one[k].seconds <= 0) continue;
-            kinds[k].seconds += one[k].seconds;
-            kinds[k].flops += one[k].flops;
-            kinds[k].bytes += one[k].bytes;
-            add_layer(p, &t->items[i], (OpKind)k, &one[k], (double)o->steps, layers);
-        }
+        const OpKind k = kind_of(p, t, &t->items[i]);
+        KindTimes one = { 0 };
+        add_item(s, p, t, &t->items[i], item_seconds[program_step_items(p, run) + i],
+                 steps / (double)o->steps, &one);
+        if (one.seconds <= 0 || (k == OP_INPUT && t->items[i].kind != TIMELINE_NODE)) continue;
+        kinds[k].seconds += one.seconds;
+        kinds[k].flops += one.flops;
+        kinds[k].bytes += one.bytes;
+        add_layer(p, &t->items[i], k, &one, (double)o->steps, layers);
     }
 }
 
