@@ -25,6 +25,8 @@ NOISE = [
     (r"[\d.]+(/[\d.]+)?(?= ?(s|ms|images/s|MB/s|batches ready|readers|bytes above)\b)", "N"),
     (r"(?m)^((info )?(evaluate|export): +)\S+", r"\1convoy"),  # by the path of the program
     (r"(?m)^(info )?spent .*\n", ""),
+    (r"\S+\.index\b", "INDEX"),  # by the path of the run's folder
+    (r"(?m)^.*\d+ threads read ahead.*\n", ""),  # by how slow storage was
     # records of time alone; how many there are depends on it
     (r'(?m)^\{"event": ?"spent".*"part": ?"(checkpoint|wait)".*\n', ""),
     (r"(time_\w+_s +)[\d.]+", r"\1N"),  # log.format: epoch
