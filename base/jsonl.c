@@ -56,11 +56,18 @@ int jsonl_append(const Jsonl *j, const StrBuf *line)
 {
     if (line->failed) return ENOMEM;
     const off_t start = lseek(j->fd, 0, SEEK_END);
-    if (fs_write_all(j->fd, line->text, line->length)) return 0;
-    const int error = errno;
-    if (lseek(j->fd, 0, SEEK_END) > start && ftruncate(j->fd, start) != 0)
-        log_warning("%s keeps a torn line until it is opened again", j->path);
-    return error;
+    for (size_t done = 0; done < line->length;) {
+        ssize_t n = write(j->fd, line->text + done, line->length - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            const int error = n < 0 ? errno : ENOSPC;
+            if (done > 0 && ftruncate(j->fd, start) != 0)
+                log_warning("%s keeps a torn line until it is opened again", j->path);
+            return error;
+        }
+        done += (size_t)n;
+    }
+    return 0;
 }
 
 int jsonl_end(Jsonl *j)

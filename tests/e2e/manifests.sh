@@ -102,7 +102,7 @@ sections=$(cut -d . -f 1 "$SCRATCH/keys" | sort -u | paste -sd '|')
 grep -hoE -- '--set [a-z]+[.][a-z0-9_]+=' "${pages[@]}" scripts/*/* |
     sed -E 's/--set (.*)=/\1/' > "$SCRATCH/named"
 grep -hoE "\`($sections)[.][a-z0-9_]+[\`:]" "${pages[@]}" | tr -d '`:' |
-    grep -vE '[.](bin|c|h|md|sbatch|sh|txt|yaml)$' >> "$SCRATCH/named"
+    grep -vE '[.](bin|c|h|lock|md|sbatch|sh|txt|yaml)$' >> "$SCRATCH/named"
 # section.key is config.md's word for any key.
 sort -u "$SCRATCH/named" | comm -23 - "$SCRATCH/keys" | grep -vxF section.key > "$out"
 [[ ! -s $out ]] || broken_run "these keys do not exist"

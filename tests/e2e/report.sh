@@ -127,16 +127,20 @@ watch_series()
 {
     printf '%s\n' "{\"event\":\"scale\",\"repeats\":$2,\"ranks\":[1]}" \
         '{"event":"point","ranks":1,"run":"n1-r1"}' > "$SCRATCH/series/scale.jsonl"
+    touch -d "$written" "$SCRATCH/series/n1-r1/metrics.jsonl"
     touch -d '1 hour ago' "$SCRATCH/series/scale.jsonl"
     expect "watch of a $1 series" "$3" "${@:4}" timeout "$((3 + 27 * ($3 == 0)))" "$CONVOY" report \
         "$SCRATCH/series" --watch --every 0.2
 }
+written='1 hour ago'
 watch_series complete 1 0
 watch_series queued 2 124
 touch "$SCRATCH/series/scale.lock"
 watch_series killed 2 0
 expect_text "watch of a killed series" 1 "series: nobody writes there any more"
 watch_series held 2 124 flock "$SCRATCH/series/scale.lock"
+written=now # by a point whose lock, of another host, is not seen
+watch_series distant 2 124
 
 expect_error "every without watch" 64 "--every: only with --watch" 1 report "$SCRATCH/one" --every 5
 expect_error "every 0 seconds" 64 "--every 0: must be above 0" 1 report "$SCRATCH/one" --watch \

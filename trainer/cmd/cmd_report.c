@@ -12,6 +12,7 @@
 #include "trainer/report/collect.h"
 #include "trainer/report/report.h"
 #include <fcntl.h>
+#include <math.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -65,6 +66,22 @@ static double written_s(const char *dir, const char *file)
     return there ? (double)info.st_mtime : 0;
 }
 
+/* Of a series: by convoy scale, or by a run of its own. */
+static double series_written_s(const char *dir)
+{
+    char **names = NULL;
+    int64_t count = 0;
+    double last_s = written_s(dir, "scale.jsonl");
+    if (fs_list(dir, &names, &count) != OK) return clock_unix_s(); /* perhaps next time */
+    for (int64_t i = 0; i < count; i++) {
+        char *run = fs_join(dir, names[i]);
+        if (run) last_s = fmax(last_s, written_s(run, "metrics.jsonl"));
+        mem_free(run);
+    }
+    mem_free((void *)names);
+    return last_s;
+}
+
 /* A series that lacks points has died where nobody holds its lock, as a run below. Jobs have none
  * and are waited for. */
 static bool series_goes_on(const char *dir, bool tell)
@@ -73,7 +90,7 @@ static bool series_goes_on(const char *dir, bool tell)
     if (collect_runs(&set, &dir, 1) != OK) return true;
     bool on = set.points_due > 0;
     collect_free(&set);
-    if (!on || clock_unix_s() - written_s(dir, "scale.jsonl") <= SILENT_ELSEWHERE_S) return on;
+    if (!on || clock_unix_s() - series_written_s(dir) <= SILENT_ELSEWHERE_S) return on;
     char *lock = fs_join(dir, "scale.lock");
     const int fd = lock ? open(lock, O_RDONLY | O_CLOEXEC) : -1;
     on = fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0;

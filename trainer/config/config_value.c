@@ -157,7 +157,7 @@ static bool parse_name(const ConfigKey *key, const char *text, int *out)
 static bool is_printable_utf8(const char *text)
 {
     for (int n; *text; text += n) {
-        uint32_t code;
+        uint32_t code = 0;
         n = str_character(text, &code);
         const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
         if (n == 0 || control || code == 0xFEFF || code == 0xFFFE || code == 0xFFFF) return false;

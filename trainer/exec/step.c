@@ -30,5 +30,5 @@ double step_traffic(const StepOp *s)
     double bytes = 0;
     for (int i = 0; i < step_use_count(s); i++)
         bytes += (s->use[i].mode == STEP_UPDATES ? 2 : 1) * (double)s->use[i].bytes;
-    return bytes;
+    return bytes / (double)(s->every ? s->every : 1);
 }

@@ -57,6 +57,7 @@ typedef struct StepOp {
     StepWhen when;
     StepNeed need;
     unsigned runs;        /* bits by TimelineRun */
+    int64_t every;        /* steps from one turn to the next; 0: each */
     int bucket;           /* STEP_MEASURE, STEP_UPDATE */
     size_t offset, bytes; /* its range, of all that lies as gradients do */
     OpInstance *op;       /* borrowed; NULL: a copy */

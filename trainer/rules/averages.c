@@ -32,12 +32,13 @@ static Status prepare(OpInstance *op, const Averages *a, const LerpAttr *attr, v
     return backend_ready_op(op);
 }
 
-static Status add_move(Averages *a, Copy *c, int part)
+static Status add_move(Averages *a, Copy *c, int part, int64_t every)
 {
     const StepOp s = { .name = "averages",
                        .owner = a,
                        .when = STEP_AVERAGE,
                        .runs = STEP_IN_LAST,
+                       .every = every,
                        .op = &c->moves[part],
                        .updates = 1 << LERP_IN_AVERAGE |
                                   (c->move_attr.mode == LERP_MEET ? 1 << LERP_IN_X : 0) };
@@ -74,6 +75,8 @@ static Status fill(Averages *a, AverageKind kind)
     Copy *c = &a->copies[kind];
     StateDef defs[PARTS];
     const int count = states_of(a->config, kind, defs);
+    const int64_t every =
+        kind == AVERAGE_LOOKAHEAD ? a->config->optimizer.lookahead_steps : a->config->ema.every;
     c->move_attr = (LerpAttr){ .mode = kind == AVERAGE_LOOKAHEAD ? LERP_MEET : LERP_FOLLOW,
                                .weight = weights[kind] };
     c->swap_attr = (LerpAttr){ .mode = LERP_SWAP };
@@ -81,7 +84,7 @@ static Status fill(Averages *a, AverageKind kind)
         TRY(state_add(a->executor, &defs[p], &c->data[p]));
         if (!c->data[p]) continue;
         TRY(prepare(&c->moves[p], a, &c->move_attr, c->data[p], slabs[p]));
-        TRY(add_move(a, c, p));
+        TRY(add_move(a, c, p, every));
         TRY(prepare(&c->swaps[p], a, &c->swap_attr, c->data[p], slabs[p]));
     }
     return OK;

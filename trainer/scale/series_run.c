@@ -1,6 +1,7 @@
 /* series_run.c - see series_run.h. */
 #include "trainer/scale/series_run.h"
 
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -118,7 +119,11 @@ static Status take_lock(int *fd, const char *dir)
     char *path = fs_join(dir, "scale.lock");
     Status status = path ? fs_open(fd, path, O_RDWR | O_CREAT) : ERR_MEMORY;
     mem_free(path);
-    if (status != OK || flock(*fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return status;
+    for (int tries = 0; tries < 3; tries++) { /* report --watch holds it for a moment */
+        if (status != OK || flock(*fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+            return status;
+        clock_sleep_s(0.1);
+    }
     close(*fd);
     return fail(ERR_IO, "%s: another convoy scale is at work in this folder (scale.dir)", dir);
 }
