@@ -15,8 +15,8 @@ typedef struct BatchLayout {
     size_t bytes; /* of the block; SIZE_MAX: more than there can be */
 } BatchLayout;
 
-/* Adds count things of so many bytes, aligned. */
+/* Adds a field of count elements, bytes each, at an aligned offset. */
 void batch_layout_add(BatchLayout *layout, const char *name, size_t count, size_t bytes);
-/* Where it lies in a block; NULL: there is no such field. */
+/* Address of a field in a block, or NULL if the layout has no field of that name. */
 void *batch_layout_at(const BatchLayout *layout, void *block, const char *name);
 #endif

@@ -13,7 +13,7 @@ struct Dataset {
     Source *source;
     Index *index; /* NULL for formats without */
     DataRole role;
-    char *path;               /* for messages; "synthetic" where there is no folder */
+    char *path;               /* for messages; "synthetic" if the images are generated */
     struct BadList *reported; /* bad samples that a warning has named */
     Learned *learned;
     DataCache cache_kind;

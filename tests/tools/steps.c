@@ -132,3 +132,15 @@ StepOp *steps_like(const StepsSpec *spec, const Plan *p, const Bucket *buckets, 
     *out_count = l.count;
     return l.ops;
 }
+
+Timeline *steps_timeline(const Graph *g, const Plan *p, const TimelineOptions *o,
+                         const StepsSpec *spec)
+{
+    TimelineOptions with = *o;
+    Timeline *t = NULL;
+    StepOp *ops = steps_like(spec, p, o->buckets, o->bucket_count, &with.op_count);
+    with.ops = ops;
+    ASSERT(ops && timeline_create(&t, g, p, &with) == OK);
+    mem_free(ops);
+    return t;
+}

@@ -14,4 +14,7 @@ typedef struct StepsSpec {
  * mem_free. */
 StepOp *steps_like(const StepsSpec *spec, const Plan *p, const Bucket *buckets, int bucket_count,
                    int *out_count);
+/* A timeline of o with such a list; timeline_destroy(). */
+Timeline *steps_timeline(const Graph *g, const Plan *p, const TimelineOptions *o,
+                         const StepsSpec *spec);
 #endif

@@ -1,9 +1,7 @@
 /* test_timeline.c - timelines of real networks, proved by timeline_check(); and that it notices
  * what it should. */
-#include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "kernels/backend_cuda.h"
 #include "models/models.h"
 #include "tests/test.h"
 #include "tests/tools/plan_check.h"
@@ -104,18 +102,6 @@ static StepsSpec spec_of(const TimelineOptions *o, bool loss_scale, bool norm)
     };
 }
 
-static Timeline *timeline_of(const Graph *g, const Plan *p, const TimelineOptions *o,
-                             const StepsSpec *spec)
-{
-    TimelineOptions with = *o;
-    Timeline *t = NULL;
-    StepOp *ops = steps_like(spec, p, o->buckets, o->bucket_count, &with.op_count);
-    with.ops = ops;
-    CHECK_OK(ops ? timeline_create(&t, g, p, &with) : ERR_MEMORY);
-    mem_free(ops);
-    return t;
-}
-
 static int count_kind(const Timeline *t, TimelineKind kind)
 {
     int count = 0;
@@ -177,7 +163,7 @@ TEST(timelines_of_real_networks_are_proved)
                 const TimelineOptions o = step_of(&n, reductions[variant % 3]);
                 StepsSpec spec = spec_of(&o, variant / 3 % 2 == 1, norm);
                 spec.averages = averages;
-                Timeline *t = timeline_of(n.graph, n.plan, &o, &spec);
+                Timeline *t = steps_timeline(n.graph, n.plan, &o, &spec);
                 CHECK_OK(timeline_check(t, n.graph, n.plan));
                 CHECK((lane_nodes(t, LANE_WEIGHTS) > 0) == (depth > 0));
                 CHECK_INT(count_ops(t, "update"), n.bucket_count);
@@ -211,7 +197,7 @@ TEST(timelines_of_two_passes_are_proved)
             const StepsSpec spec = spec_of(&o, variant / 3 % 2 == 1, first || variant / 6 % 2 == 1);
             o.step = first ? TIMELINE_FIRST_PASS : TIMELINE_SECOND_PASS;
             o.events = !first || variant >= 6;
-            Timeline *t = timeline_of(n.graph, n.plan, &o, &spec);
+            Timeline *t = steps_timeline(n.graph, n.plan, &o, &spec);
             CHECK_OK(timeline_check(t, n.graph, n.plan));
             CHECK_INT(count_ops(t, "update"), first ? 0 : n.bucket_count);
             CHECK_INT(count_ops(t, "perturb"), first ? 2 : 0);
@@ -236,7 +222,7 @@ TEST(statistics_that_are_not_summed_race_with_nothing)
     TimelineOptions o = step_of(&n, TIMELINE_REDUCE_HOST);
     o.statistics = false;
     const StepsSpec spec = spec_of(&o, true, true);
-    Timeline *t = timeline_of(n.graph, n.plan, &o, &spec);
+    Timeline *t = steps_timeline(n.graph, n.plan, &o, &spec);
     CHECK_INT(count_kind(t, TIMELINE_AWAIT), n.bucket_count + 1);
     CHECK_OK(timeline_check(t, n.graph, n.plan));
     timeline_destroy(t);
@@ -251,7 +237,7 @@ TEST(a_timeline_without_streams_has_no_events)
     TimelineOptions o = step_of(&n, TIMELINE_REDUCE_HOST);
     const StepsSpec spec = spec_of(&o, false, false);
     o.events = false;
-    Timeline *t = timeline_of(n.graph, n.plan, &o, &spec);
+    Timeline *t = steps_timeline(n.graph, n.plan, &o, &spec);
     CHECK_OK(timeline_check(t, n.graph, n.plan));
     CHECK(t->event_count == 0 && count_kind(t, TIMELINE_RECORD) == 0 &&
           count_kind(t, TIMELINE_WAIT) == 0);
@@ -316,7 +302,7 @@ static Timeline *step_timeline_of(const Net *n, TimelineReduce reduce, bool norm
 {
     const TimelineOptions o = step_of(n, reduce);
     const StepsSpec spec = spec_of(&o, true, norm);
-    return timeline_of(n->graph, n->plan, &o, &spec);
+    return steps_timeline(n->graph, n->plan, &o, &spec);
 }
 
 static Timeline *step_timeline(const Net *n, TimelineReduce reduce)
@@ -455,7 +441,7 @@ static Timeline *pass_timeline(const Net *n, TimelineRun run, TimelineReduce red
     TimelineOptions o = step_of(n, reduce);
     const StepsSpec spec = spec_of(&o, true, true);
     o.step = run;
-    return timeline_of(n->graph, n->plan, &o, &spec);
+    return steps_timeline(n->graph, n->plan, &o, &spec);
 }
 
 TEST(wrong_orders_of_two_passes_are_noticed)
@@ -540,113 +526,10 @@ TEST(lifetimes_must_reach_the_join)
            (size_t)graph_node_count(n.graph) * sizeof *without->nodes);
     const TimelineOptions o = step_of(&n, TIMELINE_REDUCE_NONE);
     const StepsSpec spec = spec_of(&o, false, false);
-    Timeline *t = timeline_of(n.graph, without, &o, &spec);
+    Timeline *t = steps_timeline(n.graph, without, &o, &spec);
     CHECK_STATUS(timeline_check(t, n.graph, without), ERR_INTERNAL);
     CHECK(strstr(status_message(), "at once") != NULL);
     timeline_destroy(t);
     plan_destroy(without);
     close_net(&n);
-}
-
-/* ---- with backends ---- */
-
-static Status add_network(Executor *x, const NetSpec *spec, Program **out)
-{
-    const FuseOptions fuse = { .add_into_batchnorm_bwd = true };
-    ModelOptions o = options_of(spec);
-    Graph *g = NULL;
-    o.graph.loss_scale = false;
-    TRY(model_build(&g, model_find(spec->name), &o));
-    TRY(graph_fuse(g, &fuse));
-    return executor_add(x, g, false, out);
-}
-
-/* The CUDA backend prepares without a device: its own layouts, scratch and lanes. */
-static void check_described(const char *properties, const NetSpec *spec, Precision precision)
-{
-    const CudaOptions options = { .precision = precision, .properties = properties };
-    Backend *b = NULL;
-    Executor *x = NULL;
-    Program *p = NULL;
-    size_t cap, first;
-    Net n = { 0 };
-    /* a CUDA build on a machine without cuDNN */
-    if (backend_cuda_create(&b, &options) == ERR_ENV) return;
-    REQUIRE(b != NULL);
-    REQUIRE_OK(executor_create(&x, b));
-    REQUIRE_OK(add_network(x, spec, &p));
-    const Plan *plan = program_plan(p);
-    CHECK(plan->workspace_bytes[PLAN_SIDE] > 0 || spec->channels == 1);
-    CHECK_OK(timeline_check(program_timeline(p, false), program_graph(p), plan));
-    reducer_caps(plan->slab_bytes[SLAB_GRAD], 200, 0, &cap, &first);
-    REQUIRE_OK(plan_buckets(plan, program_graph(p), cap, first, &n.buckets, &n.bucket_count));
-    for (int reduce = TIMELINE_REDUCE_NONE; reduce <= TIMELINE_REDUCE_DEVICE; reduce++) {
-        const TimelineOptions o = step_of(&n, (TimelineReduce)reduce);
-        const StepsSpec steps = spec_of(&o, false, reduce == TIMELINE_REDUCE_DEVICE);
-        Timeline *t = timeline_of(program_graph(p), plan, &o, &steps);
-        CHECK_OK(timeline_check(t, program_graph(p), plan));
-        CHECK(lane_nodes(t, LANE_WEIGHTS) > 0);
-        timeline_destroy(t);
-    }
-    mem_free(n.buckets);
-    executor_destroy(x);
-    backend_destroy(b);
-}
-
-TEST(timelines_of_the_cuda_backend_are_proved)
-{
-    uint8_t *properties = NULL;
-    size_t bytes = 0;
-    if (!backend_cuda_table()) {
-        test_skip("built without CUDA");
-        return;
-    }
-    REQUIRE_OK(fs_read_file("configs/gpus/h200.json", &properties, &bytes));
-    check_described((const char *)properties, &specs[0], PRECISION_BF16);
-    check_described((const char *)properties, &specs[2], PRECISION_FP16);
-    check_described((const char *)properties, &specs[3], PRECISION_FP32);
-    mem_free(properties);
-}
-
-/* Gradients of one run on the CPU; *out: mem_free. */
-static void take_gradients(const NetSpec *spec, int side_depth, float **out, size_t *bytes)
-{
-    Backend *b = NULL;
-    Executor *x = NULL;
-    Program *p = NULL;
-    float scalars[SCALAR_COUNT] = { [SCALAR_GRAD_SCALE] = 0.25F };
-    const size_t pixels = (size_t)(spec->batch * spec->size * spec->size * spec->channels);
-    BatchLayout layout = { .count = 0 };
-    batch_layout_add(&layout, "images", 1, pixels);
-    batch_layout_add(&layout, "labels", (size_t)spec->batch, sizeof(int32_t));
-    uint8_t *block = mem_calloc(1, layout.bytes);
-    for (size_t i = 0; i < pixels; i++) block[i] = (uint8_t)(i * 2654435761u >> 13);
-    REQUIRE_OK(backend_cpu_create(&b, &(CpuOptions){ .threads = 1 }));
-    REQUIRE_OK(executor_create(&x, b));
-    executor_configure(x, &(ExecutorOptions){ .side_depth = side_depth });
-    REQUIRE_OK(add_network(x, spec, &p));
-    REQUIRE_OK(timeline_check(program_timeline(p, false), program_graph(p), program_plan(p)));
-    REQUIRE_OK(executor_commit(x));
-    REQUIRE_OK(executor_init_states(x, 3));
-    REQUIRE_OK(executor_set_record(x, "scalars", scalars));
-    RunOptions o = { .layout = &layout, .block = block };
-    REQUIRE_OK(executor_run(x, p, &o));
-    *bytes = executor_slab_bytes(x, SLAB_GRAD);
-    *out = mem_alloc(*bytes);
-    memcpy(*out, executor_slab(x, SLAB_GRAD), *bytes);
-    executor_destroy(x);
-    backend_destroy(b);
-    mem_free(block);
-}
-
-TEST(a_side_lane_changes_no_result)
-{
-    size_t plain_bytes = 0, side_bytes = 0;
-    float *plain = NULL, *side = NULL;
-    take_gradients(&specs[2], 0, &plain, &plain_bytes);
-    take_gradients(&specs[2], 2, &side, &side_bytes);
-    REQUIRE(plain && side);
-    CHECK(plain_bytes == side_bytes && memcmp(plain, side, plain_bytes) == 0);
-    mem_free(plain);
-    mem_free(side);
 }

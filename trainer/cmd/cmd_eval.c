@@ -46,7 +46,7 @@ static const char help[] =
 /* ---- what is asked of a checkpoint before any images are opened ---- */
 
 typedef struct EvalRun {
-    int64_t classes; /* 0: not known, as of weights of others */
+    int64_t classes; /* 0: unknown, as for weights that Convoy did not write */
     Learnt learnt;
     bool foreign; /* the result is none of the run's curve: other weights than those in its
                       * folder, or other images than it evaluates itself, or seen otherwise */
@@ -90,8 +90,8 @@ static bool own_weights(const Config *c, const char *path)
 }
 
 /* What the file at path knows of its run; c: how it is to be evaluated. A run without images of its
- * own to evaluate takes any for its own. A file that is no good is refused where its weights are
- * loaded, not here. ERR_MEMORY alone. */
+ * own to evaluate takes any for its own. A damaged file is refused when its weights are loaded, not
+ * here. Fails only with ERR_MEMORY. */
 static Status ask_run(EvalRun *out, const Config *c, const char *path)
 {
     CheckpointModel m;

@@ -99,7 +99,8 @@ void comm_post(Comm *c, CommJob *job);
 void comm_wait(Comm *c, CommJob *job);
 void comm_allreduce(Comm *c, void *data, size_t count, CommType type, CommOp op, const char *name);
 void comm_broadcast(Comm *c, void *data, size_t bytes, int root, const char *name);
-/* data: [world] of so many bytes; each rank's own are filled in. */
+/* Collective. data: [world] blocks, bytes each; on entry each rank has filled in its own block, on
+ * return all blocks are filled in on every rank. */
 void comm_allgather(Comm *c, void *data, size_t bytes, const char *name);
 void comm_barrier(Comm *c, const char *name);
 /* Collective, once: from here on jobs may go over a group, so many ranks in a row. ranks divides
