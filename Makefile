@@ -88,11 +88,12 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 
 ROOMS := base base/process kernels kernels/ops kernels/cpu $(CUDA_ROOMS) models models/graph \
-         data $(wildcard data/*) trainer $(wildcard trainer/*) trainer/cmd/bench
+         data $(wildcard data/*) $(wildcard trainer/*) $(wildcard trainer/*/*) trainer/app/cmd/bench
 LIB   := $(wildcard $(addsuffix /*.c,$(ROOMS))) $(EMU_SOURCES)
-LIB   := $(filter-out trainer/main.c $(CUDA_UNUSED),$(LIB))
+LIB   := $(filter-out trainer/app/main.c $(CUDA_UNUSED),$(LIB))
+APP   := $(filter trainer/app/%,$(LIB))
 ifneq ($(MPI),1)
-LIB   := $(filter-out trainer/comm/comm_mpi.c,$(LIB))
+LIB   := $(filter-out trainer/engine/comm/comm_mpi.c,$(LIB))
 endif
 REF   := $(wildcard kernels/ref/*.c)
 UNIT  := tests/test_main.c $(filter-out $(CUDA_UNUSED_TESTS),$(wildcard tests/unit/*.c))
@@ -109,7 +110,7 @@ HEADERS := $(wildcard $(addsuffix /*.h,$(ROOMS) kernels/ref tests $(addprefix te
              unit check tools fuzz)))
 CUDA_FILES := $(wildcard kernels/cuda/*.[ch] kernels/cuda/cudnn/*.[ch] \
                 kernels/cuda/*.cu kernels/cuda/*.cuh \
-                trainer/comm/comm_nccl.c tests/emu/*.[ch] tests/emu/*.[ch]pp)
+                trainer/engine/comm/comm_nccl.c tests/emu/*.[ch] tests/emu/*.[ch]pp examples/*.c)
 
 # The commit, for base/version.c alone, which is compiled again when it changes; nothing where the
 # sources came without git. COMMIT=... on the command line says it in git's place.
@@ -119,9 +120,12 @@ COMMIT := $(if $(wildcard .git),$(shell git -c safe.directory='*' describe --alw
 endif
 
 objects  = $(patsubst %.c,$(B)/obj/%.o,$(1))
-LIB_OBJ := $(call objects,$(LIB)) $(CUDA_OBJ)
-TEST_LIBS := $(B)/libtest.a $(B)/libconvoy.a
-PROGRAM_SOURCES := trainer/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(SWEEP) \
+APP_OBJ := $(call objects,$(APP))
+ENGINE_OBJ := $(call objects,$(filter-out $(APP),$(LIB))) $(CUDA_OBJ)
+LIB_OBJ := $(ENGINE_OBJ) $(APP_OBJ)
+OWN_LIBS := $(B)/libapp.a $(B)/libengine.a
+TEST_LIBS := $(B)/libtest.a $(OWN_LIBS)
+PROGRAM_SOURCES := trainer/app/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(SWEEP) \
                    tests/fuzz/fuzz_main.c
 ALL_OBJ := $(LIB_OBJ) $(call objects,$(PROGRAM_SOURCES))
 TOOL_BINARIES := $(patsubst tests/tools/%.c,$(B)/%,$(TOOLS))
@@ -139,7 +143,8 @@ endif
 .SECONDARY:
 .DEFAULT_GOAL := all
 .PHONY: all build parts ptxas sweep sweepall tools test demo setup unit check caps e2e fuzz \
-        mutants asan emu install uninstall deb lint format docs clean help fuzz-long FORCE
+        mutants asan emu example libs install uninstall deb lint format docs clean help \
+        fuzz-long FORCE
 
 all: parts $(CONVOY) ## build ./convoy (the default)
 
@@ -161,8 +166,8 @@ $(B)/obj/kernels/cpu/%.o: ROOM_FLAGS := $(CPU_FLAGS)
 $(ALIKE:%=$(B)/obj/kernels/cpu/%.o): ROOM_FLAGS := $(ALIKE_FLAGS)
 $(B)/obj/data/%.o: ROOM_FLAGS := $(DATA_FLAGS)
 $(B)/obj/kernels/cuda/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
-$(B)/obj/trainer/comm/comm_mpi.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(MPI_CFLAGS)
-$(B)/obj/trainer/comm/comm_nccl.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
+$(B)/obj/trainer/engine/comm/comm_mpi.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(MPI_CFLAGS)
+$(B)/obj/trainer/engine/comm/comm_nccl.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
 $(B)/obj/base/version.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(if $(COMMIT),-DCONVOY_COMMIT='"$(COMMIT)"')
 SHIM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS) -DCONVOY_DRIVER_SHIM='"$(DRIVER_SHIM)"'
 NVML_FLAGS = $(PLAIN_FLAGS) -DCONVOY_FAKE_NVML='"$(B)/fake_nvml/libnvidia-ml.so.1"'
@@ -194,18 +199,35 @@ $(B)/flags: $$(if $$(subst x$$(strip $$(COMMAND_LINES))x,,x$$(strip $$(file < $$
 define link
 $(call say,LD,$@)
 $(Q)$(CC) $(SANFLAGS) $(LINK_HARDENED) -fopenmp $(LDFLAGS) $(filter %.o %.a,$^) -o $@ \
-	$(LIBS) $(MPI_LIBS) $(CUDA_LIBS) $(RUN_FOLDERS)
+	$(ENGINE_LIBS)
 endef
+
+# Libraries that a program with the engine in it links; $(RUN_FOLDERS) is where they lie.
+ENGINE_LIBS = -fopenmp $(LIBS) $(MPI_LIBS) $(CUDA_LIBS) $(RUN_FOLDERS)
 
 # Archives, so that each program takes what it needs and a half-written room breaks only those that
 # use it.
-$(B)/libconvoy.a: $(LIB_OBJ)
+$(B)/libengine.a: $(ENGINE_OBJ)
+$(B)/libapp.a: $(APP_OBJ)
 $(B)/libtest.a: $(call objects,$(REF) $(HELPERS))
 %.a:
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar qcs $@ $^
 
-$(CONVOY): $(call objects,trainer/main.c) $(B)/libconvoy.a
+# The engine for other programs: one object, of which they see what convoy.h declares.
+$(B)/libconvoy.a: $(B)/libengine.a
+	$(call say,AR,$@)
+	$(Q)ld -r --whole-archive $< -o $(@:.a=.o)
+	$(Q)objcopy --wildcard --keep-global-symbol='convoy_*' $(@:.a=.o)
+	$(Q)rm -f $@ && ar qcs $@ $(@:.a=.o) && rm $(@:.a=.o)
+
+# As somebody else would build it: with nothing of the tree but the header's folder and the library.
+$(B)/example: examples/train.c $(B)/libconvoy.a trainer/engine/include/convoy.h
+	$(call say,LD,$@)
+	$(Q)$(CC) -std=c17 $(WARNINGS) $(SANFLAGS) -I trainer/engine/include $< $(B)/libconvoy.a \
+	$(ENGINE_LIBS) -o $@
+
+$(CONVOY): $(call objects,trainer/app/main.c) $(OWN_LIBS)
 	$(link)
 
 $(B)/unit: $(call objects,$(UNIT)) $(TEST_LIBS)
@@ -226,7 +248,7 @@ $(B)/fuzz_replay: $(call objects,tests/fuzz/fuzz_main.c) $(TEST_LIBS)
 # build's number; names of functions stay, which the report of a hang tells.
 INSTALLED := $(B)/install/convoy
 $(INSTALLED): RUN_FOLDERS :=
-$(INSTALLED): $(call objects,trainer/main.c) $(B)/libconvoy.a
+$(INSTALLED): $(call objects,trainer/app/main.c) $(OWN_LIBS)
 	@mkdir -p $(@D)
 	$(link)
 	$(Q)objcopy --only-keep-debug $@ $@.debug
@@ -248,9 +270,9 @@ FUZZ_CC      ?= clang
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(filter tests/fuzz/fuzz_%.c,$(FUZZ)))
 FUZZ_TARGETS := $(filter-out util dataset,$(FUZZ_TARGETS))
 FUZZED       := $(filter-out kernels/backend_cuda_absent.c,$(wildcard kernels/*.c))
-FUZZED       += $(filter base/% data/% models/% kernels/ops/% trainer/config/% trainer/exec/% \
-                  trainer/files/% trainer/launch/% trainer/log/% trainer/report/%,$(LIB))
-FUZZED       += trainer/cmd/top_screen.c
+FUZZED       += $(filter base/% data/% models/% kernels/ops/% $(addprefix trainer/engine/,config/% \
+                  events/% exec/% files/%) $(addprefix trainer/app/,launch/% log/% report/%),$(LIB))
+FUZZED       += trainer/app/cmd/top_screen.c
 FUZZ_OBJ     := $(patsubst %.c,build/fuzz/obj/%.o,$(FUZZED) $(HELPERS))
 FUZZ_FLAGS   := -std=c17 -g -O1 -ffp-contract=off -fno-omit-frame-pointer \
                 -I. -D_GNU_SOURCE -DCONVOY_MPI=0 -DCONVOY_CUDA=0 \
@@ -271,7 +293,7 @@ $(addprefix build/fuzz/,$(FUZZ_TARGETS)): build/fuzz/%: tests/fuzz/fuzz_main.c b
 -include $(FUZZ_OBJ:.o=.d)
 
 # Wants the real cuDNN, on any machine. The shim is for it alone.
-$(B)/cuda_sweep: $(call objects,$(SWEEP)) $(B)/libconvoy.a
+$(B)/cuda_sweep: $(call objects,$(SWEEP)) $(OWN_LIBS)
 	$(link)
 
 $(B)/driver_shim/libcuda.so.1: tests/driver_shim/driver_shim.c $(B)/flags
@@ -300,7 +322,7 @@ export OMP_WAIT_POLICY ?= passive
 
 test: ## set up, build, lint, run every test; ends with "N passed, N failed, N skipped"
 	@scripts/setup.sh
-	@scripts/test.sh build lint unit check e2e
+	@scripts/test.sh build lint unit check e2e example
 
 demo: ## set up, build, make a small dataset of JPEGs and train on it with two ranks
 	@scripts/setup.sh
@@ -347,15 +369,22 @@ fuzz-long: ## the same with ten million inputs in all; an hour or two
 mutants: ## put 200 faults into the product, one at a time: do the tests notice? (an hour)
 	@scripts/mutants.py $(ARGS)
 
-asan: ## unit and check under the address and undefined-behaviour sanitizers
-	@scripts/test.sh SAN=address,undefined build unit check
+asan: ## unit, check and the example under the address and undefined-behaviour sanitizers
+	@scripts/test.sh SAN=address,undefined build unit check example
 
 emu: $(if $(SAN),,tools)
 emu: ## unit tests, operations and whole runs on an emulated device (tests/emu); SAN=...: no runs
 	@SAN='$(SAN)' scripts/emu.sh
 
+example: $(B)/example $(B)/make_shapes
+example: ## train with the engine in a program of its own: examples/train.c
+	@scripts/example.sh $(B)/example $(B)
+
+libs: ## say what a program with libconvoy.a in it links
+	@echo $(ENGINE_LIBS)
+
 # Calls between rooms are read from the objects, if those are of today's sources.
-LINTED := $(patsubst $(B)/obj/%,%,$(LIB_OBJ)) trainer/main.o
+LINTED := $(patsubst $(B)/obj/%,%,$(LIB_OBJ)) trainer/app/main.o
 LINTED := $(filter base/%.o data/%.o kernels/%.o models/%.o trainer/%.o,$(LINTED))
 lint: ## floors, names, what nobody needs, headers, forbidden words, form
 	@if $(MAKE) -q $(addprefix $(B)/obj/,$(LINTED)) > /dev/null 2>&1; then built='$(LINTED)'; fi; \

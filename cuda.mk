@@ -92,16 +92,16 @@ CUDA_HEADERS := $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh)
 CUDA_LIBRARY_FILES := $(filter-out %_shape.c,$(wildcard kernels/cuda/cudnn/*.c))
 ifeq ($(HAVE_CUDA),1)
 CUDA_ROOMS := kernels/cuda kernels/cuda/cudnn
-CUDA_UNUSED := kernels/backend_cuda_absent.c trainer/comm/comm_nccl_absent.c
+CUDA_UNUSED := kernels/backend_cuda_absent.c trainer/engine/comm/comm_nccl_absent.c
 # X.cu.o, because an op's X.c may lie beside its kernels
 CUDA_OBJ  := $(patsubst %.cu,$(B)/obj/%.cu.o,$(CUDA_SOURCES))
 else
-CUDA_UNUSED := trainer/comm/comm_nccl.c
+CUDA_UNUSED := trainer/engine/comm/comm_nccl.c
 CUDA_UNUSED_TESTS := $(wildcard tests/unit/test_cuda_*.c)
 endif
 
 ifeq ($(EMU),1)
-CUDA_UNUSED += $(CUDA_LIBRARY_FILES) trainer/comm/comm_nccl.c
+CUDA_UNUSED += $(CUDA_LIBRARY_FILES) trainer/engine/comm/comm_nccl.c
 # they test the libraries themselves
 CUDA_UNUSED_TESTS := $(CUDA_LIBRARY_FILES:kernels/cuda/cudnn/%.c=tests/unit/test_cuda_%.c)
 EMU_SOURCES := $(wildcard tests/emu/*.c)

@@ -1,5 +1,5 @@
 /* op_update.h - what follows backward: loss scale, norm of the gradients, the optimizer step. None
- * of them is a graph node: trainer/rules/optimizer.c drives them. */
+ * of them is a graph node: trainer/engine/rules/optimizer.c drives them. */
 #ifndef CONVOY_KERNELS_OP_UPDATE_H
 #define CONVOY_KERNELS_OP_UPDATE_H
 #include "kernels/tensor.h"
@@ -105,9 +105,9 @@ enum { TRUST_CHUNK = 8192 };
 enum { TRUST_SUM_PARAM, TRUST_SUM_OTHER, TRUST_SUM_COUNT };
 enum { TRUST_RATIO_OUT_SUMS, TRUST_RATIO_OUT_RATIOS };
 
-/* OP_LERP: an averaged copy of weights moves towards them (trainer/rules/averages.h). All flat f32.
- * average += w (x - average), w = scalars[weight], in torch.lerp's form, which is exact at 0 and 1.
- * Nothing is done where w is below 0 (the copy has no turn in this step), nor where
+/* OP_LERP: an averaged copy of weights moves towards them (trainer/engine/rules/averages.h). All
+ * flat f32. average += w (x - average), w = scalars[weight], in torch.lerp's form, which is exact
+ * at 0 and 1. Nothing is done where w is below 0 (the copy has no turn in this step), nor where
  * LOSS_SCALE_FOUND_INF is set, unless w is 0. LERP_MEET: x takes the result as well. LERP_SWAP: the
  * two change places, whatever the scalars say. */
 enum {

@@ -30,9 +30,9 @@ report() {
 }
 
 rooms=(base data kernels models trainer)
-mapfile -t c_files < <(find "${rooms[@]}" tests -type f \
+mapfile -t c_files < <(find "${rooms[@]}" tests examples -type f \
     \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.hpp' \) | sort)
-mapfile -t product_files < <(printf '%s\n' "${c_files[@]}" | grep -v '^tests/')
+mapfile -t product_files < <(printf '%s\n' "${c_files[@]}" | grep -vE "^(tests|examples)/")
 mapfile -t headers < <(printf '%s\n' "${product_files[@]}" | grep -E '[.](h|cuh)$')
 mapfile -t other_files < <(find configs docs scripts .ci "${rooms[@]}" tests -type f \
     \( -name '*.md' -o -name '*.sh' -o -name '*.py' -o -name '*.yaml' -o -name '*.awk' \
@@ -57,25 +57,25 @@ report "includes against the floors of the house"
 faces='
 ^models/graph/             ^(base/|models/graph/|kernels/(op[a-z_]*|tensor|dtype)[.]h$)
 ^models/                   ^(base/|models/[a-z_0-9]+[.]h$|models/graph/graph[.]h$)
-^trainer/cmd/(bench/bench_decode|cmd_pack)[.]c$           ^(base|data|trainer)/
-^trainer/session/(build_info[.]c|cache_share[.]h)$   ^(base|data|kernels|models|trainer)/
-^trainer/monitor/event_file[.]c$                     ^(base|data|trainer)/
+^trainer/app/cmd/(bench/bench_decode|cmd_pack)[.]c$           ^(base|data|trainer)/
+^trainer/engine/session/(build_info[.]c|cache_share[.]h)$   ^(base|data|kernels|models|trainer)/
+^trainer/app/monitor/event_file[.]c$                     ^(base|data|trainer)/
 ^trainer/                  ^((base|models|trainer)/|(data|kernels|kernels/ops)/[a-z_]+[.]h$)
-^tests/emu/                ^((base|kernels|tests|trainer/comm)/|[a-z_]+[.]h(pp)?$)
+^tests/emu/                ^((base|kernels|tests|trainer/engine/comm)/|[a-z_]+[.]h(pp)?$)
 ^tests/                    ^(base|kernels|data|models|trainer|tests)/
 '
 # Vendor headers: the first pattern that fits a name says where alone it may be included. tests/emu
 # stands for CUDA; its files may include what they stand for.
 vendors='
 ^(dnnl|oneapi)             ^kernels/cpu/
-^cuda_runtime_api[.]h$     ^(kernels/cuda/|tests/emu/|trainer/comm/comm_nccl[.]c$)
+^cuda_runtime_api[.]h$     ^(kernels/cuda/|tests/emu/|trainer/engine/comm/comm_nccl[.]c$)
 ^(cudnn|cublas)            ^(kernels/cuda/cudnn/|tests/emu/)
 ^(cuda|nvrtc|nvml|cooperative_groups|cub/|thrust/)   ^(kernels/cuda/|tests/emu/)
-^mpi                       ^trainer/comm/comm_mpi[.]c$
-^nccl                      ^trainer/comm/comm_nccl[.]c$
+^mpi                       ^trainer/engine/comm/comm_mpi[.]c$
+^nccl                      ^trainer/engine/comm/comm_nccl[.]c$
 ^(jpeglib|jpegint|jerror|turbojpeg|spng|png)[.]h$   ^(data/decode|tests)/
 ^zlib[.]h$                 ^(data/(decode|source)|tests)/
-^yaml[.]h$                 ^(trainer/config|tests)/
+^yaml[.]h$                 ^(trainer/engine/config|tests)/
 '
 awk -v faces="$faces" -v vendors="$vendors" '
     BEGIN {

@@ -10,6 +10,8 @@ BEGIN {
                 if (!($i in known))
                     wrong_rooms = wrong_rooms rooms ": " $2 ": no " $i " stands above it\n"
             }
+        } else if ($1 == "floor") {
+            floor[$2] = 1
         } else if ($1 == "list") {
             list_names[$2, $3] = $4
         } else if ($1 == "circle") {
@@ -38,11 +40,17 @@ function house_of(room)
     return room
 }
 
+function floor_of(room)
+{
+    sub(/\/[^\/]*$/, "", room)
+    return room
+}
+
 # In another house its own rooms do not matter.
 function may_use(a, b)
 {
     if (house_of(a) != house_of(b)) return (house_of(a), house_of(b)) in uses
-    return (a, b) in uses
+    return (a, b) in uses || floor_of(b) in floor && (a, floor_of(b)) in uses
 }
 
 # A list is data that names the rows of a room above it; see rooms.txt.

@@ -5,7 +5,7 @@ source tests/e2e/lib/common.sh
 command -v python3 > /dev/null || { echo "no python3"; exit 77; }
 
 sed -nE 's/.*(\{| )"([a-z0-9_]+)", "(gauge|counter)".*/\2/p; s/.* name\[\] = "([a-z_]+)";/\1/p' \
-    trainer/monitor/gauges.c > "$SCRATCH/metrics"
+    trainer/app/monitor/gauges.c > "$SCRATCH/metrics"
 # ask FILE LEAST - every metric in it, so many at least, is one that a run writes.
 ask()
 {

@@ -6,8 +6,8 @@ source tests/e2e/lib/common.sh
 read -ra cc <<< "${CC:-gcc}"
 command -v "${cc[0]}" > /dev/null && command -v nm > /dev/null || { echo "no compiler"; exit 77; }
 house=$SCRATCH/house
-mkdir -p "$house"/{base,data/index,data/decode,kernels,models,trainer,tests/unit}
-mkdir -p "$house"/{configs,docs,scripts,.ci}
+mkdir -p "$house"/{base,data/index,data/decode,kernels,models,tests/unit,examples}
+mkdir -p "$house"/{trainer/app/log,trainer/engine/train,configs,docs,scripts,.ci}
 cp -r scripts/lint scripts/lint.sh scripts/tally.sh "$house/scripts"
 cp .clang-format "$house"
 cd "$house" || exit 1
@@ -73,7 +73,7 @@ int count_last(void)
     return last;
 }
 END
-file trainer/main.c << 'END'
+file trainer/app/main.c << 'END'
 /* main.c - counts. */
 #include "base/count.h"
 
@@ -196,6 +196,35 @@ int left_out(void)
     return odd_left();
 }
 END
+# The engine knows nothing of the application, and nobody but the list chooses by kind of step.
+file trainer/app/log/said.h << 'END'
+int said_twice(void);
+END
+file trainer/app/log/said.c << 'END'
+#include "trainer/app/log/said.h"
+
+int said_twice(void)
+{
+    return 2;
+}
+END
+file trainer/engine/train/up.c << 'END'
+#include "trainer/app/log/said.h"
+END
+file trainer/engine/train/slip.c << 'END'
+int said_twice(void);
+int up_slip(int kind);
+
+int up_slip(int kind)
+{
+    switch (kind) {
+    case STEP_UPDATE:
+        return said_twice();
+    }
+    return 0;
+}
+END
+sed -i '1i enum { STEP_UPDATE };' trainer/engine/train/slip.c
 file tests/unit/test_odd.c << 'END'
 int main(void)
 {
@@ -216,6 +245,9 @@ lint
 found 'data/index/scan.c:1: data/index may not use data/decode: "data/decode/image.h"'
 found 'data/index/slip.c: data/index may not use data/decode: image_size'
 found 'base/up.c:1: base may not use trainer: "trainer/yaml.h"'
+found 'trainer/engine/train/up.c:1: trainer/engine/train may not use trainer/app/log: '
+found 'trainer/engine/train/slip.c: trainer/engine/train may not use trainer/app/log: said_twice'
+found 'trainer/engine/train/slip.c:8: a step is a list'
 found 'trainer/attic/box.c:1: trainer/attic has no row in scripts/lint/rooms.txt'
 found 'trainer/top.h: included by nobody'
 found 'trainer/top.h:1: may not include "kernels/cpu/lanes.h"'

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "emu.h"
 #include "kernels/float_math.h"
-#include "trainer/comm/device_transport.h"
+#include "trainer/engine/comm/device_transport.h"
 #include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>

@@ -4,7 +4,7 @@
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "tests/fuzz/fuzz.h"
-#include "trainer/files/checkpoint_model.h"
+#include "trainer/engine/files/checkpoint_model.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * settings, each ended by another. What is taken must be written, and read back as the same. */
 #include "base/mem.h"
 #include "tests/fuzz/fuzz.h"
-#include "trainer/config/config.h"
+#include "trainer/engine/config/config.h"
 #include <stdio.h>
 #include <string.h>
 

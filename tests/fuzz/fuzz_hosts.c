@@ -3,7 +3,7 @@
  * mpirun: plain names, no host twice, slots in range; written as a list it reads as itself. */
 #include "base/mem.h"
 #include "tests/fuzz/fuzz.h"
-#include "trainer/launch/hosts.h"
+#include "trainer/app/launch/hosts.h"
 #include <string.h>
 
 static HostList listed, again, chosen, cooling; /* large; one input at a time */

@@ -4,10 +4,10 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "tests/fuzz/fuzz.h"
-#include "trainer/cmd/top_screen.h"
-#include "trainer/launch/progress.h"
-#include "trainer/report/report.h"
-#include "trainer/report/report_run.h"
+#include "trainer/app/cmd/top_screen.h"
+#include "trainer/app/launch/progress.h"
+#include "trainer/app/report/report.h"
+#include "trainer/app/report/report_run.h"
 #include <stdio.h>
 #include <string.h>
 

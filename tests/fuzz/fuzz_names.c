@@ -5,8 +5,8 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/fuzz/fuzz.h"
-#include "trainer/files/checkpoint_model.h"
-#include "trainer/report/csv.h"
+#include "trainer/app/report/csv.h"
+#include "trainer/engine/files/checkpoint_model.h"
 #include <string.h>
 
 enum { NAMES = 20, NAME_BYTES = 256 };

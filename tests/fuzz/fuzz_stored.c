@@ -2,7 +2,7 @@
  * version: what it says is compared with a run's own, and what is taken can be written again. */
 #include "base/mem.h"
 #include "tests/fuzz/fuzz.h"
-#include "trainer/config/config.h"
+#include "trainer/engine/config/config.h"
 #include <string.h>
 
 static const Config *defaults(void)

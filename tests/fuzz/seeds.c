@@ -6,8 +6,8 @@
 #include "tests/tools/container_write.h"
 #include "tests/tools/data_tree.h"
 #include "tests/tools/image_write.h"
-#include "trainer/config/config.h"
-#include "trainer/files/checkpoint.h"
+#include "trainer/engine/config/config.h"
+#include "trainer/engine/files/checkpoint.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -37,7 +37,7 @@
 #include "kernels/cuda/cudnn/cudnn_context.h"
 #include "kernels/cuda/cudnn/cudnn_plan.h"
 #include "models/models.h"
-#include "trainer/exec/executor.h"
+#include "trainer/engine/exec/executor.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

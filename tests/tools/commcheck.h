@@ -4,7 +4,7 @@
 #ifndef CONVOY_TESTS_TOOLS_COMMCHECK_H
 #define CONVOY_TESTS_TOOLS_COMMCHECK_H
 
-#include "trainer/comm/comm.h"
+#include "trainer/engine/comm/comm.h"
 
 #define HANG_TIMEOUT_S  2
 #define HANG_SLEEP_S    60

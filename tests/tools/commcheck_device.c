@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "kernels/backend_cuda.h"
 #include "tests/tools/commcheck.h"
-#include "trainer/comm/device_transport.h"
+#include "trainer/engine/comm/device_transport.h"
 #include <string.h>
 
 enum { DEVICE_FLOATS = 1000003, DEVICE_STEPS = 3 };

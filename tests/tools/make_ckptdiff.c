@@ -12,7 +12,7 @@
  * gradient on one side and not on the other; that one term is as large as one of the few thousand
  * that a bias gradient sums up, and a bias starts at zero. */
 #include "base/str.h"
-#include "trainer/files/safetensors.h"
+#include "trainer/engine/files/safetensors.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * make_ckptmeta FILE OUT KEY VALUE, without the entry where VALUE is "". KEY "bias" gives the first
  * element of the tensor VALUE, a short one, as NaN instead. For tests/e2e. */
 #include "base/mem.h"
-#include "trainer/files/safetensors.h"
+#include "trainer/engine/files/safetensors.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

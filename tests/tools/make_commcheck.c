@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "tests/tools/commcheck.h"
-#include "trainer/train/reducer.h"
+#include "trainer/engine/train/reducer.h"
 
 #include <string.h>
 #include <time.h>

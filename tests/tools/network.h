@@ -6,7 +6,7 @@
 #ifndef CONVOY_TESTS_TOOLS_NETWORK_H
 #define CONVOY_TESTS_TOOLS_NETWORK_H
 #include "models/models.h"
-#include "trainer/exec/executor.h"
+#include "trainer/engine/exec/executor.h"
 
 typedef struct Network {
     Backend *backend;

@@ -2,7 +2,7 @@
  * for tests of what stands above NCCL. */
 #ifndef CONVOY_TESTS_TOOLS_PLAYED_TRANSPORT_H
 #define CONVOY_TESTS_TOOLS_PLAYED_TRANSPORT_H
-#include "trainer/comm/device_transport.h"
+#include "trainer/engine/comm/device_transport.h"
 #include <stdatomic.h>
 
 enum { PLAYED_DEVICE = 1000 }; /* its index, which no machine has */

@@ -2,7 +2,7 @@
  * and lists such as rules make, for graphs without memory. */
 #ifndef CONVOY_TESTS_TOOLS_STEPS_H
 #define CONVOY_TESTS_TOOLS_STEPS_H
-#include "trainer/exec/executor.h"
+#include "trainer/engine/exec/executor.h"
 
 /* All operations that have their turn then in such a run; bucket: 0 where they are of none. */
 Status steps_run(Executor *x, TimelineRun run, StepWhen when, int bucket);

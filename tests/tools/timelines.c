@@ -3,8 +3,8 @@
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "tests/tools/steps.h"
-#include "trainer/exec/timeline.h"
-#include "trainer/train/reducer.h"
+#include "trainer/engine/exec/timeline.h"
+#include "trainer/engine/train/reducer.h"
 #include <stdio.h>
 #include <string.h>
 

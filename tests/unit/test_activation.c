@@ -10,7 +10,7 @@
 #include "kernels/ref/ref.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
-#include "trainer/files/onnx.h"
+#include "trainer/engine/files/onnx.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

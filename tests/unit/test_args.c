@@ -1,6 +1,6 @@
 /* test_args.c - usage lines and the arguments held against them. */
 #include "tests/test.h"
-#include "trainer/cmd/args.h"
+#include "trainer/app/cmd/args.h"
 #include <string.h>
 
 static const char train_help[] =

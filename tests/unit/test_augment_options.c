@@ -1,6 +1,6 @@
 /* test_augment_options.c - what the keys of augmentation become for the loader. */
 #include "tests/test.h"
-#include "trainer/session/augment_options.h"
+#include "trainer/engine/session/augment_options.h"
 
 TEST(every_key_arrives)
 {

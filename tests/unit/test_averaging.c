@@ -7,8 +7,8 @@
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
 #include "tests/tools/steps.h"
-#include "trainer/rules/averages.h"
-#include "trainer/train/train_state.h"
+#include "trainer/engine/rules/averages.h"
+#include "trainer/engine/train/train_state.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

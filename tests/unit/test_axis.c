@@ -1,6 +1,6 @@
 /* test_axis.c - ranges of plots, where their ticks lie and what they say. */
 #include "tests/test.h"
-#include "trainer/report/axis.h"
+#include "trainer/app/report/axis.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

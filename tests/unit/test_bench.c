@@ -3,7 +3,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/cmd/cmd.h"
+#include "trainer/app/cmd/cmd.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/fault_io.h"
-#include "trainer/files/checkpoint.h"
+#include "trainer/engine/files/checkpoint.h"
 #include <errno.h>
 #include <math.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
-#include "trainer/files/checkpoint_model.h"
+#include "trainer/engine/files/checkpoint_model.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

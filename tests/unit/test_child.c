@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/process/child.h"
 #include "tests/test.h"
-#include "trainer/launch/mpirun.h"
+#include "trainer/app/launch/mpirun.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "data/data.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
-#include "trainer/session/class_weights.h"
+#include "trainer/engine/session/class_weights.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * that talk: tests/e2e/comm.sh. */
 #include "base/status.h"
 #include "tests/test.h"
-#include "trainer/comm/comm.h"
+#include "trainer/engine/comm/comm.h"
 #include <string.h>
 
 static Comm *make_self(void)

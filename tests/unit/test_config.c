@@ -5,8 +5,8 @@
 #include "base/mem.h"
 #include "kernels/op.h"
 #include "tests/test.h"
-#include "trainer/config/config.h"
-#include "trainer/config/config_internal.h"
+#include "trainer/engine/config/config.h"
+#include "trainer/engine/config/config_internal.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
-#include "trainer/config/config.h"
+#include "trainer/engine/config/config.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* test_config_text.c - which texts a setting takes: those that YAML gives back as they were. */
 #include "tests/test.h"
-#include "trainer/config/config.h"
+#include "trainer/engine/config/config.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -6,11 +6,11 @@
 #include "tests/test.h"
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
-#include "trainer/config/config.h"
-#include "trainer/config/schedule.h"
-#include "trainer/log/console.h"
-#include "trainer/log/runlog.h"
-#include "trainer/rules/penalty.h"
+#include "trainer/app/log/console.h"
+#include "trainer/app/log/runlog.h"
+#include "trainer/engine/config/config.h"
+#include "trainer/engine/config/schedule.h"
+#include "trainer/engine/rules/penalty.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -173,7 +173,7 @@ static char *after_three_steps(int rank)
     CHECK_OK(runlog_open(&r, c->run.dir, rank, c));
     CHECK_OK(runlog_begin(r, c, 2));
     for (int i = 0; i < 3; i++) {
-        CHECK_OK(runlog_step(r, &(StepRecord){ .step = i + 1, .loss = 1.5 }));
+        CHECK_OK(runlog_record(r, RECORD_STEP, &(StepRecord){ .step = i + 1, .loss = 1.5 }));
         runlog_row(r, &(ConsoleRow){ .step = i, .loss = 1.5, .penalty = 0.25 });
     }
     runlog_close(r);
@@ -209,8 +209,9 @@ TEST(a_rank_has_its_own_file)
     REQUIRE_OK(config_load(&c, NULL, sets, 2));
     REQUIRE_OK(runlog_open(&r, c->run.dir, 1, c));
     REQUIRE_OK(runlog_begin(r, c, 2));
-    CHECK_OK(runlog_step(
-        r, &(StepRecord){ .epoch = 4, .step = 77, .loss = 1.5, .comm_wait_ms = 12.25 }));
+    CHECK_OK(
+        runlog_record(r, RECORD_STEP,
+                      &(StepRecord){ .epoch = 4, .step = 77, .loss = 1.5, .comm_wait_ms = 12.25 }));
     runlog_close(r);
     log_note("after it is closed");
     snprintf(path, sizeof path, "%s/logs/1.2.txt", test_scratch());

@@ -7,7 +7,7 @@
 #include "tests/emu/emu.h"
 #include "tests/test.h"
 #include "tests/tools/network.h"
-#include "trainer/exec/program_internal.h"
+#include "trainer/engine/exec/program_internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

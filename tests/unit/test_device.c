@@ -4,9 +4,9 @@
 #include "tests/tools/cuda_there.h"
 #include "tests/tools/graph_look.h"
 #include "tests/tools/network.h"
-#include "trainer/config/config.h"
-#include "trainer/session/device.h"
-#include "trainer/session/session.h"
+#include "trainer/engine/config/config.h"
+#include "trainer/engine/session/device.h"
+#include "trainer/engine/session/session.h"
 #include <stdio.h>
 #include <string.h>
 

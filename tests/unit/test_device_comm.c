@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "tests/test.h"
 #include "tests/tools/played_transport.h"
-#include "trainer/comm/device_marks.h"
+#include "trainer/engine/comm/device_marks.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

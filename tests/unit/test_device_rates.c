@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
-#include "trainer/session/device_rates.h"
+#include "trainer/engine/session/device_rates.h"
 #include <stdio.h>
 #include <string.h>
 

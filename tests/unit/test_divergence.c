@@ -1,6 +1,6 @@
 /* Which steps tell that a training has diverged. */
 #include "tests/test.h"
-#include "trainer/train/loop_divergence.h"
+#include "trainer/engine/train/loop_divergence.h"
 #include <math.h>
 
 TEST(steps_that_have_diverged)

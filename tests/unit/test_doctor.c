@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/doctor/doctor.h"
+#include "trainer/app/doctor/doctor.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "tests/test.h"
-#include "trainer/monitor/energy.h"
-#include "trainer/monitor/nvml.h"
+#include "trainer/engine/energy/energy.h"
+#include "trainer/engine/energy/nvml.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* test_eval_page.c - the figures of the page about an evaluation, and what it does with little. */
 #include "tests/test.h"
-#include "trainer/report/eval_page.h"
+#include "trainer/app/report/eval_page.h"
 #include <math.h>
 #include <string.h>
 

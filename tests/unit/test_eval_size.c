@@ -1,7 +1,7 @@
 /* data.eval_resize: auto. What it does in a run is in tests/e2e/eval_size.sh. */
 #include "base/fs.h"
 #include "tests/test.h"
-#include "trainer/config/config.h"
+#include "trainer/engine/config/config.h"
 #include <stdio.h>
 #include <string.h>
 

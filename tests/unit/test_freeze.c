@@ -6,8 +6,8 @@
 #include "tests/tools/network.h"
 #include "tests/tools/plan_check.h"
 #include "tests/tools/steps.h"
-#include "trainer/config/config.h"
-#include "trainer/rules/optimizer.h"
+#include "trainer/engine/config/config.h"
+#include "trainer/engine/rules/optimizer.h"
 #include <string.h>
 
 static Graph *build(const char *model, const char *freeze)

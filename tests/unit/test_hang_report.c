@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/guard/hang_report.h"
+#include "trainer/engine/guard/hang_report.h"
 #include <string.h>
 #include <unistd.h>
 

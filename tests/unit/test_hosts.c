@@ -1,7 +1,7 @@
 /* test_hosts.c - lists of hosts: what a hosts script may print, cooldown, the choice. */
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/launch/hosts.h"
+#include "trainer/app/launch/hosts.h"
 #include <stdio.h>
 #include <string.h>
 

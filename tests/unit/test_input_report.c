@@ -1,6 +1,6 @@
 /* test_input_report.c - what is said of the input, and what would help it. */
 #include "tests/test.h"
-#include "trainer/log/input_report.h"
+#include "trainer/engine/train/input_report.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

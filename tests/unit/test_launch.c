@@ -2,7 +2,7 @@
  * starts. */
 #include "base/fs.h"
 #include "tests/test.h"
-#include "trainer/cmd/cmd.h"
+#include "trainer/app/cmd/cmd.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* test_launcher.c - whether an mpirun is seen at the address that Open MPI gives its ranks. */
 #include "base/clock.h"
 #include "tests/test.h"
-#include "trainer/comm/launcher.h"
+#include "trainer/engine/comm/launcher.h"
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <sys/socket.h>

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/process/process.h"
 #include "tests/test.h"
-#include "trainer/launch/lock.h"
+#include "trainer/app/launch/lock.h"
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/wait.h>

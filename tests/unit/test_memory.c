@@ -1,8 +1,8 @@
 /* test_memory.c - what a run is said to take before it runs: every image counts, and the largest
  * batch is the largest. That runs take what was said is for tests/e2e/memory.sh. */
 #include "tests/test.h"
-#include "trainer/session/memory.h"
-#include "trainer/session/session_open.h"
+#include "trainer/engine/session/memory.h"
+#include "trainer/engine/session/session_open.h"
 #include <stdio.h>
 
 typedef struct Planned {

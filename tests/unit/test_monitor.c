@@ -7,9 +7,9 @@
 #include "base/mem.h"
 #include "data/source/tfrecord.h"
 #include "tests/test.h"
-#include "trainer/monitor/event_file.h"
-#include "trainer/monitor/gauges.h"
-#include "trainer/monitor/monitor.h"
+#include "trainer/app/monitor/event_file.h"
+#include "trainer/app/monitor/gauges.h"
+#include "trainer/app/monitor/monitor.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -278,7 +278,7 @@ TEST(event_files_tell_of_steps_evaluations_and_gpus)
     };
     char run_dir[512], *dir = fs_join(test_scratch(), "tensorboard");
     const char *const sets[] = { "monitor.tensorboard=true", "monitor.gpu=on", run_dir };
-    GpuGauges gpus[GAUGES_GPUS_MAX];
+    GpuRecord gpus[GAUGES_GPUS_MAX];
     int count = 0;
     ByteStream *s = NULL;
     ByteBuf buf = { 0 };
@@ -297,8 +297,9 @@ TEST(event_files_tell_of_steps_evaluations_and_gpus)
     monitor_run(m, 10, NULL);
     CHECK_OK(monitor_begin(m, false, 0));
     for (int64_t i = 1; i <= 3; i++) {
-        const StepRecord step = some_step(i);
-        monitor_step(m, &step, 0, i != 2);
+        StepRecord step = some_step(i);
+        step.recorded = i != 2;
+        monitor_step(m, &step);
     }
     monitor_eval(m, &(EvalRecord){ .step = 3,
                                    .loss = 2,

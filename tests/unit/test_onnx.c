@@ -6,7 +6,7 @@
 #include "base/wire.h"
 #include "kernels/blur.h"
 #include "tests/test.h"
-#include "trainer/files/onnx.h"
+#include "trainer/engine/files/onnx.h"
 #include <stdio.h>
 #include <string.h>
 

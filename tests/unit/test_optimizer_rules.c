@@ -7,9 +7,9 @@
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
 #include "tests/tools/steps.h"
-#include "trainer/config/config.h"
-#include "trainer/rules/optimizer.h"
-#include "trainer/rules/trust.h"
+#include "trainer/engine/config/config.h"
+#include "trainer/engine/rules/optimizer.h"
+#include "trainer/engine/rules/trust.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

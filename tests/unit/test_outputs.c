@@ -3,8 +3,8 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/cmd/args.h"
-#include "trainer/files/outputs.h"
+#include "trainer/app/cmd/args.h"
+#include "trainer/engine/files/outputs.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -6,11 +6,11 @@
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
 #include "tests/tools/steps.h"
-#include "trainer/config/config.h"
-#include "trainer/config/param_groups.h"
-#include "trainer/rules/optimizer.h"
-#include "trainer/rules/param_rules.h"
-#include "trainer/rules/penalty.h"
+#include "trainer/engine/config/config.h"
+#include "trainer/engine/config/param_groups.h"
+#include "trainer/engine/rules/optimizer.h"
+#include "trainer/engine/rules/param_rules.h"
+#include "trainer/engine/rules/penalty.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

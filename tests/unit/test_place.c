@@ -2,8 +2,8 @@
 #include "base/fs.h"
 #include "tests/test.h"
 #include "tests/tools/topology_xml.h"
-#include "trainer/place/place_plan.h"
-#include "trainer/place/topology.h"
+#include "trainer/engine/place/place_plan.h"
+#include "trainer/engine/place/topology.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

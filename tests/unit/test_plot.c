@@ -1,8 +1,8 @@
 /* test_plot.c - plots as SVG: what must fit together whatever is drawn. */
 #include "base/str.h"
 #include "tests/test.h"
-#include "trainer/report/plot.h"
-#include "trainer/report/sections.h"
+#include "trainer/app/report/plot.h"
+#include "trainer/app/report/sections.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

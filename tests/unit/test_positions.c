@@ -5,7 +5,7 @@
 #include "tests/test.h"
 #include "tests/tools/golden.h"
 #include "tests/tools/network.h"
-#include "trainer/files/weights.h"
+#include "trainer/engine/files/weights.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

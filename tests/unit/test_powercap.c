@@ -2,7 +2,7 @@
  * go round, files that cannot be read. */
 #include "base/fs.h"
 #include "tests/test.h"
-#include "trainer/monitor/powercap.h"
+#include "trainer/engine/energy/powercap.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
  * that need not be here, and what of a network AMX takes. */
 #include "models/models.h"
 #include "tests/test.h"
-#include "trainer/session/precision.h"
+#include "trainer/engine/session/precision.h"
 #include <stdio.h>
 #include <string.h>
 

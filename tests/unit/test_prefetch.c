@@ -6,7 +6,7 @@
 #include "models/models.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
-#include "trainer/session/prefetch.h"
+#include "trainer/engine/session/prefetch.h"
 #include <string.h>
 
 enum { BATCH = 4, SIZE = 8, BATCHES = 9, IMAGE_BYTES = SIZE * SIZE * 3 };

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/launch/probe.h"
+#include "trainer/app/launch/probe.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
-#include "trainer/launch/progress.h"
+#include "trainer/app/launch/progress.h"
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>

@@ -2,8 +2,8 @@
  * progress lives on. */
 #include "base/clock.h"
 #include "tests/test.h"
-#include "trainer/comm/launcher.h"
-#include "trainer/guard/rank_watchdog.h"
+#include "trainer/engine/comm/launcher.h"
+#include "trainer/engine/guard/rank_watchdog.h"
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/launch/record.h"
+#include "trainer/app/launch/record.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

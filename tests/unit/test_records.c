@@ -3,7 +3,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/log/records.h"
+#include "trainer/engine/events/records.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/train/reducer.h"
+#include "trainer/engine/train/reducer.h"
 #include <string.h>
 
 enum { BUCKETS = 3, POSTED_MAX = 16, FLOATS = 10 };

@@ -4,13 +4,13 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
-#include "trainer/report/csv.h"
-#include "trainer/report/html.h"
-#include "trainer/report/plot.h"
-#include "trainer/report/report.h"
-#include "trainer/report/report_run.h"
-#include "trainer/report/scaling.h"
-#include "trainer/report/sections.h"
+#include "trainer/app/report/csv.h"
+#include "trainer/app/report/html.h"
+#include "trainer/app/report/plot.h"
+#include "trainer/app/report/report.h"
+#include "trainer/app/report/report_run.h"
+#include "trainer/app/report/scaling.h"
+#include "trainer/app/report/sections.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -211,7 +211,7 @@ TEST(broken_lines_and_losses_are_told)
     CHECK_CONTAINS(status_message(), "metrics.jsonl");
 }
 
-/* Every event that trainer/log/runlog.c writes: one that is not shown is no broken line. */
+/* Every event that trainer/app/log/runlog.c writes: one that is not shown is no broken line. */
 TEST(records_that_are_not_shown_are_records)
 {
     static const char *const others[] = {

@@ -2,7 +2,7 @@
 #include "base/str.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
-#include "trainer/report/report_run.h"
+#include "trainer/app/report/report_run.h"
 
 static void add_eval(StrBuf *b, int step, double top1)
 {

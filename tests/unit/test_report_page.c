@@ -4,10 +4,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
-#include "trainer/report/collect.h"
-#include "trainer/report/html.h"
-#include "trainer/report/plot.h"
-#include "trainer/report/report.h"
+#include "trainer/app/report/collect.h"
+#include "trainer/app/report/html.h"
+#include "trainer/app/report/plot.h"
+#include "trainer/app/report/report.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/log/input_report.h"
-#include "trainer/log/runlog.h"
+#include "trainer/app/log/runlog.h"
+#include "trainer/engine/train/input_report.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -140,43 +140,48 @@ static void write_all_events(void)
     REQUIRE_OK(runlog_open(&r, dir, 0, c));
     CHECK(runlog_is_new(r));
     REQUIRE_OK(runlog_begin(r, c, 1));
-    CHECK_OK(runlog_start(r, &(StartRecord){ .model = "resnet20",
-                                             .dataset = "idx",
-                                             .backend = "cpu \"x\"",
-                                             .host = "h",
-                                             .version = "1.2-a",
-                                             .device = "cpu",
-                                             .precision = "fp32",
-                                             .device_reason = "cpu in fp32",
-                                             .world = 2,
-                                             .images = 50000,
-                                             .val_images = 10000,
-                                             .classes = 10,
-                                             .parameters = 272474,
-                                             .global_batch = 128,
-                                             .steps = 5859,
-                                             .peak_tflops = 989.4,
-                                             .peak_source = "a sheet",
-                                             .image_gflops = 24.25 }));
-    CHECK_OK(runlog_resume(r, 7, "checkpoints/step-7", "", false));
-    CHECK_OK(runlog_step(r, &(StepRecord){ .epoch = 1,
-                                           .step = 8,
-                                           .loss = 0.1,
-                                           .lr = 1.0 / 3,
-                                           .images_per_s = 1e3,
-                                           .step_ms = 12.5,
-                                           .data_wait_ms = 0,
-                                           .comm_wait_ms = 1e-9,
-                                           .mfu = 0.375,
-                                           .measured = true,
-                                           .grad_norm = 2.5 }));
-    CHECK_OK(runlog_epoch(
-        r, &(EpochRecord){
-               .epoch = 1, .seconds = 2.5, .images = 1000, .steps = 20, .images_per_s = 400 }));
-    CHECK_OK(runlog_eval(
-        r, &(EvalRecord){
-               .epoch = 1, .step = 8, .images = 100, .loss = 2, .top1 = 0.25, .top5 = 0.75 }));
-    CHECK_OK(runlog_checkpoint(r, 8, "a\nb"));
+    CHECK_OK(runlog_record(r, RECORD_START,
+                           &(StartRecord){ .model = "resnet20",
+                                           .dataset = "idx",
+                                           .backend = "cpu \"x\"",
+                                           .host = "h",
+                                           .version = "1.2-a",
+                                           .device = "cpu",
+                                           .precision = "fp32",
+                                           .device_reason = "cpu in fp32",
+                                           .world = 2,
+                                           .images = 50000,
+                                           .val_images = 10000,
+                                           .classes = 10,
+                                           .parameters = 272474,
+                                           .global_batch = 128,
+                                           .steps = 5859,
+                                           .peak_tflops = 989.4,
+                                           .peak_source = "a sheet",
+                                           .image_gflops = 24.25 }));
+    CHECK_OK(
+        runlog_record(r, RECORD_RESUME, &(ResumeRecord){ 7, "checkpoints/step-7", "", false }));
+    CHECK_OK(runlog_record(r, RECORD_STEP,
+                           &(StepRecord){ .epoch = 1,
+                                          .step = 8,
+                                          .loss = 0.1,
+                                          .lr = 1.0 / 3,
+                                          .images_per_s = 1e3,
+                                          .step_ms = 12.5,
+                                          .data_wait_ms = 0,
+                                          .comm_wait_ms = 1e-9,
+                                          .mfu = 0.375,
+                                          .measured = true,
+                                          .grad_norm = 2.5 }));
+    CHECK_OK(runlog_record(
+        r, RECORD_EPOCH,
+        &(EpochRecord){
+            .epoch = 1, .seconds = 2.5, .images = 1000, .steps = 20, .images_per_s = 400 }));
+    CHECK_OK(runlog_record(
+        r, RECORD_EVAL,
+        &(EvalRecord){
+            .epoch = 1, .step = 8, .images = 100, .loss = 2, .top1 = 0.25, .top5 = 0.75 }));
+    CHECK_OK(runlog_record(r, RECORD_CHECKPOINT, &(CheckpointRecord){ 8, "a\nb" }));
     runlog_done(r, 0, "completed");
     runlog_close(r);
     config_destroy(c);
@@ -206,8 +211,9 @@ TEST(nan_is_null)
     Lines l;
     in_scratch(dir, "run");
     REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
-    CHECK_OK(runlog_step(r, &(StepRecord){ .loss = NAN, .lr = INFINITY }));
-    CHECK_OK(runlog_step(r, &(StepRecord){ .loss = 1, .measured = true, .grad_norm = INFINITY }));
+    CHECK_OK(runlog_record(r, RECORD_STEP, &(StepRecord){ .loss = NAN, .lr = INFINITY }));
+    CHECK_OK(runlog_record(r, RECORD_STEP,
+                           &(StepRecord){ .loss = 1, .measured = true, .grad_norm = INFINITY }));
     runlog_close(r);
     read_lines(&l, "run");
     REQUIRE(l.count == 2);
@@ -252,19 +258,8 @@ static const char *const rare[] = {
 TEST(records_that_few_runs_have)
 {
     const double nan = (double)NAN;
-    const GpuGauges gpus[] = { { .facts = { .uuid = "u" },
-                                 .state = { .utilization = 0.5,
-                                            .memory_used_bytes = 1024,
-                                            .power_w = 300,
-                                            .temperature_c = 54,
-                                            .sm_clock_mhz = 1755 },
-                                 .utilization_min = 0.25,
-                                 .utilization_max = 0.75 },
-                               { .index = 3,
-                                 .facts = { .uuid = "u" },
-                                 .state = { nan, nan, nan, 200, nan, nan, .throttle_reasons = 64 },
-                                 .utilization_min = nan,
-                                 .utilization_max = nan } };
+    const GpuRecord gpus[] = { { 0, "u", 0.5, 0.25, 0.75, 1024, 300, 54, 1755, 0 },
+                               { 3, "u", nan, nan, nan, nan, 200, nan, nan, 64 } };
     const InputReport input = { 25,
                                 1.5,
                                 2e3,
@@ -283,22 +278,24 @@ TEST(records_that_few_runs_have)
     CHECK_OK(runlog_record(r, RECORD_DIVERGED,
                            &(DivergedRecord){ 7, nan, "fc1.weight", "rollback", 0.5, 2 }));
     CHECK_OK(runlog_record(r, RECORD_DIVERGED, &(DivergedRecord){ 9, 3, "", "stop", 1, 0 }));
-    CHECK_OK(runlog_on_save(r, &(OnSaveResult){ ON_SAVE_TIMED_OUT, 20, 137, 1.5 }));
-    CHECK_OK(runlog_gpus(r, gpus, 2));
-    CHECK_OK(runlog_epoch(r, &(EpochRecord){ .epoch = 1,
-                                             .seconds = 2.5,
-                                             .images = 1000,
-                                             .steps = 20,
-                                             .images_per_s = 400,
-                                             .has_input = true,
-                                             .input = input }));
-    CHECK_OK(runlog_eval(r, &(EvalRecord){ .step = 4,
-                                           .epochs = 0.5,
-                                           .images = 5,
-                                           .loss = 1,
-                                           .top1 = 0.5,
-                                           .top5 = 1,
-                                           .checkpoint = "c.safetensors" }));
+    CHECK_OK(runlog_record(r, RECORD_ON_SAVE, &(OnSaveRecord){ 20, "timed out", 137, 1.5 }));
+    for (int i = 0; i < 2; i++) CHECK_OK(runlog_record(r, RECORD_GPU, &gpus[i]));
+    CHECK_OK(runlog_record(r, RECORD_EPOCH,
+                           &(EpochRecord){ .epoch = 1,
+                                           .seconds = 2.5,
+                                           .images = 1000,
+                                           .steps = 20,
+                                           .images_per_s = 400,
+                                           .has_input = true,
+                                           .input = input }));
+    CHECK_OK(runlog_record(r, RECORD_EVAL,
+                           &(EvalRecord){ .step = 4,
+                                          .epochs = 0.5,
+                                          .images = 5,
+                                          .loss = 1,
+                                          .top1 = 0.5,
+                                          .top5 = 1,
+                                          .checkpoint = "c.safetensors" }));
     runlog_close(r);
     char *text = content("run/metrics.jsonl"), *at = text;
     for (size_t i = 0; i < sizeof rare / sizeof rare[0]; i++) {
@@ -323,7 +320,8 @@ TEST(a_loss_scale_is_recorded_where_there_is_one)
     in_scratch(dir, "run");
     REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
     for (int i = 0; i < 4; i++)
-        CHECK_OK(runlog_step(r, &(StepRecord){ .loss_scale = scales[i], .skipped = i }));
+        CHECK_OK(
+            runlog_record(r, RECORD_STEP, &(StepRecord){ .loss_scale = scales[i], .skipped = i }));
     runlog_close(r);
     read_lines(&l, "run");
     REQUIRE(l.count == 4);
@@ -346,7 +344,7 @@ TEST(run_folder_is_complete)
     in_scratch(dir, "deep/er/run");
     REQUIRE_OK(runlog_open(&r, dir, 0, c));
     REQUIRE_OK(runlog_begin(r, c, 1));
-    CHECK_OK(runlog_epoch(r, &(EpochRecord){ .epoch = 41 }));
+    CHECK_OK(runlog_record(r, RECORD_EPOCH, &(EpochRecord){ .epoch = 41 }));
     runlog_close(r);
     in_scratch(path, "deep/er/run/checkpoints");
     CHECK(fs_is_dir(path));
@@ -377,7 +375,8 @@ TEST(a_folder_stays_until_the_run_begins)
         REQUIRE_OK(runlog_open(&r, dir, 0, c));
         CHECK(!runlog_is_new(r));
         log_info("said before");
-        CHECK_OK(runlog_resume(r, 8, "x", "train.max_steps was 0 and is 77", false));
+        CHECK_OK(runlog_record(
+            r, RECORD_RESUME, &(ResumeRecord){ 8, "x", "train.max_steps was 0 and is 77", false }));
         runlog_last_words(r, 76, "not begun");
         if (good) REQUIRE_OK(runlog_begin(r, c, 1));
         runlog_done(r, good ? 0 : 64, "at the end");
@@ -414,8 +413,8 @@ TEST(torn_line_is_cut_off)
     fputs("{\"event\":\"done\",\"time\":1}\n{\"event\":\"st", f);
     fclose(f);
     REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
-    CHECK_OK(runlog_checkpoint(r, 3, "x"));
-    CHECK_OK(runlog_checkpoint(r, 4, "y"));
+    CHECK_OK(runlog_record(r, RECORD_CHECKPOINT, &(CheckpointRecord){ 3, "x" }));
+    CHECK_OK(runlog_record(r, RECORD_CHECKPOINT, &(CheckpointRecord){ 4, "y" }));
     runlog_close(r);
     read_lines(&l, "run");
     REQUIRE(l.count == 3);
@@ -431,10 +430,10 @@ TEST(other_ranks_write_nothing)
     RunLog *r = NULL;
     in_scratch(dir, "run");
     REQUIRE_OK(runlog_open(&r, dir, 1, NULL));
-    CHECK_OK(runlog_step(r, &(StepRecord){ .step = 1 }));
-    CHECK_OK(runlog_epoch(r, &(EpochRecord){ .epoch = 1 }));
-    CHECK_OK(runlog_eval(r, &(EvalRecord){ .epoch = 1 }));
-    CHECK_OK(runlog_checkpoint(r, 1, "x"));
+    CHECK_OK(runlog_record(r, RECORD_STEP, &(StepRecord){ .step = 1 }));
+    CHECK_OK(runlog_record(r, RECORD_EPOCH, &(EpochRecord){ .epoch = 1 }));
+    CHECK_OK(runlog_record(r, RECORD_EVAL, &(EvalRecord){ .epoch = 1 }));
+    CHECK_OK(runlog_record(r, RECORD_CHECKPOINT, &(CheckpointRecord){ 1, "x" }));
     runlog_progress(r, &(StepRecord){ .step = 1 }, 10, 3);
     runlog_done(r, 0, "completed");
     runlog_close(r);
@@ -445,7 +444,7 @@ TEST(console_only_without_folder)
 {
     RunLog *r = NULL;
     REQUIRE_OK(runlog_open(&r, NULL, 0, NULL));
-    CHECK_OK(runlog_step(r, &(StepRecord){ .step = 1 }));
+    CHECK_OK(runlog_record(r, RECORD_STEP, &(StepRecord){ .step = 1 }));
     runlog_done(r, 0, "completed");
     runlog_close(r);
 }
@@ -460,8 +459,9 @@ TEST(steps_allocate_nothing)
     REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
     int64_t before = mem_allocation_count();
     for (int i = 0; i < 10; i++)
-        CHECK_OK(runlog_step(r, &(StepRecord){ .step = i, .loss = 1.0 / 3, .lr = 1e-300 }));
-    CHECK_OK(runlog_checkpoint(r, 3, sentence));
+        CHECK_OK(runlog_record(r, RECORD_STEP,
+                               &(StepRecord){ .step = i, .loss = 1.0 / 3, .lr = 1e-300 }));
+    CHECK_OK(runlog_record(r, RECORD_CHECKPOINT, &(CheckpointRecord){ 3, sentence }));
     runlog_done(r, 65, sentence);
     CHECK_INT(mem_allocation_count(), before);
     runlog_close(r);
@@ -489,7 +489,7 @@ TEST(full_disk_is_io_and_done_keeps_the_sentence)
     REQUIRE_OK(fs_make_dirs(dir));
     REQUIRE_OK(fs_replace_symlink("/dev/full", path)); /* every write fails with ENOSPC */
     REQUIRE_OK(runlog_open(&r, dir, 0, NULL));
-    CHECK_STATUS(runlog_step(r, &(StepRecord){ .step = 1 }), ERR_IO);
+    CHECK_STATUS(runlog_record(r, RECORD_STEP, &(StepRecord){ .step = 1 }), ERR_IO);
     CHECK_CONTAINS(status_message(), "metrics.jsonl: cannot write");
     fail(ERR_DATA, "the cause");
     runlog_done(r, 65, status_message());

@@ -4,7 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/log/runlog.h"
+#include "trainer/app/log/runlog.h"
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,14 +31,15 @@ static void start_part(int64_t max_steps)
     c->train.max_steps = max_steps;
     REQUIRE_OK(runlog_open(&r, dir, 0, c));
     REQUIRE_OK(runlog_begin(r, c, 1));
-    CHECK_OK(runlog_start(r, &(StartRecord){ .model = "resnet20",
-                                             .dataset = "idx",
-                                             .backend = "cpu",
-                                             .host = "h",
-                                             .version = "1",
-                                             .device = "cpu",
-                                             .precision = "fp32",
-                                             .device_reason = "cpu in fp32" }));
+    CHECK_OK(runlog_record(r, RECORD_START,
+                           &(StartRecord){ .model = "resnet20",
+                                           .dataset = "idx",
+                                           .backend = "cpu",
+                                           .host = "h",
+                                           .version = "1",
+                                           .device = "cpu",
+                                           .precision = "fp32",
+                                           .device_reason = "cpu in fp32" }));
     runlog_close(r);
     config_destroy(c);
 }

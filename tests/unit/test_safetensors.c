@@ -6,7 +6,7 @@
 #include "base/thread.h"
 #include "tests/test.h"
 #include "tests/tools/fault_io.h"
-#include "trainer/files/safetensors.h"
+#include "trainer/engine/files/safetensors.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>

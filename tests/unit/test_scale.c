@@ -5,9 +5,9 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tests/test.h"
-#include "trainer/scale/fabric.h"
-#include "trainer/scale/series_run.h"
-#include "trainer/scale/step_model.h"
+#include "trainer/app/scale/fabric.h"
+#include "trainer/app/scale/series_run.h"
+#include "trainer/app/scale/step_model.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

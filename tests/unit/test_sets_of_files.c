@@ -9,7 +9,7 @@
 #include "tests/tools/container_write.h"
 #include "tests/tools/data_tree.h"
 #include "tests/tools/dataset_check.h"
-#include "trainer/config/config.h"
+#include "trainer/engine/config/config.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* test_statistics.c - the statistics of reports against tables and definitions. */
 #include "tests/test.h"
-#include "trainer/report/statistics.h"
+#include "trainer/app/report/statistics.h"
 #include <math.h>
 #include <stddef.h>
 

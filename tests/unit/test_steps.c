@@ -3,10 +3,10 @@
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/network.h"
-#include "trainer/config/config.h"
-#include "trainer/rules/averages.h"
-#include "trainer/rules/optimizer.h"
-#include "trainer/rules/sharpness.h"
+#include "trainer/engine/config/config.h"
+#include "trainer/engine/rules/averages.h"
+#include "trainer/engine/rules/optimizer.h"
+#include "trainer/engine/rules/sharpness.h"
 #include <string.h>
 
 typedef struct Rules {

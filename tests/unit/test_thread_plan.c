@@ -2,7 +2,7 @@
  * configuration. */
 #include "base/thread.h"
 #include "tests/test.h"
-#include "trainer/session/thread_plan.h"
+#include "trainer/engine/session/thread_plan.h"
 #include <sched.h>
 
 static ThreadPlan plan(const char *set, bool device)

@@ -6,8 +6,8 @@
 #include "tests/test.h"
 #include "tests/tools/plan_check.h"
 #include "tests/tools/steps.h"
-#include "trainer/exec/executor.h"
-#include "trainer/train/reducer.h"
+#include "trainer/engine/exec/executor.h"
+#include "trainer/engine/train/reducer.h"
 #include <stdio.h>
 #include <string.h>
 

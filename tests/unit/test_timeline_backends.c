@@ -6,8 +6,8 @@
 #include "models/models.h"
 #include "tests/test.h"
 #include "tests/tools/steps.h"
-#include "trainer/exec/executor.h"
-#include "trainer/train/reducer.h"
+#include "trainer/engine/exec/executor.h"
+#include "trainer/engine/train/reducer.h"
 #include <string.h>
 
 typedef struct NetSpec {

@@ -1,7 +1,7 @@
 /* test_top_screen.c - what convoy top says of a run's records. */
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/cmd/top_screen.h"
+#include "trainer/app/cmd/top_screen.h"
 #include <stdio.h>
 #include <string.h>
 

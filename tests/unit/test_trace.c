@@ -6,8 +6,8 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "tests/test.h"
-#include "trainer/config/config.h"
-#include "trainer/train/tracing.h"
+#include "trainer/engine/config/config.h"
+#include "trainer/engine/train/tracing.h"
 #include <math.h>
 #include <string.h>
 

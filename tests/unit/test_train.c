@@ -2,8 +2,8 @@
  * follows a checkpoint is what would have come. */
 #include "base/fs.h"
 #include "tests/test.h"
-#include "trainer/cmd/cmd.h"
-#include "trainer/report/report_run.h"
+#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/report/report_run.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "data/load/dataset.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
-#include "trainer/config/config.h"
+#include "trainer/engine/config/config.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "kernels/backend.h"
 #include "models/models.h"
 #include "tests/test.h"
-#include "trainer/exec/executor.h"
+#include "trainer/engine/exec/executor.h"
 #include <math.h>
 
 enum { IMAGES = 5, SIZE = 8, CLASSES = 10, BYTES = IMAGES * SIZE * SIZE * 3 };

@@ -5,8 +5,8 @@
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/network.h"
-#include "trainer/files/foreign_model.h"
-#include "trainer/files/weights.h"
+#include "trainer/engine/files/foreign_model.h"
+#include "trainer/engine/files/weights.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

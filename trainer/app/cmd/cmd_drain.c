@@ -1,0 +1,132 @@
+/* cmd_drain.c - convoy drain: asks the ranks of this host to save a checkpoint and leave.
+ *
+ * For what knows the host and not the run: a preStop hook of Kubernetes, a node about to be taken
+ * away. A rank is a process of this very program that was started with "train"; who asks one rank
+ * asks the run, since the request rides in the step's sums. So on every host of the run all ranks
+ * leave, with exit code 75. Of one run are those that have its folder open (presence.h). */
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "trainer/app/cmd/args.h"
+#include "trainer/app/cmd/cmd.h"
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RANKS_MAX 4096
+#define PERIOD_S  0.05
+#define WAIT_S    100.0
+
+static const char help[] = "usage: convoy drain [--run RUN] [--wait SECONDS]\n"
+                           "\nAsks every rank of convoy train on this host (of this program, this "
+                           "user) to save a checkpoint and leave, as USR1 does,\nand waits until "
+                           "they are gone. The ranks of the same run on other hosts leave with "
+                           "them. Ends with 0 when none is left,\nalso where none was found; with "
+                           "76 when some are still there after the wait.\n\n  --run RUN       only "
+                           "those of the run in folder RUN\n  --wait SECONDS  how long to wait "
+                           "(100); 0 only asks\n";
+
+typedef struct Ranks {
+    int count;
+    pid_t pid[RANKS_MAX];
+} Ranks;
+
+static bool same_program(const char *pid, const struct stat *own)
+{
+    char path[300];
+    struct stat other;
+    snprintf(path, sizeof path, "/proc/%s/exe", pid);
+    return stat(path, &other) == 0 && other.st_ino == own->st_ino && other.st_dev == own->st_dev;
+}
+
+/* Whether its first argument is "train". */
+static bool trains(const char *pid)
+{
+    char path[300], text[4096];
+    snprintf(path, sizeof path, "/proc/%s/cmdline", pid);
+    const ssize_t n = fs_read_head(path, text, sizeof text);
+    const size_t first = strlen(text) + 1;
+    return n > (ssize_t)first && strcmp(text + first, "train") == 0;
+}
+
+/* Whether the process keeps this folder open, by whatever path it came to it. */
+static bool has_open(const char *pid, const struct stat *folder)
+{
+    char path[300];
+    struct stat info;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%s/fd", pid);
+    DIR *dir = opendir(path);
+    for (const struct dirent *entry; dir && !found && (entry = readdir(dir));)
+        found = fstatat(dirfd(dir), entry->d_name, &info, 0) == 0 &&
+                info.st_ino == folder->st_ino && info.st_dev == folder->st_dev;
+    if (dir) closedir(dir);
+    return found;
+}
+
+static Status find_ranks(Ranks *ranks, const char *run)
+{
+    struct stat own, folder;
+    const struct dirent *entry;
+    int64_t pid;
+    if (stat("/proc/self/exe", &own) != 0)
+        return fail(ERR_ENV, "/proc/self/exe: %s", strerror(errno));
+    if (run && (stat(run, &folder) != 0 || !S_ISDIR(folder.st_mode)))
+        return fail(ERR_USAGE, "convoy drain: --run %s: no such folder", run);
+    DIR *dir = opendir("/proc");
+    if (!dir) return fail(ERR_ENV, "/proc: %s", strerror(errno));
+    while ((entry = readdir(dir)) && ranks->count < RANKS_MAX) {
+        if (!str_to_i64(entry->d_name, &pid) || pid == getpid()) continue;
+        if (same_program(entry->d_name, &own) && trains(entry->d_name) &&
+            (!run || has_open(entry->d_name, &folder)))
+            ranks->pid[ranks->count++] = (pid_t)pid;
+    }
+    closedir(dir);
+    return OK;
+}
+
+/* Sends number to those that are left, 0 only asks for them; drops those that are gone or whose end
+ * is a zombie. */
+static void signal_ranks(Ranks *ranks, int number)
+{
+    int left = 0;
+    for (int i = 0; i < ranks->count; i++) {
+        char pid[24];
+        snprintf(pid, sizeof pid, "%ld", (long)ranks->pid[i]);
+        if (trains(pid) && kill(ranks->pid[i], number) == 0) ranks->pid[left++] = ranks->pid[i];
+    }
+    ranks->count = left;
+}
+
+static Status drain(Ranks *ranks, const char *run, double wait_s)
+{
+    TRY(find_ranks(ranks, run));
+    signal_ranks(ranks, SIGUSR1);
+    log_info("drain: asked %d ranks on this host to save a checkpoint and leave", ranks->count);
+    double end = clock_s() + wait_s;
+    for (; wait_s > 0 && ranks->count > 0 && clock_s() < end; clock_sleep_s(PERIOD_S))
+        signal_ranks(ranks, 0);
+    if (wait_s > 0 && ranks->count > 0)
+        return fail(ERR_PEER, "drain: %d ranks are still there after %.0f s", ranks->count, wait_s);
+    return OK;
+}
+
+Status cmd_drain(int argc, char **argv)
+{
+    Args args;
+    double wait_s = WAIT_S;
+    TRY(args_parse(&args, argc, argv, help));
+    if (args.help) return OK;
+    TRY(args_seconds(&args, "--wait", &wait_s));
+    Ranks *ranks = mem_calloc(1, sizeof *ranks);
+    if (!ranks) return ERR_MEMORY;
+    Status status = drain(ranks, args_value(&args, "--run"), wait_s);
+    mem_free(ranks);
+    return status;
+}

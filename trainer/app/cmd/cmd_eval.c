@@ -1,0 +1,302 @@
+/* cmd_eval.c - convoy eval RUN|CHECKPOINT|CONFIG: the accuracy of a checkpoint on data.val. */
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/command_run.h"
+#include "trainer/app/cmd/eval_tables.h"
+#include "trainer/app/log/runlog.h"
+#include "trainer/engine/config/averaging.h"
+#include "trainer/engine/files/checkpoint_model.h"
+#include "trainer/engine/files/foreign_model.h"
+#include "trainer/engine/files/learnt.h"
+#include "trainer/engine/files/run_source.h"
+#include "trainer/engine/files/weights.h"
+#include "trainer/engine/session/session_open.h"
+#include "trainer/engine/train/evaluate.h"
+#include "trainer/engine/train/train_state.h"
+#include <math.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: convoy eval RUN|CHECKPOINT|CONFIG [--checkpoint FILE] [--ema] [--raw] [--per-class "
+    "FILE] [--confusion "
+    "FILE] [--gallery FILE] [[--set] key=value]...\n\nEvaluates weights on data.val, each image "
+    "exactly once on any "
+    "number of ranks: of the folder of a run its best\ncheckpoint, or the latest; with CONFIG "
+    "those of the run that it describes; with --checkpoint FILE a checkpoint of the\nsame model, "
+    "or weights that torchvision or timm saved as safetensors. Prints the result and appends an "
+    "eval record\nto metrics.jsonl in the run folder, unless a run is writing there; one of other "
+    "weights or images than the run's own is\nno point of its curve.\n\n  convoy "
+    "eval runs/demo\n  convoy eval runs/demo data.val=DIR --per-class classes.csv\n\n  "
+    "--checkpoint FILE   a .safetensors file, or the folder of a run\n  --ema, --raw        "
+    "averaged weights "
+    "(config section ema), or those trained; default: both where the\n                      run "
+    "has both, and tables by the averaged ones unless ema.best is false\n  --per-class FILE    "
+    "writes "
+    "a CSV file: images and accuracy of each class\n  --confusion FILE    writes a CSV file: how "
+    "often each class (row) was taken for which (column)\n  --gallery FILE      writes a page "
+    "(.html): "
+    "the surest mistakes with their images, what is taken for what,\n                      "
+    "precision, recall and F1 of classes, how far probabilities can be believed\n  --set key=value "
+    "    overrides a key of "
+    "CONFIG; --set may be left out (convoy inspect config lists them)\n";
+
+/* ---- what is asked of a checkpoint before any images are opened ---- */
+
+typedef struct EvalRun {
+    int64_t classes; /* 0: unknown, as for weights that Convoy did not write */
+    Learnt learnt;
+    bool foreign; /* the result is none of the run's curve: other weights than those in its
+                      * folder, or other images than it evaluates itself, or seen otherwise */
+} EvalRun;
+
+/* Keys but for places that say which images are evaluated, and how they are seen. */
+static const char *const view_keys[] = {
+    "model.in_channels", "data.val_split",   "data.val_split_seed",
+    "data.class_map",    "data.image_size",  "data.mean",
+    "data.std",          "data.eval_resize", "data.interpolation",
+    "data.tta_flip",     "data.tta",         "data.synthetic_images",
+};
+
+static bool same_view(const Config *a, const Config *b)
+{
+    const Config *const both[] = { a, b };
+    const char *key;
+    for (int i = 0; (i = config_next_difference(both, 2, i, &key)) >= 0; i++)
+        for (size_t k = 0; k < sizeof view_keys / sizeof view_keys[0]; k++)
+            if (strcmp(key, view_keys[k]) == 0) return false;
+    return true;
+}
+
+static bool own_images(const Config *c, const Config *run)
+{
+    const char *here = c->data.val_split > 0 ? c->data.train : c->data.val;
+    const char *there = run->data.val_split > 0 ? run->data.train : run->data.val;
+    if (run->data.val[0] == '\0' && run->data.val_split == 0) return true;
+    return (strcmp(here, there) == 0 || fs_same_file(here, there)) && same_view(c, run);
+}
+
+/* Whether path lies in the folder of the run that the result would be a record of. */
+static bool own_weights(const Config *c, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    StrBuf own = { 0 };
+    str_printf(&own, "%s/checkpoints/%s", c->run.dir, slash ? slash + 1 : path);
+    const bool same = !own.failed && fs_same_file(own.text, path);
+    str_free(&own);
+    return same;
+}
+
+/* What the file at path knows of its run; c: how it is to be evaluated. A run without images of its
+ * own to evaluate takes any for its own. A damaged file is refused when its weights are loaded, not
+ * here. Fails only with ERR_MEMORY. */
+static Status ask_run(EvalRun *out, const Config *c, const char *path)
+{
+    CheckpointModel m;
+    *out = (EvalRun){ .foreign = true };
+    TRY(learnt_open_file(&out->learnt, path));
+    out->classes = out->learnt.list.count;
+    if (checkpoint_model_open(&m, path, 1) != OK) return OK;
+    out->foreign = !own_weights(c, path) || !own_images(c, m.config);
+    out->classes = m.classes;
+    checkpoint_model_close(&m);
+    return OK;
+}
+
+/* ---- evaluation ---- */
+
+typedef struct Held {
+    bool both;   /* averaged weights beside the trained ones, and nobody has said which */
+    bool ema;    /* the averaged ones were loaded */
+    bool learnt; /* the file says which classes they know */
+} Held;
+
+/* Rank 0 reads the file; the session broadcasts what it read. */
+static Status load_weights(Session *s, const char *path, WeightsChoice which, CheckpointMeta *meta,
+                           Held *held)
+{
+    SafeFile *file = NULL;
+    const char *averages = averaging_traits(s->config, AVERAGE_EMA).prefix;
+    const bool again = held->both;
+    TRY(safetensors_open(&file, path));
+    Status status = OK;
+    if (which == WEIGHTS_EMA || weights_are_checkpoint(file)) {
+        safetensors_close(file);
+        TRY(checkpoint_open(&file, meta, path));
+        if (strcmp(meta->model, s->config->model.name) != 0)
+            status = fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path,
+                          meta->model, s->config->model.name);
+        if (status == OK) status = weights_check_finite(file, false, path);
+        held->both = again || (which == WEIGHTS_OF_BEST && safetensors_has(file, averages));
+        if (status == OK)
+            status = weights_choose(file, which, s->config->ema.best, path, &held->ema);
+        if (status == OK) status = train_state_restore(s->executor, file, path);
+        if (status == OK && held->ema && !held->both) log_info("%s: its averaged weights", path);
+    } else {
+        const ModelDef *def = model_find(s->config->model.name);
+        status = weights_restore(s->executor, program_graph(s->eval), def, file, path, NULL);
+        if (status == OK) foreign_model_tell_images(s->config, def, path);
+        if (status == OK && !held->learnt) session_tell_order(s->val, "data.val", path);
+    }
+    safetensors_close(file);
+    return status;
+}
+
+/* The epoch of the step that the checkpoint was taken after, as training's own records count. */
+static int64_t epoch_of(const CheckpointMeta *meta)
+{
+    const int64_t before = meta->images - meta->global_batch;
+    return before > 0 && meta->dataset_images > 0 ? before / meta->dataset_images : 0;
+}
+
+/* The run folder is only touched once there is a result to add to it, and the result is said in any
+ * case: a run that is still being trained holds its folder. */
+static Status record(Comm *comm, const Config *c, const EvalRecord *r)
+{
+    RunLog *log = NULL;
+    bool kept = c->run.dir[0] != '\0';
+    Status status = runlog_open(&log, kept ? c->run.dir : NULL, comm->rank, NULL);
+    if (status == ERR_IO) {
+        kept = false;
+        log_warning("%s: the result is only said here", status_message());
+        status = runlog_open(&log, NULL, comm->rank, NULL);
+    }
+    status = comm_agree(comm, status);
+    if (status == OK) status = comm_agree(comm, runlog_record(log, RECORD_EVAL, r));
+    runlog_close(log);
+    if (status == OK && kept && r->foreign)
+        log_info("%s: recorded, but as no point of the run's curve: of other weights or images "
+                 "than it evaluates, or seen otherwise",
+                 c->run.dir);
+    return status;
+}
+
+static Status load(Session *s, const char *path, WeightsChoice which, CheckpointMeta *meta,
+                   Held *held)
+{
+    TRY(comm_agree(s->comm, s->comm->rank == 0 ? load_weights(s, path, which, meta, held) : OK));
+    return session_broadcast(s);
+}
+
+/* The weights that the choice has left, where the checkpoint has both. */
+static Status evaluate_other(Session *s, const char *path, const Held *held, EvalRecord *e)
+{
+    EvalResult r;
+    CheckpointMeta meta;
+    Held other = { .both = true };
+    TRY(load(s, path, held->ema ? WEIGHTS_RAW : WEIGHTS_EMA, &meta, &other));
+    TRY(evaluate(s, &r));
+    e->has_ema = true;
+    e->ema_best = held->ema;
+    e->ema_loss = held->ema ? e->loss : r.loss;
+    e->ema_top1 = held->ema ? e->top1 : r.top1;
+    e->ema_top5 = held->ema ? e->top5 : r.top5;
+    if (!held->ema) return OK;
+    e->loss = r.loss;
+    e->top1 = r.top1;
+    e->top5 = r.top5;
+    return OK;
+}
+
+/* images: NULL where nobody asks for them. */
+static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMeta *meta,
+                               const Held *held, bool foreign, EvalImage *images)
+{
+    EvalResult r;
+    TRY(images ? evaluate_images(s, &r, images) : evaluate(s, &r));
+    EvalRecord e = { .epoch = epoch_of(meta),
+                     .step = meta->run_step,
+                     .epochs = meta->dataset_images > 0
+                                   ? (double)meta->images / (double)meta->dataset_images
+                                   : 0,
+                     .images = r.images,
+                     .classes = s->classes,
+                     .loss = r.loss,
+                     .top1 = r.top1,
+                     .top5 = r.top5,
+                     .checkpoint = args->checkpoint,
+                     .foreign = foreign };
+    if (r.bad > 0)
+        log_warning("%lld images of data.val could not be decoded: counted as wrong",
+                    (long long)r.bad);
+    if (!isfinite(r.loss) && r.bad < r.images)
+        log_warning("%s: the loss is no finite number: its weights or statistics are no good",
+                    args->checkpoint);
+    if (held->both) TRY(evaluate_other(s, args->checkpoint, held, &e));
+    TRY(record(s->comm, s->config, &e));
+    if (held->both)
+        log_info("%s: predict and export take its %s weights (ema.best)", args->checkpoint,
+                 e.ema_best ? "averaged" : "trained");
+    if (!images) return OK;
+    return comm_agree(s->comm, s->comm->rank == 0 ? eval_tables_write(s, args, &r, images) : OK);
+}
+
+static Status evaluate_file(Session *s, const Args *args, const EvalRun *run)
+{
+    CheckpointMeta meta = { 0 };
+    EvalImage *images = NULL;
+    WeightsChoice which;
+    Held held = { .learnt = run->learnt.names };
+    TRY(args_weights(args, &which));
+    TRY(session_commit(s));
+    TRY(load(s, args->checkpoint, which, &meta, &held));
+    comm_broadcast(s->comm, &held, sizeof held, 0, "which weights");
+    const bool wanted = eval_tables_wanted(args);
+    if (wanted) images = mem_alloc((size_t)dataset_images(s->val) * sizeof *images);
+    Status status = comm_agree(s->comm, images || !wanted ? OK : ERR_MEMORY);
+    if (status == OK) status = evaluate_and_say(s, args, &meta, &held, run->foreign, images);
+    mem_free(images);
+    return status;
+}
+
+/* *out: mem_free. */
+static Status choose_checkpoint(char **out, const Config *c, const Args *args)
+{
+    const char *word = args->checkpoint ? args->checkpoint : args->config;
+    if (!fs_is_dir(word) && !args->checkpoint && !run_source_is_checkpoint(word)) {
+        word = c->run.dir;
+        if (!fs_is_dir(word))
+            return fail(ERR_USAGE,
+                        "convoy eval: --checkpoint is missing, and there is no run in %s", word);
+    }
+    TRY(run_source_checkpoint(out, word));
+    if (!args->checkpoint) log_info("evaluating %s", *out);
+    return OK;
+}
+
+static Status work(Comm *comm, Config *c, const Args *args)
+{
+    Session session = { .config = c, .comm = comm };
+    Args own = *args;
+    EvalRun run = { .classes = 0 };
+    char *path = NULL;
+    device_forget(c);
+    TRY(comm_agree(comm, comm->rank == 0 ? eval_tables_check(args) : OK));
+    TRY(comm_agree(comm, comm->rank == 0 ? choose_checkpoint(&path, c, args) : OK));
+    own.checkpoint = path ? path : ""; /* rank 0 reads it */
+    Status status = comm->rank == 0 ? ask_run(&run, c, path) : OK;
+    ClassList *learnt = &run.learnt.list;
+    learnt->may_lack = true;
+    learnt->remedy = " (data.class_map can rename it or leave it out)";
+    status = comm_agree(comm, status);
+    comm_broadcast(comm, &run.classes, sizeof run.classes, 0, "classes");
+    if (c->model.classes == 0) c->model.classes = run.classes;
+    if (status == OK)
+        status = session_open(&session, c, comm, SESSION_EVAL, run.learnt.names ? learnt : NULL);
+    if (status == OK && c->data.val_split > 0)
+        log_info("images held out of %s (data.val_split: %g)", c->data.train, c->data.val_split);
+    if (status == OK) status = evaluate_file(&session, &own, &run);
+    session_close(&session);
+    learnt_close(&run.learnt);
+    mem_free(path);
+    return status;
+}
+
+Status cmd_eval(int argc, char **argv)
+{
+    Args args;
+    TRY(args_parse(&args, argc, argv, help));
+    return args.help ? OK : command_run(&args, work);
+}

@@ -1,0 +1,172 @@
+/* cmd_export.c - convoy export CHECKPOINT OUT: a checkpoint's weights for other programs.
+ *
+ * A .safetensors file holds parameters and statistics under torchvision's or timm's names, and with
+ * them the counters that PyTorch's batch norms have, so that load_state_dict(strict=True) takes
+ * it. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/version.h"
+#include "trainer/app/cmd/args.h"
+#include "trainer/app/cmd/cmd.h"
+#include "trainer/engine/files/checkpoint_model.h"
+#include "trainer/engine/files/onnx.h"
+#include "trainer/engine/files/run_source.h"
+#include "trainer/engine/files/weights.h"
+#include <stdio.h>
+#include <string.h>
+
+#define NAME_BYTES 128
+
+static const char help[] =
+    "usage: convoy export RUN|CHECKPOINT OUT [--ema] [--raw] [--names NAMES] "
+    "[--with-input]\n\nWrites the weights "
+    "of a "
+    "checkpoint, "
+    "of a run its best or the latest, for other programs; the ending of OUT says how:\n  "
+    ".safetensors   parameters and statistics for "
+    "PyTorch: load_state_dict(safetensors.torch.load_file(OUT))\n  .onnx          the network for "
+    "inference: input \"images\", f32 [N, channels, height, width], normalised as in\n             "
+    "    training; output \"logits\", [N, classes]; N is free, and height and width where the "
+    "network "
+    "allows\n\n  --with-input    .onnx: input u8 [N, height, width, channels], pictures as they "
+    "are "
+    "decoded\n  --names NAMES   names of "
+    "tensors in a .safetensors file: torchvision or timm (default: those of the network;\n         "
+    "         both are known of ResNets and of EfficientNets)\n  --ema, --raw    "
+    "averaged weights (config section ema), or those trained (default: averaged ones where the "
+    "run has them,\n                  unless ema.best is false)\n";
+
+static Status choose_names(const Args *args, const ModelDef *def, ModelNames *out)
+{
+    static const char *const names[MODEL_NAMES_COUNT] = {
+        [MODEL_NAMES_TORCHVISION] = "torchvision", [MODEL_NAMES_TIMM] = "timm"
+    };
+    const char *text = args_value(args, "--names");
+    *out = model_named(def, MODEL_NAMES_TIMM) == def ? MODEL_NAMES_TIMM : MODEL_NAMES_TORCHVISION;
+    if (!text) return OK;
+    for (int i = 0; i < MODEL_NAMES_COUNT; i++) {
+        if (strcmp(text, names[i]) != 0) continue;
+        *out = (ModelNames)i;
+        if ((*out == MODEL_NAMES_TIMM && def->apart) ||
+            (*out == MODEL_NAMES_TORCHVISION && def->names == MODEL_NAMES_TIMM && !def->twin))
+            return fail(ERR_USAGE, "--names: %s is written with %s's names alone", def->name,
+                        names[def->names]);
+        return OK;
+    }
+    return fail(ERR_USAGE, "--names: %s is neither torchvision nor timm", text);
+}
+
+typedef struct Output {
+    SafeTensor *tensors;
+    char (*counter_names)[NAME_BYTES];
+    int64_t steps; /* what every counter says */
+    int count;
+} Output;
+
+/* The counters come first: they are the wider type. */
+static Status fill(Output *o, const WeightList *list, const SafeFile *file)
+{
+    static const char mean_suffix[] = ".running_mean";
+    o->tensors = mem_calloc((size_t)list->count * 2 + 1, sizeof *o->tensors);
+    o->counter_names = mem_calloc((size_t)list->count + 1, NAME_BYTES);
+    if (!o->tensors || !o->counter_names) return ERR_MEMORY;
+    for (int i = 0; i < list->count; i++) {
+        const char *name = list->items[i].other;
+        const size_t length = strlen(name), suffix = sizeof mean_suffix - 1;
+        if (length < suffix || strcmp(name + length - suffix, mean_suffix) != 0) continue;
+        char *counter = o->counter_names[o->count];
+        snprintf(counter, NAME_BYTES, "%.*s.num_batches_tracked", (int)(length - suffix), name);
+        o->tensors[o->count++] = (SafeTensor){ .name = counter,
+                                               .desc = { .dtype = DTYPE_I64, .rank = 0 },
+                                               .data = &o->steps };
+    }
+    for (int i = 0; i < list->count; i++)
+        o->tensors[o->count++] =
+            (SafeTensor){ .name = list->items[i].other,
+                          .desc = list->items[i].desc,
+                          .data = safetensors_find(file, list->items[i].name)->data };
+    return OK;
+}
+
+static Status export_safetensors(const CheckpointModel *m, const char *path, ModelNames names)
+{
+    WeightList list;
+    Output o = { .steps = m->meta.step };
+    const SafePair about[] = { { "convoy", version_text() },
+                               { "class_names", m->meta.class_names },
+                               { "named_classes", m->meta.named_classes ? "1" : "0" } };
+    TRY(weights_list(&list, m->graph, m->def, names));
+    Status status = fill(&o, &list, m->file);
+    if (status == OK)
+        status = safetensors_write(path, o.tensors, o.count, about, m->meta.class_names ? 3 : 1);
+    mem_free(o.tensors);
+    mem_free(o.counter_names);
+    weights_free(&list);
+    return status;
+}
+
+/* What has the same tensors in PyTorch, and takes them, need not compute the same. */
+static void warn_of_meaning(const CheckpointModel *m, const char *path, ModelNames names)
+{
+    if (weights_change_meaning(m->def, names))
+        log_warning("%s: torchvision's %s takes these weights, but pads and normalises in another "
+                    "way than %s",
+                    path, model_named(m->def, names)->name, m->def->name);
+    /* what has a twin has the same shapes with either stem */
+    if (m->config->model.stem == STEM_CIFAR && m->def->twin)
+        log_warning(
+            "%s: model.stem is cifar: in PyTorch the first convolution must be given a stride of 1",
+            path);
+    if (m->config->model.blurpool != BLURPOOL_NONE)
+        log_warning("%s: model.blurpool is %s: in PyTorch the network must have the same blurs, "
+                    "which have no weights",
+                    path, blurpool_names[m->config->model.blurpool]);
+}
+
+static Status export_to(const CheckpointModel *m, const Args *args)
+{
+    const char *path = args->positional[1];
+    ModelNames names;
+    if (str_ends_with_nocase(path, ".onnx")) {
+        if (args_value(args, "--names")) return fail(ERR_USAGE, "--names: an .onnx file has none");
+        return onnx_export(m, path, args_value(args, "--with-input") != NULL);
+    }
+    if (args_value(args, "--with-input"))
+        return fail(ERR_USAGE, "--with-input: this goes with an .onnx file");
+    TRY(choose_names(args, m->def, &names));
+    warn_of_meaning(m, path, names);
+    return export_safetensors(m, path, names);
+}
+
+static Status export_from(const char *path, const Args *args)
+{
+    const char *out = args->positional[1];
+    CheckpointModel m;
+    WeightsChoice which;
+    TRY(args_weights(args, &which));
+    TRY(checkpoint_model_open(&m, path, 1));
+    Status status = checkpoint_model_choose(&m, which, path);
+    if (status == OK) status = export_to(&m, args);
+    if (status == OK)
+        log_info("%s: %s, %lld classes, from %s at step %lld%s", out, m.def->name,
+                 (long long)m.classes, path, (long long)m.meta.step,
+                 m.ema ? ", averaged weights" : "");
+    checkpoint_model_close(&m);
+    return status;
+}
+
+Status cmd_export(int argc, char **argv)
+{
+    Args args;
+    char *path = NULL;
+    TRY(args_parse(&args, argc, argv, help));
+    if (args.help) return OK;
+    if (!str_ends_with_nocase(args.positional[1], ".safetensors") &&
+        !str_ends_with_nocase(args.positional[1], ".onnx"))
+        return fail(ERR_USAGE, "%s: ends in neither .safetensors nor .onnx", args.positional[1]);
+    TRY(run_source_checkpoint(&path, args.positional[0]));
+    Status status = export_from(path, &args);
+    mem_free(path);
+    return status;
+}

@@ -1,0 +1,212 @@
+/* cmd_inspect_config.c - convoy inspect config: every key, or what a config file will do: its
+ * steps, its learning rates and the memory of a rank, before anything runs. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/command_run.h"
+#include "trainer/engine/config/progressive.h"
+#include "trainer/engine/config/schedule.h"
+#include "trainer/engine/config/train_plan.h"
+#include "trainer/engine/rules/param_rules.h"
+#include "trainer/engine/session/memory.h"
+#include "trainer/engine/session/session_open.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define GIB        ((double)(1 << 30))
+#define IMAGES_MAX 1000000000000 /* so that steps can be counted, whatever train.epochs is */
+
+static const char help[] =
+    "usage: convoy inspect config [CONFIG|RUN] [--epochs LIST] [--ranks N] [--images "
+    "N]\n  [--markdown] [[--set] key=value]...\n\nPrints every key of a config file with its "
+    "default, what it takes and what "
+    "it does. With a CONFIG or a key\ninstead what training by it will do: steps, and the learning "
+    "rate at the beginning, at the end of warm-up, at\nthe quarters and in the last step, and the "
+    "memory of a rank on this machine. Steps "
+    "count from 1, as in the records of a run.\n\n  --epochs LIST      of the steps with "
+    "which these epochs begin instead, such as 0,2.5,5; 0 is the first\n  --ranks N          of so "
+    "many ranks, without "
+    "starting them\n  --images N         of a training set of so many images, which is not looked "
+    "at\n  --markdown         the page docs/config.md\n  --set key=value    overrides a key of "
+    "CONFIG; --set may be left out\n";
+
+static Status print_keys(const Args *args)
+{
+    StrBuf text = { 0 };
+    Status status =
+        args_value(args, "--markdown") ? config_write_markdown(&text) : config_print_help(&text);
+    return log_print_text(status, &text);
+}
+
+/* Those of data.train, unless they are said. *classes: of the data, where it is looked at. */
+static Status count_images(int64_t *out, int64_t *classes, Comm *comm, const Config *c,
+                           const Args *args)
+{
+    Session session;
+    *classes = c->model.classes;
+    if (args_value(args, "--images")) return args_count(args, "--images", 0, 1, IMAGES_MAX, out);
+    Status status = session_open_data(&session, c, comm);
+    if (status == OK) {
+        *out = dataset_images(session.train);
+        *classes = session.classes;
+    }
+    const bool opened = session.train != NULL;
+    session_close(&session);
+    if (status == OK || opened) return status;
+    return fail_note(status, "--images N would stand in for the training set");
+}
+
+/* step: from 0; one behind the run is its last. */
+static void add_row(StrBuf *text, const char *name, const TrainPlan *p, const Schedule *s,
+                    double step)
+{
+    const double last = (double)p->total_steps - 1;
+    const int64_t at = (int64_t)fmin(fmax(step, 0), last);
+    str_printf(text, "%-16s %12lld %12.3f  %.12g\n", name, (long long)at + 1,
+               (double)train_plan_images(p, at) / (double)p->images, schedule_lr(s, at));
+}
+
+static void add_usual_rows(StrBuf *text, const TrainPlan *p, const Schedule *s)
+{
+    const double total = (double)p->total_steps;
+    add_row(text, "first", p, s, 0);
+    if (s->warmup_steps > 0) add_row(text, "second", p, s, 1);
+    if (s->warmup_steps > 0 && s->warmup_steps < total)
+        add_row(text, "behind warm-up", p, s, ceil(s->warmup_steps));
+    add_row(text, "at 1/4", p, s, floor(total / 4));
+    add_row(text, "at 1/2", p, s, floor(total / 2));
+    add_row(text, "at 3/4", p, s, floor(3 * total / 4));
+    add_row(text, "last", p, s, total - 1);
+}
+
+/* A row for each epoch of the list; ERR_USAGE where it is none, or one lies behind the run. */
+static Status add_epochs(StrBuf *text, const TrainPlan *p, const Schedule *s, const char *list)
+{
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        char word[32], name[40];
+        double epoch;
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        if (!str_to_double(word, &epoch) || epoch < 0)
+            return fail(ERR_USAGE, "--epochs: \"%s\" is no epoch", word);
+        const double step = ceil(train_plan_steps(p, epoch) - 1e-9);
+        if (step >= (double)p->total_steps)
+            return fail(ERR_USAGE, "--epochs: the run ends before epoch %s", word);
+        snprintf(name, sizeof name, "epoch %s", word);
+        add_row(text, name, p, s, step);
+    }
+    return OK;
+}
+
+static void add_batches(StrBuf *text, const TrainPlan *p)
+{
+    TrainPlan at = *p;
+    for (int64_t step = 0; step < p->total_steps; step = train_plan_phase_end(p, step)) {
+        train_plan_enter(&at, step);
+        str_printf(text, "global batch     %lld: %lld images, %lld a step and rank",
+                   (long long)at.global_batch, (long long)at.batch, (long long)at.accumulate);
+        if (p->phase_count > 0) str_printf(text, ", from step %lld", (long long)step + 1);
+        str_add(text, "\n");
+    }
+}
+
+/* "16 pixels to step 10, 24 to step 20, 32; evaluation 32". */
+static void add_sizes(StrBuf *text, const TrainPlan *p, const Config *c)
+{
+    const int last = progressive_stage_count(c) - 1;
+    str_add(text, "image sizes      ");
+    for (int i = 0; i < last; i++)
+        str_printf(text, "%lld to step %lld, ", (long long)progressive_image_size(c, i),
+                   (long long)progressive_stage_end(c, p, i));
+    str_printf(text, "%lld to train, %lld to evaluate\n",
+               (long long)progressive_image_size(c, last), (long long)c->data.image_size);
+}
+
+static Status check_rules(const Session *s)
+{
+    ParamRule *rules = mem_calloc((size_t)executor_state_count(s->executor), sizeof *rules);
+    const Status status = rules ? param_rules_make(rules, s->executor, s->config) : ERR_MEMORY;
+    mem_free(rules);
+    return status;
+}
+
+/* Of a rank of the plan, by the programs that it would run, over generated images. What cannot be
+ * prepared on this machine has a sentence in its place; a config that is wrong is an error. */
+static Status describe_memory(char *out, size_t bytes, Comm *comm, const Config *c,
+                              const TrainPlan *p, int ranks, int64_t classes)
+{
+    static char any_weights[] = "auto"; /* a file may be of classes that nobody has counted */
+    Session session;
+    Config local = *c; /* shares its strings; only plain fields change */
+    local.data.format = DATA_SYNTHETIC;
+    int64_t least, most;
+    train_plan_micros(p, &least, &most);
+    local.data.synthetic_images = p->batch * most * comm->world;
+    local.model.classes = classes;
+    if (c->model.bn == BN_CHOICE_SYNC && c->model.bn_group == 0) local.model.bn_group = ranks;
+    if (c->train.class_weights[0]) local.train.class_weights = any_weights;
+    local.train.batch_mode = BATCH_PER_RANK;
+    local.train.batch_per_rank = p->batch;
+    if (p->phase_count == 0)
+        local.train.accumulate = (ConfigList){ .count = 1, .values = { (double)p->accumulate } };
+    Status status = session_open_plan(&session, &local, comm, SESSION_TRAIN);
+    if (status == OK) status = check_rules(&session);
+    if (status == OK) {
+        const MemoryReport r = memory_report(&session);
+        snprintf(out, bytes, "%.2f GiB a rank%s; convoy inspect memory has its parts",
+                 (double)r.total / GIB, session.backend->v->device ? ", host and device" : "");
+    } else if (status == ERR_ENV || status == ERR_MEMORY) {
+        snprintf(out, bytes, "not known on this machine: %s", status_message());
+        status = OK;
+    }
+    session_close(&session);
+    return status;
+}
+
+static Status print_plan(const Config *c, const TrainPlan *p, const Schedule *s, int ranks,
+                         const char *memory, const char *epochs)
+{
+    StrBuf text = { 0 };
+    Status status = OK;
+    str_printf(&text, "images           %lld\nranks            %d\n", (long long)p->images, ranks);
+    add_batches(&text, p);
+    add_sizes(&text, p, c);
+    str_printf(&text, "steps            %lld, %.3f an epoch\n", (long long)p->total_steps,
+               train_plan_steps(p, c->train.epochs) / c->train.epochs);
+    str_printf(&text, "memory           %s\n\n", memory);
+    str_printf(&text, "%-16s %12s %12s  learning rate\n", "", "step", "epochs done");
+    if (epochs) status = add_epochs(&text, p, s, epochs);
+    else add_usual_rows(&text, p, s);
+    return log_print_text(status, &text);
+}
+
+static Status tell_plan(Comm *comm, Config *c, const Args *args)
+{
+    int64_t ranks = 0, images = 0, classes = 0;
+    char memory[1200];
+    TrainPlan plan;
+    TRY(args_count(args, "--ranks", comm->world, 1, 1 << 20, &ranks));
+    TRY(count_images(&images, &classes, comm, c, args));
+    TRY(comm_agree(comm, train_plan_check_norms(c, (int)ranks)));
+    TRY(comm_agree(comm, train_plan_make(&plan, c, (int)ranks, images)));
+    const Schedule s = schedule_from_config(c, &plan, (int)ranks);
+    const char *epochs = args_value(args, "--epochs");
+    const bool evaluates = c->data.val[0] || c->data.val_split > 0 || args_value(args, "--images");
+    TRY(comm_agree(comm, train_plan_check_turns(c, &plan, evaluates)));
+    TRY(describe_memory(memory, sizeof memory, comm, c, &plan, (int)ranks, classes));
+    return comm_agree(comm,
+                      comm->rank == 0 ? print_plan(c, &plan, &s, (int)ranks, memory, epochs) : OK);
+}
+
+Status cmd_inspect_config(int argc, char **argv)
+{
+    Args args;
+    TRY(args_parse(&args, argc, argv, help));
+    if (args.help) return OK;
+    const bool plan = args.config || args.set_count > 0 || args_value(&args, "--ranks") ||
+                      args_value(&args, "--images") || args_value(&args, "--epochs");
+    if (plan && args_value(&args, "--markdown"))
+        return fail(ERR_USAGE, "--markdown: is of all keys; leave the rest out");
+    return plan ? command_run(&args, tell_plan) : print_keys(&args);
+}

@@ -1,0 +1,161 @@
+/* cmd_inspect_dataset.c - convoy inspect dataset DIR: what is there, and whether every image
+ * decodes.
+ *
+ * One thread a CPU decodes. Bad images are kept with their reasons and printed in the order of
+ * their ids when all are done, so that the answer does not depend on timing. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "data/data.h"
+#include "trainer/app/cmd/args.h"
+#include "trainer/app/cmd/cmd.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define CLASSES_SHOWN  20
+#define PROGRESS_EVERY 10000
+
+static const char help[] = "usage: convoy inspect dataset DIR [--format NAME] [--role NAME] "
+                           "[--allow-empty]\n"
+                           "\nPrints format, classes and images of a dataset and decodes every "
+                           "image. Exit code 65 if there are unreadable ones; each is named.\n\n  "
+                           "--format NAME   auto (default), imagefolder, shards, webdataset, "
+                           "tfrecord, idx or cifar\n  --role NAME     train (default) or val: "
+                           "which files of a folder that has both\n  --allow-empty   folders "
+                           "without an image are classes too\n";
+
+typedef struct BadImage {
+    int64_t id;
+    char *reason; /* owned */
+} BadImage;
+
+typedef struct Check {
+    const Dataset *dataset;
+    pthread_mutex_t mutex; /* guards what follows */
+    BadImage *bad;
+    int64_t bad_count;
+    size_t bad_capacity;
+    int min_side, max_side;
+} Check;
+
+/* ---- decoding ---- */
+
+static Status add_bad(Check *c, int64_t id, const char *reason)
+{
+    char *copy = mem_strdup(reason);
+    if (!copy) return ERR_MEMORY;
+    if (!mem_grow(&c->bad, (size_t)c->bad_count, &c->bad_capacity, sizeof *c->bad)) {
+        mem_free(copy);
+        return ERR_MEMORY;
+    }
+    c->bad[c->bad_count++] = (BadImage){ .id = id, .reason = copy };
+    return OK;
+}
+
+static Status check_image(void *cookie, int64_t id)
+{
+    Check *c = cookie;
+    uint8_t *pixels = NULL;
+    int width = 0, height = 0;
+    Status status = dataset_decode(c->dataset, id, 3, &pixels, &width, &height);
+    mem_free(pixels);
+    pthread_mutex_lock(&c->mutex);
+    if (status == ERR_DATA) {
+        status = add_bad(c, id, status_message());
+    } else if (status == OK) {
+        int shorter = width < height ? width : height, longer = width < height ? height : width;
+        if (c->min_side == 0 || shorter < c->min_side) c->min_side = shorter;
+        if (longer > c->max_side) c->max_side = longer;
+    }
+    pthread_mutex_unlock(&c->mutex);
+    if ((id + 1) % PROGRESS_EVERY == 0)
+        log_progress("%lld of %lld images", (long long)(id + 1),
+                     (long long)dataset_images(c->dataset));
+    return status;
+}
+
+static Status check_all(Check *c)
+{
+    Status status =
+        parallel_run(thread_allowed_cpus(), dataset_images(c->dataset), "inspect", check_image, c);
+    log_progress("%s", "");
+    return status;
+}
+
+/* ---- printing ---- */
+
+static int by_id(const void *a, const void *b)
+{
+    int64_t x = ((const BadImage *)a)->id, y = ((const BadImage *)b)->id;
+    return (x > y) - (x < y);
+}
+
+static void add_classes(const Dataset *d, StrBuf *text)
+{
+    int classes = dataset_classes(d);
+    int shown = classes < CLASSES_SHOWN ? classes : CLASSES_SHOWN;
+    for (int i = 0; i < shown; i++) {
+        char name[1024];
+        str_visible(name, sizeof name, dataset_class_name(d, i));
+        str_printf(text, "  %4d  %-24s %lld\n", i, name, (long long)dataset_class_images(d, i));
+    }
+    if (shown < classes) str_printf(text, "  ... and %d more\n", classes - shown);
+}
+
+static void add_bad_images(Check *c, StrBuf *text)
+{
+    if (c->bad_count > 0) qsort(c->bad, (size_t)c->bad_count, sizeof *c->bad, by_id);
+    for (int64_t i = 0; i < c->bad_count; i++) {
+        char sample[1024];
+        dataset_describe_sample(c->dataset, c->bad[i].id, sample, sizeof sample);
+        /* The decoder's sentence may or may not name the file already. */
+        str_add(text, "unreadable: ");
+        if (!strstr(c->bad[i].reason, sample)) {
+            str_add_visible(text, sample, "");
+            str_add(text, ": ");
+        }
+        str_add_visible(text, c->bad[i].reason, "");
+        str_add(text, "\n");
+    }
+    str_printf(text, "unreadable %lld\n", (long long)c->bad_count);
+    if (c->max_side > 0)
+        str_printf(text, "shortest side %d, longest side %d\n", c->min_side, c->max_side);
+}
+
+static Status inspect(const Dataset *d, const char *path)
+{
+    StrBuf text = { 0 };
+    Check check = { .dataset = d, .mutex = PTHREAD_MUTEX_INITIALIZER };
+    str_printf(&text, "format %s\nclasses %d\nimages %lld\n", dataset_format_name(d),
+               dataset_classes(d), (long long)dataset_images(d));
+    add_classes(d, &text);
+    Status status = log_print_text(OK, &text);
+    if (status == OK) status = check_all(&check);
+    if (status == OK) add_bad_images(&check, &text);
+    status = log_print_text(status, &text);
+    if (status == OK && check.bad_count > 0)
+        status = fail(ERR_DATA, "%s: %lld of %lld images are unreadable", path,
+                      (long long)check.bad_count, (long long)dataset_images(d));
+    for (int64_t i = 0; i < check.bad_count; i++) mem_free(check.bad[i].reason);
+    mem_free(check.bad);
+    pthread_mutex_destroy(&check.mutex);
+    return status;
+}
+
+/* ---- command ---- */
+
+Status cmd_inspect_dataset(int argc, char **argv)
+{
+    Args args;
+    DatasetOptions o;
+    TRY(args_parse(&args, argc, argv, help));
+    if (args.help) return OK;
+    TRY(args_dataset(&args, &o));
+    Dataset *dataset = NULL;
+    TRY(dataset_open(&dataset, &o));
+    Status status = inspect(dataset, args.positional[0]);
+    dataset_close(dataset);
+    return status;
+}

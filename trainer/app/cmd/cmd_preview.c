@@ -1,0 +1,307 @@
+/* cmd_preview.c - convoy preview CONFIG --out PAGE: what a run would be shown, before anything is
+ * trained: images of the first step as the network sees them, classes, the learning rate. */
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "kernels/erase_noise.h"
+#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/command_run.h"
+#include "trainer/app/report/html.h"
+#include "trainer/app/report/plot.h"
+#include "trainer/engine/config/schedule.h"
+#include "trainer/engine/session/augment_options.h"
+#include "trainer/engine/session/session_open.h"
+#include <math.h>
+#include <stdio.h>
+
+#define IMAGES_DEFAULT 48
+#define IMAGES_MAX     1024
+#define EVAL_IMAGES    12
+#define CLASS_ROWS     60 /* of more classes those with the fewest images */
+#define POINTS         PLOT_BINS
+#define BAR_WIDTH      240
+
+static const char help[] =
+    "usage: convoy preview CONFIG|RUN --out FILE [--images N] [[--set] key=value]...\n\nWrites a "
+    "page (.html) that shows what a run would be shown, and trains nothing: images of its first "
+    "step, cut,\naugmented, erased and mixed as the network sees them, with their labels; images "
+    "of "
+    "evaluation; how many images each\nclass has; the learning rate.\n\n  --out FILE          the "
+    "page, readable in any browser without a network\n  --images N          so many images of "
+    "training at most (default 48)\n  --set key=value     overrides a key of CONFIG; --set may be "
+    "left out (convoy inspect config lists them)\n";
+
+typedef struct Page {
+    const Session *s;
+    StrBuf text;
+    int side, channels; /* of the images */
+    Status status;      /* of making pictures */
+} Page;
+
+static const char *class_name(const Session *s, int label)
+{
+    return dataset_class_name(s->train, label);
+}
+
+static void add_picture(Page *p, const uint8_t *pixels, const char *caption)
+{
+    uint8_t *png = NULL;
+    size_t bytes = 0;
+    if (p->status == OK) p->status = png_write(&png, &bytes, pixels, p->side, p->side, p->channels);
+    if (p->status == OK) {
+        str_add(&p->text, "<figure>");
+        html_picture(&p->text, png, bytes, caption);
+        str_add(&p->text, "<figcaption>");
+        html_text(&p->text, caption);
+        str_add(&p->text, "</figcaption></figure>\n");
+    }
+    mem_free(png);
+}
+
+/* ---- training images: what OP_INPUT does to them, taken back to bytes ---- */
+
+static double value_of(const ConfigList *list, int channel)
+{
+    return list->values[list->count == 1 ? 0 : channel];
+}
+
+/* Normalised, and erased. */
+static double input_at(const Page *p, const Batch *b, int64_t n, int y, int x, int c)
+{
+    const Config *config = p->s->config;
+    const uint8_t *images = loader_field(b, "images");
+    const EraseBox *erase = loader_field(b, "erase"), *box = erase ? &erase[n] : &(EraseBox){ 0 };
+    const int32_t words[ERASE_COUNT] = {
+        [ERASE_KEY_LOW] = (int32_t)box->key[0], [ERASE_KEY_HIGH] = (int32_t)box->key[1]
+    };
+    const int64_t at = ((n * p->side + y) * p->side + x) * p->channels + c;
+    const bool inside =
+        y >= box->top && y < box->top + box->height && x >= box->left && x < box->left + box->width;
+    if (inside && config->data.erase_mode == ERASE_CONST) return 0;
+    if (inside) return (double)erase_noise_at(words, config->data.erase_mode, c, y, x);
+    return (images[at] / 255.0 - value_of(&config->data.mean, c)) / value_of(&config->data.std, c);
+}
+
+static uint8_t seen_at(const Page *p, const Batch *b, int64_t n, int y, int x, int c)
+{
+    const Config *config = p->s->config;
+    const MixValues *given = loader_field(b, "mix"), none = { .lambda = 1 },
+                    *mix = given ? given : &none;
+    const int64_t other = op_input_neighbour(n, p->s->plan.batch);
+    const bool in_box = y >= mix->top && y < mix->bottom && x >= mix->left && x < mix->right;
+    double v = input_at(p, b, mix->box > 0 && in_box ? other : n, y, x, c);
+    if (mix->box == 0 && mix->lambda < 1)
+        v = (double)mix->lambda * v + (double)mix->rest * input_at(p, b, other, y, x, c);
+    v = 255 * (v * value_of(&config->data.std, c) + value_of(&config->data.mean, c));
+    return (uint8_t)lround(fmin(fmax(v, 0), 255));
+}
+
+static void describe_target(const Page *p, const Batch *b, int64_t n, char *out, size_t bytes)
+{
+    const int32_t *labels = loader_field(b, "labels");
+    const MixValues *mix = loader_field(b, "mix");
+    const char *own = class_name(p->s, labels[n]);
+    const int64_t other = op_input_neighbour(n, p->s->plan.batch);
+    if (!mix || mix->lambda >= 1) snprintf(out, bytes, "%s", own);
+    else
+        snprintf(out, bytes, "%.0f %% %s, %.0f %% %s", 100 * (double)mix->lambda, own,
+                 100 * (double)mix->rest, class_name(p->s, labels[other]));
+}
+
+/* *count: how many are still to be shown. */
+static Status add_batch(Page *p, const Batch *b, int64_t *count)
+{
+    char target[1024];
+    uint8_t *pixels = mem_alloc((size_t)p->side * (size_t)p->side * (size_t)p->channels);
+    if (!pixels) return ERR_MEMORY;
+    for (int64_t n = 0; n<p->s->plan.batch && * count> 0; n++, --*count) {
+        uint8_t *to = pixels;
+        for (int y = 0; y < p->side; y++)
+            for (int x = 0; x < p->side; x++)
+                for (int c = 0; c < p->channels; c++) *to++ = seen_at(p, b, n, y, x, c);
+        describe_target(p, b, n, target, sizeof target);
+        add_picture(p, pixels, target);
+    }
+    mem_free(pixels);
+    return p->status;
+}
+
+static Status add_training(Page *p, int64_t count)
+{
+    Loader *loader = NULL;
+    LoaderOptions options = session_loader_options(p->s, DATA_TRAIN);
+    options.view.image_size = (int)progressive_image_size(p->s->config, 0);
+    p->side = options.view.image_size;
+    p->channels = options.view.channels;
+    TRY(loader_create(&loader, p->s->train, &options));
+    html_heading(&p->text, "Training: the first images of the run");
+    html_note(&p->text, "Cut, augmented, erased and mixed as the network sees them; targets below, "
+                        "without label smoothing.");
+    str_add(&p->text, "<div class=\"pictures\">\n");
+    Status status = OK;
+    for (bool more = true; status == OK && count > 0 && more;) {
+        Batch batch;
+        double wait_s = 0;
+        status = loader_next(loader, &batch, &more, &wait_s);
+        if (status != OK || !more) break;
+        status = add_batch(p, &batch, &count);
+        loader_release(loader, &batch);
+    }
+    str_add(&p->text, "</div>\n");
+    loader_destroy(loader);
+    return status;
+}
+
+/* ---- evaluation images ---- */
+
+static void take(void *cookie, int64_t index, const uint8_t *pixels)
+{
+    Page *p = cookie;
+    const Dataset *d = p->s->val;
+    const int64_t all = dataset_images(d), wanted = EVAL_IMAGES < all ? EVAL_IMAGES : all;
+    add_picture(p, pixels, dataset_class_name(d, dataset_label(d, index * all / wanted)));
+}
+
+static Status add_evaluation(Page *p)
+{
+    LoaderOptions options = { 0 };
+    if (!p->s->val) return OK;
+    augment_options_fill(&options, p->s->config, DATA_VAL);
+    p->side = options.view.image_size;
+    html_heading(&p->text, "Evaluation");
+    str_add(&p->text, "<div class=\"pictures\">\n");
+    TRY(spread_views(p->s->val, EVAL_IMAGES, &options.view, take, p));
+    str_add(&p->text, "</div>\n");
+    return p->status;
+}
+
+/* ---- classes ---- */
+
+static void add_class(Page *p, int label, int64_t most)
+{
+    const Session *s = p->s;
+    const int64_t images = dataset_class_images(s->train, label);
+    html_row(&p->text);
+    html_cell(&p->text, class_name(s, label));
+    html_whole(&p->text, images);
+    html_whole(&p->text, s->val && label < dataset_classes(s->val)
+                             ? dataset_class_images(s->val, label)
+                             : -1);
+    html_number(&p->text, s->class_weights ? (double)s->class_weights[label] : (double)NAN, 3);
+    str_printf(&p->text,
+               "<td><svg width=\"%d\" height=\"12\" role=\"img\" aria-label=\"%lld\"><rect "
+               "width=\"%.1f\" height=\"12\" fill=\"%s\"/></svg></td>",
+               BAR_WIDTH, (long long)images, BAR_WIDTH * (double)images / (double)most,
+               html_colour(0));
+    html_row_end(&p->text);
+}
+
+static void add_classes(Page *p)
+{
+    static const char *const heads[] = { "<class", "training", "evaluation", "weight", "<" };
+    const Dataset *d = p->s->train;
+    const int classes = dataset_classes(d);
+    int64_t least = INT64_MAX, most = 0;
+    for (int c = 0; c < classes; c++) {
+        const int64_t images = dataset_class_images(d, c);
+        least = images < least ? images : least;
+        most = images > most ? images : most;
+    }
+    char text[160];
+    int *labels = mem_alloc((size_t)classes * sizeof *labels);
+    if (!labels) {
+        p->text.failed = true;
+        return;
+    }
+    for (int c = 0; c < classes; c++) { /* sorted as they come in, where they are many */
+        int at = c;
+        for (; classes > CLASS_ROWS && at > 0; at--) {
+            if (dataset_class_images(d, labels[at - 1]) <= dataset_class_images(d, c)) break;
+            labels[at] = labels[at - 1];
+        }
+        labels[at] = c;
+    }
+    html_heading(&p->text, "Classes");
+    snprintf(text, sizeof text, "%d classes of %lld to %lld training images%s.", classes,
+             (long long)least, (long long)most,
+             classes > CLASS_ROWS ? "; those with the fewest" : "");
+    html_note(&p->text, text);
+    html_table(&p->text, heads, 5);
+    for (int c = 0; c < classes && c < CLASS_ROWS; c++) add_class(p, labels[c], most);
+    html_table_end(&p->text);
+    mem_free(labels);
+}
+
+/* ---- the learning rate ---- */
+
+static void add_schedule(Page *p)
+{
+    const TrainPlan *plan = &p->s->plan;
+    const Schedule schedule = schedule_from_config(p->s->config, plan, p->s->comm->world);
+    const int64_t last = plan->total_steps - 1, count = last < POINTS ? last + 1 : POINTS;
+    PlotPoint points[POINTS];
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t step = count > 1 ? i * last / (count - 1) : 0;
+        points[i] = (PlotPoint){ (double)train_plan_images(plan, step) / (double)plan->images,
+                                 schedule_lr(&schedule, step), (double)NAN, (double)NAN, NULL };
+    }
+    const PlotSeries series = { .points = points, .count = count, .marked_x = (double)NAN };
+    char text[200];
+    html_heading(&p->text, "Learning rate");
+    snprintf(text, sizeof text, "%lld steps of %lld images, %.4g epochs.",
+             (long long)plan->total_steps, (long long)plan->global_batch,
+             p->s->config->train.epochs);
+    html_note(&p->text, text);
+    str_add(&p->text, "<div class=\"plots\">\n");
+    plot_svg(&p->text, &(Plot){ .title = "Learning rate",
+                                .x_label = "epochs",
+                                .y_label = "learning rate",
+                                .series = &series,
+                                .count = 1,
+                                .y_low = 0,
+                                .y_high = (double)NAN,
+                                .lines = { (double)NAN, (double)NAN } });
+    str_add(&p->text, "</div>\n");
+}
+
+/* ---- the page ---- */
+
+static Status write_page(const Session *s, int64_t images, const char *out)
+{
+    char title[256];
+    Page p = { .s = s };
+    snprintf(title, sizeof title, "Preview of %s", s->config->model.name);
+    html_begin(&p.text, title);
+    html_note(&p.text, s->config->data.train);
+    Status status = add_training(&p, images);
+    if (status == OK) status = add_evaluation(&p);
+    if (status == OK) add_classes(&p);
+    if (status == OK) add_schedule(&p);
+    html_end(&p.text);
+    status = fs_write_text(status, out, &p.text);
+    if (status == OK) log_info("wrote %s", out);
+    return status;
+}
+
+static Status preview(Comm *comm, Config *c, const Args *args)
+{
+    const char *out = args_value(args, "--out");
+    int64_t images = 0;
+    Session s;
+    if (!str_ends_with_nocase(out, ".html"))
+        return fail(ERR_USAGE, "--out %s: must end in .html", out);
+    TRY(args_count(args, "--images", IMAGES_DEFAULT, 1, IMAGES_MAX, &images));
+    TRY(comm_agree(comm, comm->rank == 0 ? fs_check_writable(out) : OK));
+    Status status = session_open_data(&s, c, comm);
+    if (status == OK) status = comm_agree(comm, comm->rank == 0 ? write_page(&s, images, out) : OK);
+    session_close(&s);
+    return status;
+}
+
+Status cmd_preview(int argc, char **argv)
+{
+    Args args;
+    TRY(args_parse(&args, argc, argv, help));
+    return args.help ? OK : command_run(&args, preview);
+}

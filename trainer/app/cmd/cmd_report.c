@@ -1,0 +1,166 @@
+/* cmd_report.c - convoy report RUN...: a page about runs. */
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/process/process.h"
+#include "base/str.h"
+#include "trainer/app/cmd/args.h"
+#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/launch/lock.h"
+#include "trainer/app/launch/progress.h"
+#include "trainer/app/report/collect.h"
+#include "trainer/app/report/report.h"
+#include <fcntl.h>
+#include <math.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PERIOD_S 10.0
+/* without a record, while no rank holds the folder */
+#define SILENT_S           30.0
+#define SILENT_ELSEWHERE_S 600.0
+
+static const char help[] =
+    "usage: convoy report RUN... [--out FILE] [--watch] [--every SECONDS]\n\nWrites one page about "
+    "runs, readable in any "
+    "browser without a network, and CSV files beside it. RUN is a run\nfolder (run.dir), or a "
+    "folder of convoy scale, which stands for all of its runs. Unfinished runs are shown as\nfar "
+    "as they got; what is missing is said.\n\n  convoy report runs/demo\n  convoy report runs/a "
+    "runs/b runs/c --out compare.html\n\nThe page: loss, accuracy, images/s, waits for data and "
+    "for gradient sums, energy and money, environment,\nconfiguration. Where runs differ in their "
+    "number of ranks "
+    "and in nothing else that matters, epoch time and efficiency against\nranks too, with 95 % "
+    "intervals where there are three values or more.\n\n  --out FILE          the page, which ends "
+    "in .html (default: report.html in RUN, or here for several). Beside\n                      "
+    "it: .csv (the records) and .scaling.csv (epoch times)\n  --watch             writes the page "
+    "again and "
+    "again until all runs have ended, waiting for those that are not\n                      there "
+    "yet; an open browser shows it anew. The CSV files come at the end\n  --every SECONDS     "
+    "between two times (default 10)\n";
+
+static bool is_there(const char *run)
+{
+    return fs_holds(run, "metrics.jsonl") || fs_holds(run, "scale.jsonl");
+}
+
+/* Until there is something to tell of all of them. */
+static void wait_for_runs(const Args *args, double every_s)
+{
+    for (int i = 0; i < args->positional_count; i++) {
+        const char *run = args->positional[i];
+        if (!is_there(run)) log_info("%s: not there yet; waiting for it", run);
+        while (!is_there(run)) clock_sleep_s(every_s);
+    }
+}
+
+/* Of a file in dir; 0 where it is not there. */
+static double written_s(const char *dir, const char *file)
+{
+    struct stat info;
+    char *path = fs_join(dir, file);
+    const bool there = path && stat(path, &info) == 0;
+    mem_free(path);
+    return there ? (double)info.st_mtime : 0;
+}
+
+/* Of a series: by convoy scale, or by a run of its own. */
+static double series_written_s(const char *dir)
+{
+    char **names = NULL;
+    int64_t count = 0;
+    double last_s = written_s(dir, "scale.jsonl");
+    if (fs_list(dir, &names, &count) != OK) return clock_unix_s(); /* perhaps next time */
+    for (int64_t i = 0; i < count; i++) {
+        char *run = fs_join(dir, names[i]);
+        if (run) last_s = fmax(last_s, written_s(run, "metrics.jsonl"));
+        mem_free(run);
+    }
+    mem_free((void *)names);
+    return last_s;
+}
+
+/* A series that lacks points has died where nobody holds its lock, as a run below. Jobs have none
+ * and are waited for. */
+static bool series_goes_on(const char *dir, bool tell)
+{
+    RunSet set;
+    if (collect_runs(&set, &dir, 1) != OK) return true;
+    bool on = set.points_due > 0;
+    collect_free(&set);
+    if (!on || clock_unix_s() - series_written_s(dir) <= SILENT_ELSEWHERE_S) return on;
+    char *lock = fs_join(dir, "scale.lock");
+    const int fd = lock ? open(lock, O_RDONLY | O_CLOEXEC) : -1;
+    on = fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0;
+    if (fd >= 0) close(fd);
+    mem_free(lock);
+    if (!on && tell) log_warning("%s: nobody writes there any more, and points are missing", dir);
+    return on;
+}
+
+/* A run without an end has died where nobody holds its folder, and it has been silent: what another
+ * host holds is not seen everywhere. tell: that it has died. */
+static bool goes_on(const char *dir, bool tell)
+{
+    if (fs_holds(dir, "scale.jsonl")) return series_goes_on(dir, tell);
+    ReportRun run;
+    const double last_s = written_s(dir, "metrics.jsonl");
+    if (last_s <= 0 || report_run_read(&run, dir, "") != OK) return true;
+    const double limit_s =
+        strcmp(run.start.host, process_host()) == 0 ? SILENT_S : SILENT_ELSEWHERE_S;
+    const bool done = run.done, died = !done && clock_unix_s() - last_s > limit_s &&
+                                       !progress_is_locked(dir, NULL) && !lock_is_held(dir);
+    report_run_free(&run);
+    if (died && tell)
+        log_warning("%s: nobody writes there any more, and it has no end: it was killed", dir);
+    return !done && !died;
+}
+
+/* Of runs that have not all ended: none of them goes on. */
+static bool all_over(const Args *args)
+{
+    for (int tell = 0; tell < 2; tell++)
+        for (int i = 0; i < args->positional_count; i++)
+            if (goes_on(args->positional[i], tell)) return false;
+    return true;
+}
+
+static Status watch(const char *out, const Args *args, double every_s)
+{
+    bool ended = false, told = false;
+    wait_for_runs(args, every_s);
+    for (;;) {
+        TRY(report_write_live(out, args->positional, args->positional_count, every_s, &ended));
+        if (ended) return OK;
+        if (all_over(args)) return report_write(out, args->positional, args->positional_count);
+        if (!told) log_info("%s: written every %g s until the runs end", out, every_s);
+        told = true;
+        clock_sleep_s(every_s);
+    }
+}
+
+Status cmd_report_runs(int argc, char **argv)
+{
+    Args args;
+    double every_s = PERIOD_S;
+    TRY(args_parse(&args, argc, argv, help));
+    if (args.help) return OK;
+    const char *out = args_value(&args, "--out");
+    const bool live = args_value(&args, "--watch") != NULL;
+    if (out && !str_ends_with_nocase(out, ".html"))
+        return fail(ERR_USAGE, "--out %s: must end in .html", out);
+    TRY(args_seconds(&args, "--every", &every_s));
+    if (!(every_s > 0 && every_s < 1e6))
+        return fail(ERR_USAGE, "--every %s: must be above 0", args_value(&args, "--every"));
+    if (!live && args_value(&args, "--every")) return fail(ERR_USAGE, "--every: only with --watch");
+    char *own =
+        !out && args.positional_count == 1 ? fs_join(args.positional[0], "report.html") : NULL;
+    if (!out && args.positional_count == 1 && !own) return ERR_MEMORY;
+    if (!out) out = own ? own : "report.html";
+    Status status = live ? watch(out, &args, every_s)
+                         : report_write(out, args.positional, args.positional_count);
+    mem_free(own);
+    return status;
+}

@@ -1,0 +1,143 @@
+/* cmd_top.c - convoy top RUN: watches a run from its metrics.jsonl, on this host or any other that
+ * sees the folder. */
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "trainer/app/cmd/args.h"
+#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/top_screen.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PERIOD_S    2.0
+#define BLOCK_BYTES 65536
+#define LINE_MAX    ((size_t)1 << 20) /* many times the longest record */
+
+static const char help[] =
+    "usage: convoy top RUN [--once] [--every SECONDS]\n\nShows how the run in the folder RUN is "
+    "doing: progress, loss, speed, waits, evaluation, checkpoint, energy and money, GPUs. "
+    "Reads\nmetrics.jsonl "
+    "alone, and changes nothing: start it wherever the folder can be seen. Ends when the run "
+    "ends; waits for one that is not there yet.\n\n  --once              prints it once and ends; "
+    "so it does where the output is no "
+    "terminal\n  --every SECONDS     between two looks (default 2)\n";
+
+typedef struct Tail { /* of a file that grows */
+    char *path;
+    off_t done; /* whole lines up to here were read */
+    StrBuf rest;
+} Tail;
+
+/* Adds the lines that came since the last call. A file that was replaced by a shorter one is read
+ * anew. */
+static Status read_more(Tail *tail, TopScreen *t)
+{
+    struct stat now;
+    char *block = mem_alloc(BLOCK_BYTES);
+    int fd = block ? open(tail->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (fd < 0 || fstat(fd, &now) != 0) {
+        int error = errno;
+        if (fd >= 0) close(fd);
+        mem_free(block);
+        return block ? fail(ERR_DATA, "%s: cannot be read: %s", tail->path, strerror(error))
+                     : ERR_MEMORY;
+    }
+    if (!S_ISREG(now.st_mode)) {
+        close(fd);
+        mem_free(block);
+        return fail(ERR_DATA, "%s: cannot be read: not a regular file", tail->path);
+    }
+    if (now.st_size < tail->done) {
+        tail->done = 0;
+        top_screen_free(t);
+        top_screen_init(t);
+    }
+    str_clear(&tail->rest);
+    off_t at = tail->done;
+    ssize_t n = 0;
+    for (; tail->rest.length < LINE_MAX && (n = pread(fd, block, BLOCK_BYTES, at)) > 0; at += n) {
+        str_add_n(&tail->rest, block, (size_t)n);
+        const char *line = tail->rest.text, *end;
+        for (; line && (end = strchr(line, '\n')); line = end + 1) {
+            top_screen_add_line(t, line, (size_t)(end - line));
+            tail->done += end + 1 - line;
+        }
+        size_t used = line ? (size_t)(line - tail->rest.text) : 0;
+        if (used > 0) {
+            memmove(tail->rest.text, line, tail->rest.length - used + 1);
+            tail->rest.length -= used;
+        }
+    }
+    const int error = errno;
+    close(fd);
+    mem_free(block);
+    if (n < 0) return fail(ERR_DATA, "%s: cannot be read: %s", tail->path, strerror(error));
+    if (tail->rest.length >= LINE_MAX)
+        return fail(ERR_DATA, "%s: a line of more than %zu bytes", tail->path, LINE_MAX);
+    return tail->rest.failed ? fail(ERR_MEMORY, "out of memory") : OK;
+}
+
+static Status show(const TopScreen *t, const char *name, bool live)
+{
+    StrBuf text = { 0 };
+    top_screen_describe(t, name, clock_unix_s(), &text);
+    Status status = text.failed ? fail(ERR_MEMORY, "out of memory")
+                    : live      ? log_print_screen(text.text)
+                                : log_print(text.text);
+    str_free(&text);
+    return status;
+}
+
+/* Until there is a run, or somebody looks no more. */
+static Status wait_for_run(const Tail *tail, const char *name, double every_s)
+{
+    char text[4200];
+    snprintf(text, sizeof text, "run         %s: not there yet; waiting for it\n", name);
+    if (!fs_exists(tail->path)) TRY(log_print(text));
+    while (!fs_exists(tail->path)) clock_sleep_s(every_s);
+    return OK;
+}
+
+static Status watch(Tail *tail, const char *name, double every_s, bool live)
+{
+    TopScreen *t = mem_alloc(sizeof *t);
+    if (!t) return ERR_MEMORY;
+    top_screen_init(t);
+    Status status = read_more(tail, t);
+    if (status == OK) status = show(t, name, live);
+    while (status == OK && live && !t->seen[RECORD_DONE]) {
+        clock_sleep_s(every_s);
+        status = read_more(tail, t);
+        if (status == OK) status = show(t, name, live);
+    }
+    top_screen_free(t);
+    mem_free(t);
+    return status;
+}
+
+Status cmd_top(int argc, char **argv)
+{
+    Args args;
+    double every_s = PERIOD_S;
+    TRY(args_parse(&args, argc, argv, help));
+    if (args.help) return OK;
+    const char *run = args.positional[0], *every = args_value(&args, "--every");
+    if (every && !(str_to_double(every, &every_s) && every_s > 0 && every_s < 1e6))
+        return fail(ERR_USAGE, "convoy top: --every %s is no number of seconds above 0", every);
+    Tail tail = { .path = fs_join(run, "metrics.jsonl") };
+    if (!tail.path) return ERR_MEMORY;
+    bool live = !args_value(&args, "--once") && log_console_is_terminal();
+    Status status = OK;
+    if (live) status = wait_for_run(&tail, run, every_s);
+    else if (!fs_exists(tail.path))
+        status = fail(ERR_DATA, "%s: no run folder: it has no metrics.jsonl", run);
+    if (status == OK) status = watch(&tail, run, every_s, live);
+    str_free(&tail.rest);
+    mem_free(tail.path);
+    return status;
+}

@@ -1,0 +1,214 @@
+/* cmd_train.c - convoy train CONFIG [--set key=value]... */
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/process/process.h"
+#include "trainer/app/cmd/args.h"
+#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/command_run.h"
+#include "trainer/app/launch/progress.h"
+#include "trainer/app/log/run_listener.h"
+#include "trainer/app/report/report_run.h"
+#include "trainer/engine/comm/peer_watchdog.h"
+#include "trainer/engine/files/outputs.h"
+#include "trainer/engine/guard/hang_report.h"
+#include "trainer/engine/guard/presence.h"
+#include "trainer/engine/guard/rank_watchdog.h"
+#include "trainer/engine/session/device.h"
+#include "trainer/engine/train/train_run.h"
+#include <math.h>
+#include <string.h>
+
+#define PATH_BYTES 4096
+
+static const char help[] =
+    "usage: convoy train CONFIG|RUN [[--set] key=value]...\n\nTrains the network that CONFIG "
+    "describes "
+    "and evaluates it. Start it alone or under mpirun:\n\n  convoy train configs/demo.yaml\n  "
+    "mpirun -n 4 convoy train configs/resnet50-imagenet.yaml data.train=DIR "
+    "data.val=DIR\n\nEverything is kept in the run folder (run.dir): config.yaml, metrics.jsonl, "
+    "log.txt, checkpoints/.\nThe same command again continues from the newest checkpoint "
+    "(checkpoint.resume);\nso does convoy train RUN, with the configuration in that folder.\nUSR1, "
+    "TERM or HUP: saves a checkpoint and leaves with exit code 75.\nOpen "
+    "MPI: as root add --allow-run-as-root; for more ranks than cores --oversubscribe; for "
+    "several\nthreads a rank --bind-to none.\n\n  --set key=value     overrides a key of CONFIG; "
+    "--set may be left out (convoy inspect config lists them)\n";
+
+static Status start_watch(RankWatchdog **out, Comm *comm, const Config *c)
+{
+    RankWatchdogLimits limits = { .start_s = c->watchdog.start_s,
+                                  .step_s = c->watchdog.step_s,
+                                  .evaluation_s = c->watchdog.evaluation_s,
+                                  .checkpoint_s = c->watchdog.checkpoint_s,
+                                  .disconnect_s = c->watchdog.disconnect_s };
+    return rank_watchdog_start(out, comm, &limits, c->run.dir);
+}
+
+typedef struct LastWords { /* what is said when a watchdog or a rank that fails ends the process */
+    const Comm *comm;
+    const Config *config;
+    const RunLog *log;
+} LastWords;
+
+static void say_last_words(void *cookie, int exit_code, const char *reason)
+{
+    const LastWords *w = cookie;
+    runlog_last_words(w->log, exit_code, reason);
+    if (exit_code == EXIT_PEER_LOST) hang_report_write(w->comm, w->config->run.dir, reason);
+}
+
+/* Collective. A folder in which nothing has trained yet is begun at once: there is nothing to lose
+ * there, and a log to tell of what follows. */
+static Status open_log(RunLog **log, Comm *comm, const Config *c)
+{
+    TRY(comm_agree(comm, runlog_open(log, c->run.dir, comm->rank, c)));
+    int64_t is_new = runlog_is_new(*log);
+    comm_broadcast(comm, &is_new, sizeof is_new, 0, "whether the run is new");
+    return is_new ? comm_agree(comm, runlog_begin(*log, c, comm->world)) : OK;
+}
+
+/* A path that an option, or a key, would be otherwise. */
+static void add_path_word(StrBuf *line, const char *path)
+{
+    StrBuf text = { 0 };
+    const bool plain = path[0] != '-' && !(strchr(path, '=') && path[0] != '/' && path[0] != '.');
+    str_printf(&text, "%s%s", plain ? "" : "./", path);
+    if (!text.failed) str_add_word(line, text.text);
+    str_free(&text);
+}
+
+static void say_command(const char *what, const char *verb, const char *dir, const char *out)
+{
+    char program[PATH_BYTES];
+    StrBuf line = { 0 };
+    str_add_word(&line, process_own_path(program, sizeof program) == OK ? program : "convoy");
+    str_add_word(&line, verb);
+    add_path_word(&line, dir);
+    if (out) add_path_word(&line, out);
+    if (!line.failed) log_info("%s%s", what, line.text);
+    str_free(&line);
+}
+
+/* Of the weights that do not choose the best. */
+static void add_other_best(StrBuf *out, const ReportRun *run, bool ema)
+{
+    const EvalRecord *best = NULL;
+    for (int64_t i = run->first_eval; i < run->eval_count; i++) {
+        const EvalRecord *e = &run->evals[i];
+        if (e->checkpoint || isnan(e->ema_top1)) continue;
+        if (!best || (ema ? e->ema_top1 > best->ema_top1 : e->top1 > best->top1)) best = e;
+    }
+    if (best)
+        str_printf(out, "of %s weights %.2f %% in epoch %lld (step %lld), ",
+                   ema ? "averaged" : "trained", 100 * (ema ? best->ema_top1 : best->top1),
+                   (long long)best->epoch + 1, (long long)best->step);
+}
+
+/* What a run has come to, over all its parts as its records tell them, and what comes next. */
+static void say_result(const Config *c)
+{
+    ReportRun run;
+    StrBuf text = { 0 }, out = { 0 };
+    const EvalRecord *best = NULL;
+    if (report_run_read(&run, c->run.dir, "") != OK) {
+        log_warning("%s", status_message());
+        return;
+    }
+    if ((best = report_run_best(&run))) {
+        str_printf(&text, "best top-1 %.2f %%%s in epoch %lld (step %lld), ",
+                   100 * records_score(best), best->ema_best ? " of averaged weights" : "",
+                   (long long)best->epoch + 1, (long long)best->step);
+        add_other_best(&text, &run, !best->ema_best);
+    }
+    str_add(&text, "trained for ");
+    str_add_duration(&text, run.seconds);
+    str_printf(&out, "%s/%s.safetensors", c->run.dir, best ? "best" : "latest");
+    if (!text.failed) log_info("%s", text.text);
+    str_clear(&text);
+    cost_describe(c, &run.spent, &text);
+    if (run.energy_source[0]) str_printf(&text, "; energy of %s", run.energy_source);
+    if (!text.failed && cost_sum(&run.spent).host_s > 0) log_info("spent %s", text.text);
+    if (best) say_command("evaluate:  ", "eval", c->run.dir, NULL);
+    if (!out.failed) say_command("export:    ", "export", c->run.dir, out.text);
+    str_free(&text);
+    str_free(&out);
+    report_run_free(&run);
+}
+
+/* A new run keeps its own config.yaml. */
+static Status check_config_place(const char *run_dir, const char *config)
+{
+    char *kept = fs_join(run_dir, "config.yaml");
+    Status status = kept ? OK : ERR_MEMORY;
+    if (status == OK && fs_same_file(kept, config) && !fs_holds(run_dir, "metrics.jsonl"))
+        status =
+            fail(ERR_USAGE,
+                 "run.dir: the run would write its config.yaml over %s: give another folder, or "
+                 "the file another name",
+                 config);
+    mem_free(kept);
+    return status;
+}
+
+/* The files of this rank that keys name. */
+static Status check_outputs(const Comm *comm, const Config *c, const Args *args)
+{
+    char *log = NULL, *prometheus = NULL, *emf = NULL;
+    Outputs o = { .run_dir = c->run.dir };
+    Status status = check_config_place(c->run.dir, args->config);
+    if (status == OK) status = runlog_file_name(&log, c, comm->rank, comm->world);
+    if (status == OK)
+        status = config_file_name(&prometheus, "monitor.prometheus", c->monitor.prometheus, 0, 1);
+    if (status == OK) status = config_file_name(&emf, "monitor.emf", c->monitor.emf, 0, 1);
+    outputs_add_written(&o, "log.file", log);
+    outputs_add_written(&o, "monitor.prometheus", prometheus);
+    outputs_add_written(&o, "monitor.emf", emf);
+    if (strcmp(c->data.index, "auto") != 0 && strcmp(c->data.index, "off") != 0)
+        outputs_add_written(&o, "data.index", c->data.index);
+    outputs_add_read(&o, "the command line", args->config);
+    outputs_add_config(&o, c);
+    if (status == OK) status = outputs_check(&o);
+    mem_free(log);
+    mem_free(prometheus);
+    mem_free(emf);
+    return status;
+}
+
+static Status train_with_log(Comm *comm, Config *c, const Args *args)
+{
+    RunLog *log = NULL;
+    TRY(comm_agree(comm, check_outputs(comm, c, args)));
+    device_settle(comm, c);
+    Status status = open_log(&log, comm, c);
+    LastWords last_words = { comm, c, log };
+    hang_report_prepare();
+    comm_set_last_words(comm, say_last_words, &last_words);
+    RankWatchdog *watch = NULL;
+    if (status == OK) status = comm_agree(comm, start_watch(&watch, comm, c));
+    Presence *presence = NULL;
+    if (status == OK)
+        status = comm_agree(
+            comm, presence_begin(&presence, c->run.dir, comm->rank == 0 ? PRESENCE_RUN : NULL));
+    RunListener listener = { .log = log, .comm = comm, .config = c };
+    const RunEvents events = run_listener_events(&listener);
+    if (status == OK) status = train_run(comm, c, &events);
+    presence_end(presence);
+    rank_watchdog_stop(watch);
+    /* nothing was to do, and no record says yet that the run is done */
+    if (status == OK && comm->rank == 0 && progress_exit_code(c->run.dir) != 0)
+        status = runlog_begin(log, c, comm->world);
+    if (status == OK) log_info("done: run folder %s", c->run.dir);
+    if (status == OK && comm->rank == 0) say_result(c);
+    comm_set_last_words(comm, NULL, NULL);
+    runlog_done(log, status_exit_code(status), status == OK ? "completed" : status_message());
+    status = comm->rank == 0 ? cmd_report(status) : cmd_silence(status); /* while log.txt is open */
+    runlog_close(log);
+    return status;
+}
+
+Status cmd_train(int argc, char **argv)
+{
+    Args args;
+    TRY(args_parse(&args, argc, argv, help));
+    return args.help ? OK : command_run(&args, train_with_log);
+}

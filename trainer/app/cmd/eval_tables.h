@@ -1,0 +1,14 @@
+/* eval_tables.h - what convoy eval writes besides its result: CSV files and a page. */
+#ifndef CONVOY_TRAINER_APP_CMD_EVAL_TABLES_H
+#define CONVOY_TRAINER_APP_CMD_EVAL_TABLES_H
+#include "trainer/app/cmd/args.h"
+#include "trainer/engine/session/session.h"
+#include "trainer/engine/train/evaluate.h"
+
+bool eval_tables_wanted(const Args *args);
+/* A name that cannot be written to is said before the work, not after it. */
+Status eval_tables_check(const Args *args);
+/* images: [dataset_images(s->val)]. */
+Status eval_tables_write(const Session *s, const Args *args, const EvalResult *r,
+                         const EvalImage *images);
+#endif

@@ -1,0 +1,387 @@
+/* runlog.c - writes a run's records: JSON lines for programs, log lines for people.
+ *
+ * Records go to metrics.jsonl as jsonl.h says, through a buffer that runlog_open() sizes. */
+#include "trainer/app/log/runlog.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/jsonl.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "trainer/app/log/kept_config.h"
+#include "trainer/engine/guard/run_lock.h"
+#include "trainer/engine/train/input_report.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LOCK_WAIT_S 30.0
+#define LINE_BYTES  32768 /* a sentence of 1 KiB or a path of 4 KiB, each byte escaped to six */
+
+struct RunLog {
+    int rank;
+    LogFormat format;
+    bool is_new, begun;
+    bool titled; /* the table has its header */
+    bool evaluated;
+    EvalRecord last;
+    char checkpoint[64];                /* the newest one's name */
+    double host_s, total_host_s, hosts; /* since this start; by the run */
+    char *dir;                          /* NULL: none, or another rank's */
+    Jsonl metrics;                      /* not open: no file */
+    StrBuf held;                        /* records until the run begins */
+};
+
+/* ---- opening ---- */
+
+static Status make_checkpoints(const char *dir)
+{
+    char *path = fs_join(dir, "checkpoints");
+    Status status = path ? fs_make_dirs(path) : ERR_MEMORY;
+    mem_free(path);
+    return status;
+}
+
+static LogLevel console_level(const RunLog *r)
+{
+    return r->rank == 0 && r->format == LOG_FORMAT_JSON ? LOG_WARNING : LOG_INFO;
+}
+
+static Status open_log_file(const RunLog *r)
+{
+    char *path = fs_join(r->dir, "log.txt");
+    Status status = path ? log_open(path, r->rank, console_level(r)) : ERR_MEMORY;
+    mem_free(path);
+    return status;
+}
+
+/* So long a rank of an earlier start, on a host that was cut off, may take to see that it is alone.
+ * Less than the time after which the other ranks would take this one for lost. */
+static double patience_s(const Config *config)
+{
+    double timeout_s = config ? config->comm.timeout_s : 0;
+    if (!config) return 0;
+    return timeout_s > 0 ? fmin(LOCK_WAIT_S, timeout_s / 2) : LOCK_WAIT_S;
+}
+
+/* Grows the line buffer to its final size. */
+static Status reserve_line(RunLog *r)
+{
+    StrBuf *line = &r->metrics.line;
+    for (int i = 0; i < LINE_BYTES / 64; i++) str_printf(line, "%64s", "");
+    bool failed = line->failed;
+    str_clear(line);
+    return failed ? fail(ERR_MEMORY, "out of memory for the run log") : OK;
+}
+
+static Status open_folder(RunLog *r, const char *dir, const Config *config)
+{
+    if (!(r->dir = mem_strdup(dir))) return ERR_MEMORY;
+    TRY(fs_make_dirs(dir));
+    TRY(jsonl_open(&r->metrics, dir, RUN_LOCK_FILE));
+    TRY(run_lock_take(r->metrics.fd, dir, patience_s(config)));
+    r->metrics.held = &r->held;
+    /* those that failed before their start, any number, have at most said so */
+    r->is_new = jsonl_count(&r->metrics, "{\"event\":\"start\"", 1) == 0;
+    return OK;
+}
+
+Status runlog_open(RunLog **out, const char *dir, int rank, const Config *config)
+{
+    *out = NULL;
+    RunLog *r = mem_calloc(1, sizeof *r);
+    if (!r) return ERR_MEMORY;
+    r->rank = rank;
+    r->metrics.fd = -1;
+    r->format = config ? config->log.format : LOG_FORMAT_LINE;
+    Status status = rank == 0 && dir ? open_folder(r, dir, config) : OK;
+    if (status == OK) status = log_open(NULL, rank, console_level(r));
+    if (config) log_hold();
+    else if (status == OK) status = runlog_begin(r, NULL, 1);
+    if (status != OK) runlog_close(r);
+    else *out = r;
+    return status;
+}
+
+bool runlog_is_new(const RunLog *r)
+{
+    return r->is_new;
+}
+
+void runlog_close(RunLog *r)
+{
+    if (!r) return;
+    jsonl_close(&r->metrics);
+    /* Closes log.txt; the console stays open for what main may still have to say, and silent on
+     * other ranks. Cannot fail without a path. */
+    log_open(NULL, r->rank, LOG_INFO);
+    log_release();
+    str_free(&r->held);
+    mem_free(r->dir);
+    mem_free(r);
+}
+
+/* ---- a rank's own file ---- */
+
+static Status open_own(const char *path)
+{
+    Status status = OK;
+    char *folder = mem_strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+    if (slash) *slash = '\0';
+    if (slash && slash != folder) status = fs_make_dirs(folder);
+    mem_free(folder);
+    if (status == OK) status = log_add_file(path);
+    return status == OK ? OK : fail_note(status, "log.file");
+}
+
+Status runlog_file_name(char **out, const Config *config, int rank, int world)
+{
+    char *name;
+    *out = NULL;
+    TRY(config_file_name(&name, "log.file", config->log.file, rank, world));
+    if (!name) return OK;
+    *out = fs_join(name[0] == '/' ? "" : config->run.dir, name);
+    mem_free(name);
+    return *out ? OK : ERR_MEMORY;
+}
+
+/* ---- beginning ---- */
+
+static Status begin_folder(RunLog *r, const Config *config)
+{
+    TRY(jsonl_cut_torn_line(&r->metrics));
+    if (config) TRY(make_checkpoints(r->dir));
+    if (config) TRY(kept_config_write(r->dir, config, r->is_new));
+    TRY(open_log_file(r));
+    TRY(reserve_line(r));
+    int error = jsonl_append(&r->metrics, &r->held);
+    r->metrics.held = NULL;
+    return error ? fail(ERR_IO, "%s: cannot write: %s", r->metrics.path, strerror(error)) : OK;
+}
+
+Status runlog_begin(RunLog *r, const Config *config, int world)
+{
+    char *own = NULL;
+    if (r->begun) return OK;
+    Status status = config ? runlog_file_name(&own, config, r->rank, world) : OK;
+    if (status == OK && r->metrics.fd >= 0) status = begin_folder(r, config);
+    if (status == OK && own) status = open_own(own);
+    mem_free(own);
+    if (status != OK) return status;
+    log_release();
+    str_free(&r->held);
+    r->begun = true;
+    return OK;
+}
+
+/* ---- records ---- */
+
+/* 0 or an errno. Nothing where there is no file. */
+static int try_write(RunLog *r, RecordKind kind, const void *record)
+{
+    if (!r || r->metrics.fd < 0) return 0;
+    records_write(jsonl_begin(&r->metrics, record_defs[kind].event), kind, record);
+    const int error = jsonl_end(&r->metrics);
+    if (r->format == LOG_FORMAT_JSON && !r->metrics.line.failed)
+        (void)log_print(r->metrics.line.text);
+    return error;
+}
+
+static Status write_record(RunLog *r, RecordKind kind, const void *record)
+{
+    const int error = try_write(r, kind, record);
+    return error ? fail(ERR_IO, "%s: cannot write: %s", r->metrics.path, strerror(error)) : OK;
+}
+
+/* People count epochs from 1, records from 0. */
+static long long shown(int64_t epoch)
+{
+    return (long long)epoch + 1;
+}
+
+static void say_start(RunLog *r, const StartRecord *s)
+{
+    log_info("%s, %lld parameters, %lld classes; %s with %lld training and %lld validation images",
+             s->model, (long long)s->parameters, (long long)s->classes, s->dataset,
+             (long long)s->images, (long long)s->val_images);
+    r->hosts = (double)s->hosts;
+    log_info("%lld %s on %s (%s), global batch %lld, %lld steps", (long long)s->world,
+             s->world == 1 ? "rank" : "ranks", s->host, s->backend, (long long)s->global_batch,
+             (long long)s->steps);
+    log_info("%s", s->device_reason);
+}
+
+void runlog_row(RunLog *r, const ConsoleRow *row)
+{
+    char text[CONSOLE_TEXT_BYTES];
+    if (r->rank != 0) return;
+    if (!r->titled) log_info("%s", console_table_header);
+    r->titled = true;
+    console_table_row(row, text);
+    log_info("%s", text);
+}
+
+static void say_step(const StepRecord *s)
+{
+    log_note("epoch %lld step %lld loss %.6g lr %.6g %.1f images/s, %.1f ms: data wait %.1f, comm "
+             "wait %.1f",
+             shown(s->epoch), (long long)s->step, s->loss, s->lr, s->images_per_s, s->step_ms,
+             s->data_wait_ms, s->comm_wait_ms);
+}
+
+static void print_rank_epochs(const EpochRecord *e)
+{
+    char text[CONSOLE_TEXT_BYTES];
+    for (int i = 0; i < e->world; i++) {
+        console_epoch_line(e->epoch, i, &e->ranks[i], e->rank_batch, e->steps, text);
+        log_info("%s", text);
+    }
+}
+
+static void say_epoch(RunLog *r, const EpochRecord *e)
+{
+    char input[512];
+    if (e->ranks && r->rank == 0) print_rank_epochs(e);
+    log_info("epoch %lld done: %lld images in %.1f s, %.1f images/s", shown(e->epoch),
+             (long long)e->images, e->seconds, e->images_per_s);
+    if (e->energy_j > 0)
+        log_info("epoch %lld energy: %.4g kJ, %.4g J/image, %.1f %% of it waiting for data",
+                 shown(e->epoch), 1e-3 * e->energy_j, e->joules_per_image,
+                 100 * e->wait_energy_j / e->energy_j);
+    if (e->has_input) {
+        input_report_describe(&e->input, input, sizeof input);
+        log_info("epoch %lld input: %s", shown(e->epoch), input);
+    }
+}
+
+static void add_spent(RunLog *r, const SpentRecord *s)
+{
+    r->host_s += s->host_seconds;
+    r->total_host_s = s->total_host_seconds;
+}
+
+static void say_eval(RunLog *r, const EvalRecord *e)
+{
+    r->evaluated = true;
+    r->last = *e;
+    char where[64] = "", top5[32] = ""; /* weights of others are of no step */
+    if (e->step > 0)
+        snprintf(where, sizeof where, "epoch %lld step %lld ", shown(e->epoch), (long long)e->step);
+    if (e->classes > 5) snprintf(top5, sizeof top5, ", top-5 %.2f %%", 100 * e->top5);
+    log_info("%seval: loss %.4f, top-1 %.2f %%%s of %lld images", where, e->loss, 100 * e->top1,
+             top5, (long long)e->images);
+    if (e->has_ema)
+        log_info("%seval of averaged weights: loss %.4f, top-1 %.2f %%", where, e->ema_loss,
+                 100 * e->ema_top1);
+}
+
+static void keep_name(RunLog *r, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(r->checkpoint, sizeof r->checkpoint, "%s", slash ? slash + 1 : path);
+}
+
+Status runlog_record(RunLog *r, RecordKind kind, const void *record)
+{
+    const CheckpointRecord *saved = record;
+    const ResumeRecord *resumed = record;
+    switch (kind) {
+    case RECORD_START:
+        say_start(r, record);
+        break;
+    case RECORD_STEP:
+        say_step(record);
+        break;
+    case RECORD_EPOCH:
+        say_epoch(r, record);
+        break;
+    case RECORD_EVAL:
+        say_eval(r, record);
+        break;
+    case RECORD_SPENT:
+        add_spent(r, record);
+        break;
+    case RECORD_CHECKPOINT:
+        if (r->rank == 0) log_info("step %lld: saved %s", (long long)saved->step, saved->path);
+        keep_name(r, saved->path);
+        break;
+    case RECORD_RESUME:
+        keep_name(r, resumed->path);
+        break;
+    case RECORD_ON_SAVE:
+    case RECORD_GPU:
+    case RECORD_DIVERGED:
+    case RECORD_DONE:
+    case RECORD_KINDS:
+        break;
+    }
+    return write_record(r, kind, record);
+}
+
+static void print_result(const RunLog *r)
+{
+    char lines[CONSOLE_RESULT_LINES][CONSOLE_TEXT_BYTES];
+    static const char ended[] = "\"code\":0,\"reason\":\"completed\"}";
+    const ConsoleResult result = { .checkpoint = r->checkpoint,
+                                   .this_s = r->host_s / r->hosts,
+                                   .total_s = r->total_host_s / r->hosts,
+                                   .iteration = 1 + jsonl_count(&r->metrics, ended, INT64_MAX - 1),
+                                   .evaluated = r->evaluated,
+                                   .accuracy = r->last.top1,
+                                   .loss = r->last.loss };
+    const int count = console_result_table(&result, lines);
+    for (int i = 0; i < count; i++) log_info("%s", lines[i]);
+}
+
+void runlog_done(RunLog *r, int code, const char *reason)
+{
+    if (r && r->format == LOG_FORMAT_EPOCH && code == 0 && r->metrics.fd >= 0 && r->host_s > 0)
+        print_result(r);
+    /* No fail() here: the run has its outcome, and the sentence of that must still be there for
+     * main to print. */
+    const int error = try_write(r, RECORD_DONE, &(DoneRecord){ code, reason });
+    if (error)
+        log_warning("%s: cannot write the last record: %s", r->metrics.path, strerror(error));
+}
+
+/* "45 s", "3:20", "1:02:03"; "?" where nothing is known yet. */
+static void format_eta(char *out, size_t bytes, double seconds)
+{
+    if (!(seconds >= 0 && seconds < 1e9)) {
+        snprintf(out, bytes, "?");
+        return;
+    }
+    long long s = (long long)(seconds + 0.5);
+    if (s < 60) snprintf(out, bytes, "%lld s", s);
+    else if (s < 3600) snprintf(out, bytes, "%lld:%02lld", s / 60, s % 60);
+    else snprintf(out, bytes, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+}
+
+void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double eta_s)
+{
+    char eta[48];
+    if (r->rank != 0 || r->format != LOG_FORMAT_LINE) return;
+    format_eta(eta, sizeof eta, eta_s);
+    double wait = s->step_ms > 0 ? 100 * s->data_wait_ms / s->step_ms : 0;
+    log_progress(
+        "epoch %lld step %lld/%lld loss %.4f lr %.4g %.1f images/s data wait %.1f %% ETA %s",
+        shown(s->epoch), (long long)s->step, (long long)total_steps, s->loss, s->lr,
+        s->images_per_s, wait, eta);
+}
+
+void runlog_last_words(const RunLog *r, int code, const char *reason)
+{
+    StrBuf line = { 0 };
+    JsonWriter w = { .out = &line };
+    if (!r || !r->begun || r->metrics.fd < 0) return;
+    json_begin_object(&w, NULL);
+    json_string(&w, "event", "done");
+    json_number(&w, "time", clock_unix_s());
+    records_write(&w, RECORD_DONE, &(DoneRecord){ code, reason });
+    json_end_object(&w);
+    str_add(&line, "\n");
+    if (jsonl_append(&r->metrics, &line) != 0)
+        log_warning("%s: done could not be written", r->metrics.path);
+    str_free(&line);
+}

@@ -1,0 +1,290 @@
+/* curves.c - what a run recorded, step by step, as lines. One table row a plot; all plots against
+ * steps, passes over the data or time, of which a reader chooses one without a script, and all with
+ * the same ends. */
+#include "trainer/app/report/html.h"
+#include "trainer/app/report/plot.h"
+#include "trainer/app/report/sections.h"
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CURVES_MAX 28  /* runs that can be told apart by colour and dashes */
+#define BANDS_MAX  3   /* more of them would hide each other */
+#define MANY_BINS  100 /* points of a line where there are more of them: pages are mailed */
+
+typedef enum Source { FROM_STEPS, FROM_EVALS, FROM_LOOKS, SOURCES } Source;
+typedef enum Against { AGAINST_STEPS, AGAINST_EPOCHS, AGAINST_TIME, AGAINST_COUNT } Against;
+
+typedef struct Curve {
+    const char *title, *unit;
+    Source source;
+    size_t value; /* where it is in a record; of a look it is a range */
+    double scale; /* in which unit */
+    size_t of;    /* 0, or where that is which it is a share of */
+    /* the axis reaches these at least; NaN: where the values are */
+    double low, high;
+    bool exact; /* not smoothed */
+} Curve;
+
+#define STEPS(value, scale) FROM_STEPS, offsetof(StepRecord, value), scale, 0
+#define EVALS(value, scale) FROM_EVALS, offsetof(EvalRecord, value), scale, 0
+#define LOOKS(at, scale)                                                                           \
+    FROM_LOOKS, offsetof(ReportLook, gauge) + (at) * sizeof(ReportRange), scale, 0
+
+/* of the time of a step */
+#define SHARES(part) FROM_STEPS, offsetof(StepRecord, part), 100, offsetof(StepRecord, step_ms)
+static const Curve curves[] = {
+    { "Training loss", "loss", STEPS(loss, 1), NAN, NAN, false },
+    { "Evaluation: top-1", "% of the images", EVALS(top1, 100), NAN, NAN, true },
+    { "Evaluation: top-1 of averaged weights", "%", EVALS(ema_top1, 100), NAN, NAN, true },
+    { "Evaluation: loss", "loss", EVALS(loss, 1), NAN, NAN, true },
+    { "Evaluation: top-5", "% of the images", EVALS(top5, 100), NAN, NAN, true },
+    { "Speed", "images/s over all ranks", STEPS(images_per_s, 1), 0, NAN, false },
+    { "Model FLOPs utilisation", "% of the peak", STEPS(mfu, 100), 0, NAN, false },
+    { "Waiting for data", "% of the step time", SHARES(data_wait_ms), 0, 1, false },
+    { "Waiting for gradient sums", "% of the step time", SHARES(comm_wait_ms), 0, 1, false },
+    { "Learning rate", "learning rate", STEPS(lr, 1), 0, NAN, true },
+    { "Gradient norm", "norm before clipping", STEPS(grad_norm, 1), 0, NAN, false },
+    { "GPU utilisation", "% of the time", LOOKS(0, 100), 0, 100, false },
+    { "GPU memory", "GiB", LOOKS(1, 1.0 / (1 << 30)), 0, NAN, true },
+    { "GPU power", "W", LOOKS(2, 1), 0, NAN, false },
+    { "GPU clock", "MHz", LOOKS(3, 1), NAN, NAN, false },
+    { "GPU temperature", "degrees Celsius", LOOKS(4, 1), NAN, NAN, false },
+};
+
+/* Steps mean the same in all runs; else curves are drawn against passes over the data. */
+static bool same_steps(const RunSet *set)
+{
+    const StartRecord *base = &set->runs[0].start;
+    for (int i = 0; i < set->count; i++) {
+        const StartRecord *s = &set->runs[i].start;
+        bool known = s->images > 0 && s->global_batch > 0;
+        if (!known) return true; /* there is nothing else to go by */
+        if (s->images != base->images || s->global_batch != base->global_batch) return false;
+    }
+    return true;
+}
+
+static int64_t records_of(const ReportRun *r, Source source)
+{
+    const int64_t counts[SOURCES] = { r->step_count, r->eval_count, r->look_count };
+    return counts[source];
+}
+
+static const void *record_of(const ReportRun *r, Source source, int64_t i)
+{
+    const struct {
+        const void *first;
+        size_t bytes;
+    } all[SOURCES] = { { r->steps, sizeof *r->steps },
+                       { r->evals, sizeof *r->evals },
+                       { r->looks, sizeof *r->looks } };
+    return (const char *)all[source].first + (size_t)i * all[source].bytes;
+}
+
+static double number_at(const void *record, size_t at)
+{
+    return *(const double *)(const void *)((const char *)record + at);
+}
+
+static double place_of(const ReportRun *r, Source source, int64_t i, Against against)
+{
+    static const struct {
+        size_t step, epochs, elapsed_s;
+    } at[SOURCES] = {
+        { offsetof(StepRecord, step), offsetof(StepRecord, epochs),
+          offsetof(StepRecord, elapsed_s) },
+        { offsetof(EvalRecord, step), offsetof(EvalRecord, epochs),
+          offsetof(EvalRecord, elapsed_s) },
+        { offsetof(ReportLook, step), offsetof(ReportLook, epochs),
+          offsetof(ReportLook, elapsed_s) },
+    };
+    const void *record = record_of(r, source, i);
+    if (against != AGAINST_STEPS)
+        return number_at(record,
+                         against == AGAINST_TIME ? at[source].elapsed_s : at[source].epochs);
+    return (double)*(const int64_t *)(const void *)((const char *)record + at[source].step);
+}
+
+/* What plots are drawn against, and where all of them begin and end. */
+typedef struct Ground {
+    Against against;
+    const char *name, *key;
+    double unit, low, high;
+} Ground;
+
+/* Seconds to what a reader counts so long a time in. */
+static void choose_time_unit(Ground *g)
+{
+    g->name = g->high < 300 ? "seconds" : g->high < 300 * 60 ? "minutes" : "hours";
+    g->unit = g->high < 300 ? 1 : g->high < 300 * 60 ? 60 : 3600;
+    g->low /= g->unit;
+    g->high /= g->unit;
+}
+
+/* False where no record tells, or all tell the same. */
+static bool find_ground(Ground *g, const RunSet *set, Against against)
+{
+    static const char *const names[AGAINST_COUNT] = { "steps", "epochs", "time" };
+    *g = (Ground){ against, names[against], names[against], 1, (double)INFINITY, 0 };
+    for (int i = 0; i < set->count; i++) {
+        for (int source = 0; source < SOURCES; source++) {
+            const int64_t n = records_of(&set->runs[i], (Source)source);
+            for (int64_t k = 0; k < n; k++) {
+                const double x = place_of(&set->runs[i], (Source)source, k, against);
+                if (!isfinite(x)) continue;
+                g->low = fmin(g->low, x);
+                g->high = fmax(g->high, x);
+            }
+        }
+    }
+    const bool found = g->high > 0 && (against == AGAINST_STEPS || g->low < g->high);
+    if (g->low < 0.1 * g->high) g->low = 0;
+    if (against == AGAINST_TIME) choose_time_unit(g);
+    return found;
+}
+
+static double value_of(const Curve *c, const void *record)
+{
+    const double value = c->scale * number_at(record, c->value);
+    if (c->of == 0) return value;
+    const double share = value / number_at(record, c->of);
+    return share > 100 ? 100 : share; /* clocks of several threads told the parts: a little more */
+}
+
+/* All points of a curve of a run. */
+static void fill(PlotPoint *out, const ReportRun *r, const Curve *c, const Ground *g)
+{
+    const double no = (double)NAN;
+    for (int64_t i = 0; i < records_of(r, c->source); i++) {
+        const void *record = record_of(r, c->source, i);
+        const ReportRange *range =
+            c->source == FROM_LOOKS ? (const void *)((const char *)record + c->value) : NULL;
+        double y = range ? c->scale * report_run_mean(range) : value_of(c, record);
+        out[i] = (PlotPoint){ .x = place_of(r, c->source, i, g->against) / g->unit,
+                              .y = isfinite(y) ? y : no,
+                              .low = range && range->count > 1 ? c->scale * range->low : no,
+                              .high = range && range->count > 1 ? c->scale * range->high : no };
+    }
+}
+
+/* Where the curve is no number for the first time; NaN: nowhere. */
+static double first_nonfinite(const PlotPoint *points, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(points[i].y)) return points[i].x;
+    return (double)NAN;
+}
+
+typedef struct Room { /* for one plot: bins of each run, and all points of one */
+    PlotPoint *all, *bins;
+    PlotSeries series[CURVES_MAX];
+    char labels[CURVES_MAX][12];
+} Room;
+
+static void draw(StrBuf *out, const RunSet *set, const Curve *c, const Ground *g, Room *room)
+{
+    const int count = set->count < CURVES_MAX ? set->count : CURVES_MAX;
+    const int64_t most = count > BANDS_MAX ? MANY_BINS : PLOT_BINS;
+    for (int i = 0; i < count; i++) {
+        const ReportRun *r = &set->runs[i];
+        int64_t n = records_of(r, c->source);
+        PlotPoint *bins = room->bins + (int64_t)i * PLOT_BINS;
+        fill(room->all, r, c, g);
+        bool marked = strcmp(c->unit, "loss") == 0;
+        room->series[i] =
+            (PlotSeries){ .points = bins,
+                          .count = n ? plot_bin(bins, most, room->all, n) : 0,
+                          .style = c->source == FROM_EVALS ? PLOT_MARKERS : PLOT_LINE,
+                          .colour = r->colour,
+                          .label = set->count > 1 ? room->labels[i] : NULL,
+                          .marked_x = marked ? first_nonfinite(room->all, n) : (double)NAN };
+        if (!c->exact) plot_smooth(bins, room->series[i].count);
+        for (int64_t k = 0;
+             (set->count > BANDS_MAX || c->source == FROM_EVALS) && k < room->series[i].count; k++)
+            bins[k].low = bins[k].high = (double)NAN;
+    }
+    const Plot plot = { .title = c->title,
+                        .x_label = g->name,
+                        .y_label = c->unit,
+                        .series = room->series,
+                        .count = count,
+                        .whole_x = g->against == AGAINST_STEPS,
+                        .strips = true,
+                        .x_low = g->low,
+                        .x_high = g->high,
+                        .y_low = c->low,
+                        .y_high = c->high,
+                        .lines = { NAN, NAN } };
+    plot_svg(out, &plot);
+}
+
+static void explain(StrBuf *out, const RunSet *set, int64_t most)
+{
+    if (set->count > CURVES_MAX) html_note(out, "Only the first 28 runs are drawn.");
+    if (most >= PLOT_WINDOWS)
+        html_note(out, set->count > BANDS_MAX
+                           ? "Lines of many steps are smoothed."
+                           : "Lines of many steps are smoothed; a band shows the smallest and "
+                             "largest value of those that each point is the mean of.");
+}
+
+/* Plots against one of them, under the choice of all. */
+static void draw_against(StrBuf *out, const RunSet *set, const Ground *grounds, int count, int at,
+                         Room *room)
+{
+    str_printf(out, "<section id=\"by-%s\" class=\"by%s\">\n<p>against", grounds[at].key,
+               at == 0 ? " first" : "");
+    for (int i = 0; i < count; i++) {
+        if (i == at) str_printf(out, " <b>%s</b>", grounds[i].name);
+        else str_printf(out, " <a href=\"#by-%s\">%s</a>", grounds[i].key, grounds[i].name);
+    }
+    str_add(out, "</p>\n<div class=\"plots\">\n");
+    for (size_t k = 0; k < sizeof curves / sizeof curves[0]; k++)
+        draw(out, set, &curves[k], &grounds[at], room);
+    str_add(out, "</div>\n</section>\n");
+}
+
+/* One shows at a time: that which the address names, which lasts when a live page is loaded anew;
+ * else the first, which a rule of the style hides where one before it shows. */
+static void draw_all(StrBuf *out, const RunSet *set, Room *room)
+{
+    static const Against orders[][AGAINST_COUNT] = {
+        { AGAINST_EPOCHS, AGAINST_TIME, AGAINST_STEPS },
+        { AGAINST_STEPS, AGAINST_EPOCHS, AGAINST_TIME },
+    };
+    Ground grounds[AGAINST_COUNT];
+    int count = 0;
+    for (int i = 0; i < AGAINST_COUNT; i++)
+        count += find_ground(&grounds[count], set, orders[same_steps(set)][i]);
+    if (count == 0) html_note(out, "Nothing was recorded yet.");
+    str_add(out, "<div>\n");
+    for (int i = count; i-- > 0;) draw_against(out, set, grounds, count, i, room);
+    str_add(out, "</div>\n");
+}
+
+Status section_curves(StrBuf *out, const RunSet *set)
+{
+    Room room = { .bins = mem_calloc((size_t)CURVES_MAX * PLOT_BINS, sizeof *room.bins) };
+    int64_t most = 1;
+    for (int i = 0; i < set->count; i++) {
+        for (int source = 0; source < SOURCES; source++) {
+            const int64_t n = records_of(&set->runs[i], (Source)source);
+            most = n > most ? n : most;
+        }
+        if (i < CURVES_MAX) snprintf(room.labels[i], sizeof room.labels[i], "%d", i + 1);
+    }
+    room.all = mem_calloc((size_t)most, sizeof *room.all);
+    if (!room.bins || !room.all) {
+        mem_free(room.bins);
+        mem_free(room.all);
+        return ERR_MEMORY;
+    }
+    html_heading(out, "Curves");
+    explain(out, set, most);
+    draw_all(out, set, &room);
+    mem_free(room.bins);
+    mem_free(room.all);
+    return OK;
+}

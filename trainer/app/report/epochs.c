@@ -1,0 +1,316 @@
+/* epochs.c - how epoch time scales: two plots, a table, a CSV. */
+#include "trainer/app/report/csv.h"
+#include "trainer/app/report/html.h"
+#include "trainer/app/report/plot.h"
+#include "trainer/app/report/sections.h"
+#include <math.h>
+#include <stdio.h>
+
+#define SERIES_MAX (2 + PREDICTIONS_MAX)
+
+typedef struct Room { /* points of one plot */
+    PlotPoint measured[SCALING_ROWS_MAX], oversubscribed[SCALING_ROWS_MAX],
+        ideal[SCALING_ROWS_MAX + 1];
+    PlotPoint predicted[PREDICTIONS_MAX][PREDICTION_POINTS_MAX];
+    char titles[SCALING_ROWS_MAX][120];
+    PlotSeries series[SERIES_MAX + 1];
+    int series_count;
+} Room;
+
+static void add_series(Room *room, const PlotPoint *points, int count, PlotStyle style, int colour,
+                       const char *name)
+{
+    if (count == 0) return;
+    room->series[room->series_count++] = (PlotSeries){ .points = points,
+                                                       .count = count,
+                                                       .style = style,
+                                                       .colour = colour,
+                                                       .name = name,
+                                                       .marked_x = (double)NAN };
+}
+
+/* Measured points, those with more ranks than hardware apart. value: y with its interval. */
+static void add_measured(Room *room, const Scaling *s, Ratio (*value)(const ScalingRow *r),
+                         const char *unit)
+{
+    int measured = 0, over = 0;
+    for (int i = 0; i < s->count; i++) {
+        const ScalingRow *r = &s->rows[i];
+        Ratio v = value(r);
+        snprintf(room->titles[i], sizeof room->titles[i], "%lld ranks%s: %.4g %s",
+                 (long long)r->ranks, r->oversubscribed ? ", oversubscribed" : "", v.value, unit);
+        PlotPoint *p =
+            r->oversubscribed ? &room->oversubscribed[over++] : &room->measured[measured++];
+        *p = (PlotPoint){ (double)r->ranks, v.value, v.low, v.high, room->titles[i] };
+    }
+    add_series(room, room->measured, measured, PLOT_MARKERS, 0, "measured, 95 % interval");
+    add_series(room, room->oversubscribed, over, PLOT_MARKERS, 4, "oversubscribed");
+}
+
+static void add_predictions(Room *room, const RunSet *set)
+{
+    for (int i = 0; i < set->prediction_count; i++) {
+        const Prediction *p = &set->predictions[i];
+        for (int k = 0; k < p->count; k++) {
+            const double no = (double)NAN;
+            room->predicted[i][k] =
+                (PlotPoint){ (double)p->ranks[k], 100 * p->efficiency[k], no, no, NULL };
+        }
+        add_series(room, room->predicted[i], p->count, PLOT_PREDICTION, i + 1,
+                   i == 0 ? "prediction" : NULL);
+        if (p->count > 0) {
+            static const char *const letters[] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+            room->series[room->series_count - 1].label = letters[i];
+        }
+    }
+}
+
+static Ratio time_of(const ScalingRow *r)
+{
+    return (Ratio){ r->epoch_s.mean, r->epoch_s.mean - r->epoch_s.half,
+                    r->epoch_s.mean + r->epoch_s.half };
+}
+
+static Ratio efficiency_of(const ScalingRow *r)
+{
+    return (Ratio){ 100 * r->efficiency.value, 100 * r->efficiency.low, 100 * r->efficiency.high };
+}
+
+/* T(n0) n0 / n, with the interval of the base as a band. */
+static void add_ideal(Room *room, const Scaling *s)
+{
+    Ratio base = time_of(&s->rows[0]);
+    for (int i = 0; i < s->count; i++) {
+        double share = (double)s->rows[0].ranks / (double)s->rows[i].ranks;
+        room->ideal[i] = (PlotPoint){ (double)s->rows[i].ranks, base.value * share,
+                                      base.low * share, base.high * share, NULL };
+    }
+    add_series(room, room->ideal, s->count, PLOT_IDEAL, 0, "ideal");
+}
+
+static void draw_times(StrBuf *out, const Scaling *s, Room *room)
+{
+    *room = (Room){ .series_count = 0 };
+    add_ideal(room, s);
+    add_measured(room, s, time_of, "s");
+    const Plot plot = { .title = "Epoch time",
+                        .x_label = "ranks",
+                        .y_label = "seconds an epoch",
+                        .series = room->series,
+                        .count = room->series_count,
+                        .log_x = true,
+                        .log_y = true,
+                        .y_low = (double)NAN,
+                        .y_high = (double)NAN,
+                        .lines = { (double)NAN, (double)NAN } };
+    plot_svg(out, &plot);
+}
+
+static void draw_efficiency(StrBuf *out, const RunSet *set, const Scaling *s, Room *room)
+{
+    *room = (Room){ .series_count = 0 };
+    if (s->count >= 2) add_measured(room, s, efficiency_of, "%");
+    add_predictions(room, set);
+    const Plot plot = { .title = "Efficiency",
+                        .x_label = "ranks",
+                        .y_label = "% of the ideal",
+                        .series = room->series,
+                        .count = room->series_count,
+                        .log_x = true,
+                        .y_low = 0,
+                        .y_high = 100,
+                        .lines = { 100, 90 } };
+    plot_svg(out, &plot);
+}
+
+/* ---- table ---- */
+
+static void interval_cell(StrBuf *out, double half, int digits)
+{
+    char text[40];
+    snprintf(text, sizeof text, "\xC2\xB1 %.*f", digits, half);
+    html_figure(out, isfinite(half) ? text : "");
+}
+
+static void range_cell(StrBuf *out, const Ratio *r)
+{
+    char text[48];
+    snprintf(text, sizeof text, "%.1f .. %.1f", 100 * r->low, 100 * r->high);
+    html_figure(out, isfinite(r->low) ? text : "");
+}
+
+/* Three digits that count. */
+static int digits_for(double value)
+{
+    return value >= 100 ? 1 : value >= 10 ? 2 : 3;
+}
+
+static void add_row(StrBuf *out, const ScalingRow *r, const ScalingRow *base)
+{
+    int digits = digits_for(r->epoch_s.mean);
+    char ranks[64];
+    snprintf(ranks, sizeof ranks, "%s%lld", r->oversubscribed ? "oversubscribed: " : "",
+             (long long)r->ranks);
+    html_row(out);
+    html_figure(out, ranks);
+    html_whole(out, r->hosts);
+    html_whole(out, r->compute_threads);
+    html_number(out, (double)r->global_batch / (double)r->ranks, 0);
+    html_whole(out, r->global_batch);
+    html_whole(out, r->runs);
+    html_whole(out, r->epoch_s.count);
+    html_number(out, r->cold_s, digits);
+    html_number(out, r->epoch_s.mean, digits);
+    interval_cell(out, r->epoch_s.half, digits);
+    html_number(out, r->images_per_s, 1);
+    html_number(out, r->images_per_s / (double)r->ranks, 1);
+    html_number(out, r->speedup, 3);
+    html_number(out, 100 * r->efficiency.value, 1);
+    range_cell(out, &r->efficiency);
+    html_number(out, 100 * r->data_share, 2);
+    html_number(out, 100 * r->comm_share, 2);
+    html_number(out, r->loss, 4);
+    html_number(out, r->joules_per_image, 3);
+    html_number(out, r->epoch_cost, 4);
+    html_number(out, r->epoch_cost / base->epoch_cost, 3);
+    html_row_end(out);
+}
+
+static void add_table(StrBuf *out, const Scaling *s)
+{
+    static const char *const heads[] = { "ranks",       "hosts",        "threads",  "batch/rank",
+                                         "batch",       "runs",         "values",   "cold s",
+                                         "epoch s",     "95 %",         "images/s", "images/s/rank",
+                                         "speed-up",    "efficiency %", "95 %",     "data wait %",
+                                         "comm wait %", "last loss",    "J/image",  "cost an epoch",
+                                         "x base" };
+    html_table(out, heads, sizeof heads / sizeof heads[0]);
+    for (int i = 0; i < s->count; i++) add_row(out, &s->rows[i], &s->rows[0]);
+    html_table_end(out);
+}
+
+static void explain(StrBuf *out, const Scaling *s)
+{
+    char text[700];
+    const ScalingRow *base = &s->rows[0], *last = &s->rows[s->most_fitted];
+    const char *batch =
+        s->same_rank_batch     ? "each rank has the same batch, so a step grows with the ranks"
+        : s->same_global_batch ? "all ranks together have the same batch (strong scaling)"
+                               : "batches differ between the numbers of ranks in neither usual way";
+    bool epochs = false;
+    for (int i = 0; i < s->count; i++) epochs = epochs || !s->rows[i].by_run;
+    const char *values = epochs ? "epochs, or runs where there are three of them" : "runs";
+    snprintf(text, sizeof text,
+             "Time to train on the %lld images of an epoch; %s. Values are %s; intervals are 95 "
+             "%%, Student's t, from three values on. Speed-up and efficiency are against %lld %s; "
+             "the interval of the efficiency is Fieller's. %s",
+             (long long)s->images, batch, values, (long long)base->ranks,
+             base->ranks == 1 ? "rank" : "ranks",
+             s->from_steps
+                 ? "A value is the mean step behind the warm-up times the steps of an epoch."
+                 : "The first epoch of a process is \"cold\" and does not count.");
+    html_note(out, text);
+    if (s->fitted < 3) return;
+    snprintf(text, sizeof text,
+             "Least squares of T = a + b/n: a = %.4g s, b = %.4g s; the part that does not scale, "
+             "a/T, is %.1f %% at %lld ranks.",
+             s->fit.constant, s->fit.slope, 100 * s->fit.constant / last->epoch_s.mean,
+             (long long)last->ranks);
+    html_note(out, text);
+}
+
+/* ---- predictions ---- */
+
+/* A letter for each fabric, as in the plot. */
+static void add_fabrics(StrBuf *out, const RunSet *set)
+{
+    StrBuf text = { 0 };
+    str_add(&text,
+            "Predictions, not measurements: a model of the step (computation as on one rank, ring "
+            "all-reduce by the fabric's latency and bandwidth, overlapped bucket by bucket). "
+            "Dashed in the plot:");
+    for (int i = 0; i < set->prediction_count; i++)
+        str_printf(&text, "%s %c is %s", i ? "," : "", 'a' + i, set->predictions[i].fabric);
+    str_add(&text, ".");
+    if (text.failed) out->failed = true;
+    else html_note(out, text.text);
+    str_free(&text);
+}
+
+/* A row a number of ranks; the predictions of all fabrics are for the same ones. */
+static void add_prediction_table(StrBuf *out, const RunSet *set)
+{
+    char names[2 * PREDICTIONS_MAX][32];
+    const char *heads[1 + 2 * PREDICTIONS_MAX] = { "ranks" };
+    int columns = 1;
+    for (int i = 0; i < 2 * set->prediction_count; i++) {
+        snprintf(names[i], sizeof names[i], "%c: %s", 'a' + i / 2,
+                 i % 2 ? "epoch s" : "efficiency %");
+        heads[columns++] = names[i];
+    }
+    add_fabrics(out, set);
+    html_table(out, heads, columns);
+    for (int k = 0; k < set->predictions[0].count; k++) {
+        html_row(out);
+        html_whole(out, set->predictions[0].ranks[k]);
+        for (int i = 0; i < set->prediction_count; i++) {
+            const Prediction *p = &set->predictions[i];
+            bool same = k < p->count && p->ranks[k] == set->predictions[0].ranks[k];
+            html_number(out, same ? 100 * p->efficiency[k] : (double)NAN, 1);
+            html_number(out, same ? p->epoch_s[k] : (double)NAN, digits_for(p->epoch_s[k]));
+        }
+        html_row_end(out);
+    }
+    html_table_end(out);
+}
+
+void section_scaling(StrBuf *out, const RunSet *set, const Scaling *scaling)
+{
+    Room *room = mem_calloc(1, sizeof *room);
+    if (!room) {
+        out->failed = true;
+        return;
+    }
+    const bool measured = scaling->count >= 2;
+    html_heading(out, measured ? "Epoch time against ranks" : "Predicted efficiency");
+    str_add(out, "<div class=\"plots\">\n");
+    if (measured) draw_times(out, scaling, room);
+    draw_efficiency(out, set, scaling, room);
+    str_add(out, "</div>\n");
+    if (measured) {
+        explain(out, scaling);
+        add_table(out, scaling);
+        html_note(out, "Money, where there is any, is by the prices (cost.*) in each run's "
+                       "config.yaml: nobody else's.");
+    } else {
+        html_note(out, "Nothing was measured on two numbers of ranks.");
+    }
+    if (set->prediction_count > 0) add_prediction_table(out, set);
+    mem_free(room);
+}
+
+void section_scaling_csv(StrBuf *out, const Scaling *s)
+{
+    str_add(out, "ranks,hosts,compute_threads,oversubscribed,global_batch,runs,values,value_is,"
+                 "cold_s,epoch_s,epoch_half_s,images_per_s,speedup,efficiency,efficiency_low,"
+                 "efficiency_high,data_share,comm_share,loss,joules_per_image,epoch_cost\n");
+    for (int i = 0; i < s->count; i++) {
+        const ScalingRow *r = &s->rows[i];
+        const double values[] = {
+            r->cold_s,     r->epoch_s.mean,     r->epoch_s.half,   r->images_per_s,
+            r->speedup,    r->efficiency.value, r->efficiency.low, r->efficiency.high,
+            r->data_share, r->comm_share,       r->loss,           r->joules_per_image,
+            r->epoch_cost
+        };
+        csv_whole(out, r->ranks);
+        csv_whole(out, r->hosts);
+        csv_whole(out, r->compute_threads);
+        csv_text(out, r->oversubscribed ? "yes" : "no");
+        csv_whole(out, r->global_batch);
+        csv_whole(out, r->runs);
+        csv_whole(out, r->epoch_s.count);
+        csv_text(out, r->by_run ? "run" : "epoch");
+        for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) csv_number(out, values[k]);
+        str_add(out, "\n");
+    }
+}

@@ -1,0 +1,332 @@
+/* tables.c - the parts of a report that are text: the runs, what is missing, where they ran, how
+ * they were configured; and all records as CSV. */
+#include "base/clock.h"
+#include "trainer/app/report/csv.h"
+#include "trainer/app/report/html.h"
+#include "trainer/app/report/report.h"
+#include "trainer/app/report/sections.h"
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DIFFERENCES_MAX 40 /* keys that are shown side by side */
+
+/* ---- the runs ---- */
+
+static void describe_end(const ReportRun *r, char out[160])
+{
+    if (!r->done) snprintf(out, 160, "%s", r->lines ? "unfinished" : "nothing recorded");
+    else if (r->code == 0) snprintf(out, 160, "done");
+    else if (r->code == 75) snprintf(out, 160, "stopped, checkpoint saved (75)");
+    else snprintf(out, 160, "ended with %lld: %.100s", (long long)r->code, r->reason);
+}
+
+static double value_at(const StepRecord *s, size_t at)
+{
+    return *(const double *)(const void *)((const char *)s + at);
+}
+
+/* The median of a value of the steps, by its place in them; NaN for none. */
+static Status median_of(const ReportRun *r, size_t at, double *out)
+{
+    double *values = mem_calloc((size_t)r->step_count + 1, sizeof *values);
+    if (!values) return ERR_MEMORY;
+    for (int64_t i = 0; i < r->step_count; i++) values[i] = value_at(&r->steps[i], at);
+    *out = statistics_median(values, r->step_count);
+    mem_free(values);
+    return OK;
+}
+
+/* A sum over steps as a share of their time, in percent. */
+static double share_of(const ReportRun *r, size_t at)
+{
+    double part = 0, whole = 0;
+    for (int64_t i = 0; i < r->step_count; i++) {
+        part += value_at(&r->steps[i], at);
+        whole += r->steps[i].step_ms;
+    }
+    return part < whole ? 100 * part / whole : whole > 0 ? 100 : (double)NAN;
+}
+
+static double best_top1(const ReportRun *r)
+{
+    double best = (double)NAN;
+    for (int64_t i = r->first_eval; i < r->eval_count; i++)
+        best = fmax(best, 100 * records_score(&r->evals[i]));
+    return best;
+}
+
+static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
+{
+    char end[160], began[32] = "";
+    double speed, mfu;
+    StrBuf took = { 0 };
+    const StepRecord *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
+    const EvalRecord *eval = r->eval_count ? &r->evals[r->eval_count - 1] : NULL;
+    TRY(median_of(r, offsetof(StepRecord, images_per_s), &speed));
+    TRY(median_of(r, offsetof(StepRecord, mfu), &mfu));
+    describe_end(r, end);
+    if (r->first_s > 0) clock_format_unix(r->first_s, began, sizeof began);
+    if (r->last_s > 0) str_add_duration(&took, r->seconds);
+    html_row(out);
+    html_swatch(out, r->colour, k + 1);
+    html_cell(out, r->name);
+    html_cell(out, end);
+    html_cell(out, began);
+    html_figure(out, took.text ? took.text : "");
+    html_cell(out, r->start.model);
+    html_whole(out, r->start.world);
+    html_whole(out, r->start.global_batch);
+    html_whole(out, last ? last->step : 0);
+    html_whole(out, r->start.steps);
+    html_number(out, last ? last->epochs : (double)NAN, 2);
+    html_number(out, last ? last->loss : (double)NAN, 4);
+    html_number(out, eval ? 100 * eval->top1 : (double)NAN, 2);
+    html_number(out, best_top1(r), 2);
+    html_number(out, speed, 1);
+    html_number(out, 100 * mfu, 1);
+    html_number(out, share_of(r, offsetof(StepRecord, data_wait_ms)), 2);
+    html_number(out, share_of(r, offsetof(StepRecord, comm_wait_ms)), 2);
+    html_row_end(out);
+    if (took.failed) out->failed = true;
+    str_free(&took);
+    return OK;
+}
+
+Status section_runs(StrBuf *out, const RunSet *set)
+{
+    static const char *const heads[] = {
+        "",         "<run",        "<end",         "<began",       "took",
+        "<network", "ranks",       "batch",        "steps",        "of",
+        "epochs",   "last loss",   "last top-1 %", "best top-1 %", "images/s",
+        "MFU %",    "data wait %", "comm wait %"
+    };
+    html_heading(out, set->count == 1 ? "Run" : "Runs");
+    html_table(out, heads, sizeof heads / sizeof heads[0]);
+    for (int i = 0; i < set->count; i++) TRY(add_run_row(out, &set->runs[i], i));
+    html_table_end(out);
+    html_note(
+        out,
+        "began: the first process, in UTC. took: all processes, without the time between "
+        "them. batch: images of a step over all ranks. images/s: median over the recorded steps. "
+        "Waits: of the time of all recorded steps; comm wait is what the sums of gradients "
+        "take beyond the computation that they overlap with. Loss: of the last recorded "
+        "step.");
+    return OK;
+}
+
+/* ---- what is missing ---- */
+
+static void add_item(StrBuf *out, int *items, const char *name, const char *text)
+{
+    if ((*items)++ == 0) {
+        html_heading(out, "What to know about these data");
+        str_add(out, "<ul>\n");
+    }
+    str_add(out, "<li>");
+    if (name[0]) {
+        html_text(out, name);
+        str_add(out, ": ");
+    }
+    html_text(out, text);
+    str_add(out, "</li>\n");
+}
+
+static void add_run_items(StrBuf *out, int *items, const ReportRun *r)
+{
+    char text[400];
+    const StepRecord *nonfinite = report_run_nonfinite(r);
+    if (r->lines == 0) add_item(out, items, r->name, "metrics.jsonl holds no record yet.");
+    if (r->lines > 0 && r->starts == 0)
+        add_item(out, items, r->name,
+                 "there is no start record: network, ranks and batch are not known.");
+    if (r->lines > 0 && !r->done)
+        add_item(out, items, r->name, "no record of an end: the run goes on, or was killed.");
+    if (r->done && r->code != 0) {
+        snprintf(text, sizeof text, "ended with exit code %lld: %.300s", (long long)r->code,
+                 r->reason);
+        add_item(out, items, r->name, text);
+    }
+    if (r->torn)
+        add_item(out, items, r->name, "the last line of metrics.jsonl is torn and was left out.");
+    if (r->broken_lines > 0) {
+        snprintf(text, sizeof text, "%lld %s of metrics.jsonl %s no record and left out.",
+                 (long long)r->broken_lines, r->broken_lines == 1 ? "line" : "lines",
+                 r->broken_lines == 1 ? "is" : "are");
+        add_item(out, items, r->name, text);
+    }
+    if (nonfinite) {
+        snprintf(text, sizeof text,
+                 "the loss is not a finite number at step %lld (a cross in the plot; such steps "
+                 "are gaps).",
+                 (long long)nonfinite->step);
+        add_item(out, items, r->name, text);
+    }
+    if (r->resumes > 0) {
+        snprintf(text, sizeof text,
+                 "continued %d %s from a checkpoint; steps that were done twice count once.",
+                 r->resumes, r->resumes == 1 ? "time" : "times");
+        add_item(out, items, r->name, text);
+    }
+    bool evaluates = !r->config || (r->config->data.val && r->config->data.val[0]) ||
+                     r->config->data.val_split > 0;
+    if (r->step_count > 0 && r->eval_count == 0 && evaluates)
+        add_item(out, items, r->name, "no evaluation was recorded.");
+    if (!r->config) add_item(out, items, r->name, "there is no readable config.yaml.");
+    if (r->start.oversubscribed && r->warmup_steps < 0)
+        add_item(out, items, r->name,
+                 "oversubscribed: more ranks than CPUs or GPUs; its speed is no measurement.");
+}
+
+/* Each line of notes is an item. */
+static void add_lines(StrBuf *out, int *items, const StrBuf *notes)
+{
+    char text[2048];
+    for (const char *p = notes->text; p && *p;) {
+        size_t n = strcspn(p, "\n");
+        snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : sizeof text - 1), p);
+        add_item(out, items, "", text);
+        p += n + (p[n] == '\n');
+    }
+}
+
+void section_missing(StrBuf *out, const RunSet *set, const Scaling *scaling)
+{
+    int items = 0;
+    add_lines(out, &items, &set->notes);
+    if (scaling) add_lines(out, &items, &scaling->notes);
+    for (int i = 0; i < set->count; i++) add_run_items(out, &items, &set->runs[i]);
+    if (items > 0) str_add(out, "</ul>\n");
+}
+
+/* ---- environment ---- */
+
+void section_environment(StrBuf *out, const RunSet *set)
+{
+    static const char *const heads[] = { "",           "<run",         "<convoy", "<host",
+                                         "hosts",      "ranks",        "CPUs",    "threads",
+                                         "<precision", "<computes on", "<data",   "images",
+                                         "validation", "parameters",   "<folder" };
+    html_heading(out, "Environment");
+    html_table(out, heads, sizeof heads / sizeof heads[0]);
+    for (int i = 0; i < set->count; i++) {
+        const StartRecord *s = &set->runs[i].start;
+        html_row(out);
+        html_swatch(out, set->runs[i].colour, i + 1);
+        html_cell(out, set->runs[i].name);
+        html_cell(out, s->version);
+        html_cell(out, s->host);
+        html_whole(out, s->hosts);
+        html_whole(out, s->world);
+        html_whole(out, s->cpus);
+        html_whole(out, s->compute_threads);
+        html_cell(out, s->precision);
+        html_cell(out, s->backend);
+        html_cell(out, s->dataset);
+        html_whole(out, s->images);
+        html_whole(out, s->val_images);
+        html_whole(out, s->parameters);
+        html_cell(out, set->runs[i].dir);
+        html_row_end(out);
+    }
+    html_table_end(out);
+    html_note(out,
+              "host: of rank 0. CPUs: that rank 0 may run on. threads: compute threads of a rank.");
+}
+
+/* ---- configuration ---- */
+
+static void add_values(StrBuf *out, const ReportRun *r, int number, const int *keys, int count)
+{
+    html_row(out);
+    html_swatch(out, r->colour, number);
+    html_cell(out, r->name);
+    for (int i = 0; i < count; i++) {
+        StrBuf value = { 0 };
+        if (r->config) config_add_key(r->config, keys[i], &value);
+        html_cell(out, value.text ? value.text : "");
+        if (value.failed) out->failed = true;
+        str_free(&value);
+    }
+    html_row_end(out);
+}
+
+void section_differences(StrBuf *out, const RunSet *set)
+{
+    const Config *configs[REPORT_RUNS_MAX];
+    char heads[DIFFERENCES_MAX][64];
+    const char *pointers[DIFFERENCES_MAX + 2] = { "", "<run" };
+    const char *name;
+    int keys[DIFFERENCES_MAX], count = 0;
+    if (set->count < 2) return;
+    for (int i = 0; i < set->count; i++) configs[i] = set->runs[i].config;
+    for (int at = -1; count < DIFFERENCES_MAX; count++) {
+        at = config_next_difference(configs, set->count, at + 1, &name);
+        if (at < 0) break;
+        keys[count] = at;
+        snprintf(heads[count], sizeof heads[count], "<%s", name);
+        pointers[count + 2] = heads[count];
+    }
+    html_heading(out, "What differs");
+    if (count == 0) html_note(out, "All configurations that are known are the same.");
+    if (count == 0) return;
+    html_table(out, pointers, count + 2);
+    for (int i = 0; i < set->count; i++) add_values(out, &set->runs[i], i + 1, keys, count);
+    html_table_end(out);
+    if (count == DIFFERENCES_MAX) html_note(out, "Keys beyond these are not shown.");
+}
+
+void section_config(StrBuf *out, const RunSet *set)
+{
+    bool any = false;
+    for (int i = 0; i < set->count; i++) any = any || set->runs[i].config;
+    if (!any) return;
+    html_heading(out, "Configuration");
+    for (int i = 0; i < set->count; i++) {
+        if (!set->runs[i].config) continue;
+        str_add(out, "<details><summary>");
+        html_text(out, set->runs[i].name);
+        str_add(out, ": config.yaml</summary><pre>");
+        html_text(out, set->runs[i].config_text);
+        str_add(out, "</pre></details>\n");
+    }
+}
+
+/* ---- CSV ---- */
+
+static const char *const columns[] = { "loss",         "lr",           "images_per_s", "step_ms",
+                                       "data_wait_ms", "comm_wait_ms", "grad_norm",    "top1",
+                                       "top5",         "seconds",      "images" };
+enum { COLUMNS = sizeof columns / sizeof columns[0] };
+
+/* The fields of a record that have a column; others are empty. */
+static void csv_record(StrBuf *out, const ReportRun *r, RecordKind kind, int64_t epoch,
+                       int64_t step, const void *record)
+{
+    csv_text(out, r->name);
+    csv_text(out, record_defs[kind].event);
+    csv_whole(out, epoch);
+    csv_whole(out, step);
+    for (int i = 0; i < COLUMNS; i++) csv_number(out, records_number(kind, record, columns[i]));
+    str_add(out, "\n");
+}
+
+void section_records_csv(StrBuf *out, const RunSet *set)
+{
+    str_add(out, "run,event,epoch,step");
+    for (int i = 0; i < COLUMNS; i++) str_printf(out, ",%s", columns[i]);
+    str_add(out, "\n");
+    for (int i = 0; i < set->count; i++) {
+        const ReportRun *r = &set->runs[i];
+        for (int64_t k = 0; k < r->step_count; k++)
+            csv_record(out, r, RECORD_STEP, r->steps[k].epoch, r->steps[k].step, &r->steps[k]);
+        for (int64_t k = 0; k < r->epoch_count; k++) {
+            EpochRecord e = r->epochs[k];
+            e.images_per_s = (double)NAN; /* steps have it */
+            csv_record(out, r, RECORD_EPOCH, e.epoch, e.steps_before, &e);
+        }
+        for (int64_t k = 0; k < r->eval_count; k++)
+            csv_record(out, r, RECORD_EVAL, r->evals[k].epoch, r->evals[k].step, &r->evals[k]);
+    }
+}

@@ -1,0 +1,116 @@
+/* config_difference.c - what must stay the same on resume, and what differs between two runs. */
+#include "base/crc32c.h"
+#include "base/str.h"
+#include "trainer/engine/config/config_internal.h"
+#include <string.h>
+
+/* value: as it is printed, which quotes strings. */
+static bool is_default(const Config *c, const ConfigKey *key, const char *value)
+{
+    if (key->type == KEY_STRING)
+        value = *(char *const *)(const void *)((const char *)c + key->offset);
+    return strcmp(value, key->fallback) == 0;
+}
+
+uint32_t config_math_hash(const Config *c)
+{
+    uint32_t crc = 0;
+    StrBuf line = { 0 };
+    for (int i = 0; i < config_key_count; i++) {
+        const ConfigKey *key = &config_keys[i];
+        if (!(key->flags & KEY_MATH)) continue;
+        str_clear(&line);
+        /* by the first name, so that a checkpoint from before still has the same hash */
+        str_printf(&line, "%s=", key->old ? key->old : key->key);
+        const size_t name_bytes = line.length;
+        config_add_value(c, key, &line);
+        if (line.failed) break;
+        if ((key->flags & KEY_YOUNG) && is_default(c, key, line.text + name_bytes)) continue;
+        str_add(&line, "\n");
+        if (!line.failed) crc = crc32c_update(crc, line.text, line.length);
+    }
+    bool failed = line.failed;
+    str_free(&line);
+    return failed ? 0 : crc;
+}
+
+static void add_difference(const Config *then, const Config *now, const ConfigKey *key, StrBuf *out)
+{
+    StrBuf a = { 0 }, b = { 0 };
+    config_add_value(then, key, &a);
+    config_add_value(now, key, &b);
+    if (a.failed || b.failed) out->failed = true;
+    else if (strcmp(a.text, b.text) != 0)
+        str_printf(out, "%s%s was %s and is %s", out->length ? "; " : "", key->key, a.text, b.text);
+    str_free(&a);
+    str_free(&b);
+}
+
+Status config_math_difference(const Config *c, const char *yaml, StrBuf *out)
+{
+    Config *then = NULL;
+    Status status = config_parse(&then, yaml);
+    for (int i = 0; status == OK && i < config_key_count; i++)
+        if (config_keys[i].flags & KEY_MATH) add_difference(then, c, &config_keys[i], out);
+    config_destroy(then);
+    if (status == OK && out->failed)
+        status = fail(ERR_MEMORY, "out of memory comparing configurations");
+    return status;
+}
+
+static bool is_compared(const char *key)
+{
+    return strcmp(key, "run.dir") != 0 && !str_starts_with(key, "scale.") &&
+           !str_starts_with(key, "cost.");
+}
+
+Status config_difference(const Config *then, const Config *now, StrBuf *out)
+{
+    for (int i = 0; i < config_key_count; i++)
+        if (is_compared(config_keys[i].key)) add_difference(then, now, &config_keys[i], out);
+    return out->failed ? fail(ERR_MEMORY, "out of memory comparing configurations") : OK;
+}
+
+int config_next_difference(const Config *const *list, int count, int from, const char **name)
+{
+    StrBuf text = { 0 };
+    const Config *base = NULL;
+    for (int i = 0; i < count && !base; i++) base = list[i];
+    for (; from < config_key_count; from++) {
+        *name = config_keys[from].key;
+        for (int i = 0; i < count && is_compared(*name) && text.length == 0; i++)
+            if (list[i]) add_difference(base, list[i], &config_keys[from], &text);
+        if (text.length > 0) break;
+    }
+    str_free(&text);
+    return from < config_key_count ? from : -1;
+}
+
+void config_add_key(const Config *c, int index, StrBuf *out)
+{
+    config_add_value(c, &config_keys[index], out);
+}
+
+int config_prints(const Config *c, uint32_t prints[CONFIG_PRINTS_MAX])
+{
+    StrBuf value = { 0 };
+    for (int i = 0; i < config_key_count; i++) {
+        const char *key = config_keys[i].key;
+        const bool local = strcmp(key, "data.train") == 0 || strcmp(key, "data.val") == 0;
+        str_clear(&value);
+        config_add_value(c, &config_keys[i], &value);
+        prints[i] = local || value.failed ? 0 : crc32c_update(1, value.text, value.length);
+    }
+    str_free(&value);
+    return config_key_count;
+}
+
+void config_add_unlike(const Config *c, const uint32_t prints[CONFIG_PRINTS_MAX], StrBuf *out)
+{
+    uint32_t own[CONFIG_PRINTS_MAX];
+    for (int i = 0, count = config_prints(c, own); i < count; i++) {
+        if (own[i] == prints[i]) continue;
+        str_printf(out, "%s%s is ", out->length ? "; " : "", config_keys[i].key);
+        config_add_value(c, &config_keys[i], out);
+    }
+}

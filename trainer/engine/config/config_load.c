@@ -1,0 +1,307 @@
+/* config_load.c - a Config from defaults, then a file, then --set, then the checks between keys.
+ *
+ * Every value, wherever it comes from, goes through config_set_items(), so a default or a dumped
+ * value is checked like a user's. Strings are owned by the Config and never NULL. */
+#include "base/fs.h"
+#include "base/mem.h"
+#include "data/data.h"
+#include "kernels/ops/update.h"
+#include "models/models.h"
+#include "trainer/engine/config/config_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+static Status set_defaults(Config *c)
+{
+    for (int i = 0; i < config_key_count; i++)
+        TRY(config_set_text(c, &config_keys[i], config_keys[i].fallback, "default: "));
+    return OK;
+}
+
+static Status read_file(Config *c, ConfigOrigin *origin, const char *path)
+{
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    if (!fs_exists(path)) return fail(ERR_USAGE, "%s: no such config file or run folder", path);
+    Status status = fs_read_limited(path, CONFIG_BYTES_MAX, &text, &bytes);
+    if (status != OK)
+        return status == ERR_MEMORY ? status : fail(ERR_USAGE, "%s", status_message());
+    status = config_read_yaml(c, origin, path, (const char *)text, bytes, false);
+    mem_free(text);
+    return status;
+}
+
+/* Applies one "key=value"; of several for one key the last holds, so that a script can append;
+ * but one key by its old and its new name is an error. */
+static Status apply_set(Config *c, ConfigOrigin *origin, const char *set)
+{
+    char name[128];
+    const char *equals = strchr(set, '=');
+    if (!equals) return fail(ERR_USAGE, FROM_SET "%s: write it as key=value", set);
+    snprintf(name, sizeof name, "%.*s", (int)(equals - set < 127 ? equals - set : 127), set);
+    int index = config_find_key(name);
+    if (index < 0) return config_fail_unknown(FROM_SET, name);
+    TRY(config_note_origin(origin, index, name, ORIGIN_SET, FROM_SET));
+    return config_set_text(c, &config_keys[index], equals + 1, FROM_SET);
+}
+
+static Status set_key(Config *c, const char *key, const char *text)
+{
+    return config_set_text(c, &config_keys[config_find_key(key)], text, "");
+}
+
+/* runs/STEM for a config file STEM.yaml. */
+static Status default_run_dir(Config *c, const char *path)
+{
+    const char *base = strrchr(path, '/');
+    base = base ? base + 1 : path;
+    const char *dot = strrchr(base, '.');
+    int n = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
+    StrBuf dir = { 0 };
+    str_printf(&dir, "runs/%.*s", n, base);
+    Status status = dir.failed ? ERR_MEMORY : set_key(c, "run.dir", dir.text);
+    str_free(&dir);
+    return status;
+}
+
+/* Evaluation cuts image_size out of what eval_resize leaves, in the ratio of the network's first
+ * published weights; rounded down, as timm does. */
+static int64_t usual_resize(const Config *c)
+{
+    const ModelDef *def = model_find(c->model.name);
+    const ModelWeights usual = { .size = 224, .resize = 256 };
+    const ModelWeights *weights = def ? &def->weights[0] : &usual;
+    if (c->model.stem == STEM_CIFAR || weights->size == 0) return c->data.image_size;
+    return c->data.image_size * weights->resize / weights->size;
+}
+
+static void resolve_eval_resize(Config *c)
+{
+    c->data.eval_resize_auto = c->data.eval_resize == CONFIG_OTHER;
+    if (c->data.eval_resize_auto) c->data.eval_resize = usual_resize(c);
+}
+
+/* Whether data.dir is itself what both sets are read from: they are divided, or in the names of its
+ * files. */
+static Status is_both(const Config *c, bool *both)
+{
+    *both = c->data.val_split > 0;
+    if (*both || !c->data.dir[0] || fs_holds(c->data.dir, "train")) return OK;
+    return dataset_holds_sets(c->data.dir, both);
+}
+
+/* Sets that lie in data.dir under other names than train and val are named, not guessed. */
+static Status check_names(const Config *c, const ConfigOrigin *origin, const char *set)
+{
+    char *folder = fs_join(c->data.dir, set), *train = NULL, *val = NULL;
+    Status status = folder ? OK : ERR_MEMORY;
+    const bool there = folder && fs_exists(folder);
+    if (status == OK && !there) status = dataset_find_set(&train, c->data.dir, DATA_TRAIN);
+    if (status == OK && !there) status = dataset_find_set(&val, c->data.dir, DATA_VAL);
+    if (status == OK && train && val)
+        status = config_fail_key(origin, "data.dir",
+                                 "%s is not there; name each set by itself in its place: "
+                                 "--set 'data.train=%s' --set 'data.val=%s'",
+                                 folder, train, val);
+    mem_free(folder);
+    mem_free(train);
+    mem_free(val);
+    return status;
+}
+
+/* data.dir turns into the two folders that it stands for, which --set may name otherwise; and an
+ * evaluation of other data by --set data.val takes the place of the images held out. */
+static Status resolve_sets(Config *c, const ConfigOrigin *origin)
+{
+    static const char *const keys[] = { "data.train", "data.val" };
+    const int dir = origin->line[config_find_key("data.dir")];
+    const char *const values[] = { c->data.train, c->data.val };
+    const bool split = c->data.val_split > 0;
+    bool both = false;
+    TRY(is_both(c, &both));
+    for (int i = 0; i < 2 && c->data.dir[0]; i++) {
+        const int given = origin->line[config_find_key(keys[i])];
+        if (given == ORIGIN_SET && (dir != ORIGIN_SET || (i == 1 && !values[i][0]))) continue;
+        if (values[i][0] && (given == ORIGIN_SET) == (dir == ORIGIN_SET))
+            return config_fail_key(origin, "data.dir",
+                                   "stands for data.train and data.val; give it or them");
+        if (!both) TRY(check_names(c, origin, i == 0 ? "train" : "val"));
+        StrBuf folder = { 0 };
+        if (!both) str_printf(&folder, "%s/%s", c->data.dir, i == 0 ? "train" : "val");
+        else if (i == 0 || !split) str_add(&folder, c->data.dir);
+        Status status =
+            folder.failed ? ERR_MEMORY : set_key(c, keys[i], folder.length ? folder.text : "");
+        str_free(&folder);
+        TRY(status);
+    }
+    if (c->data.val[0] && origin->line[config_find_key("data.val")] == ORIGIN_SET &&
+        origin->line[config_find_key("data.val_split")] != ORIGIN_SET)
+        c->data.val_split = 0;
+    return set_key(c, "data.dir", "");
+}
+
+/* What the optimizer was published with. */
+static void resolve_eps(Config *c)
+{
+    if (c->optimizer.eps == CONFIG_OTHER)
+        c->optimizer.eps = update_eps((UpdateKind)c->optimizer.name);
+}
+
+/* A warm-up in steps stands in for the default one in epochs; that both are said is an error. kept:
+ * by a run's own file, which says every key, so that only --set counts. */
+static void resolve_warmup(Config *c, const ConfigOrigin *origin, bool kept)
+{
+    const int steps = origin->line[config_find_key("schedule.warmup_steps")];
+    const int epochs = origin->line[config_find_key("schedule.warmup_epochs")];
+    if (c->schedule.warmup_steps <= 0) return;
+    if (epochs == 0 || (kept && steps == ORIGIN_SET && epochs != ORIGIN_SET))
+        c->schedule.warmup_epochs = 0;
+}
+
+static Status override(Config *c, ConfigOrigin *origin, const char *const *sets, int set_count)
+{
+    for (int i = 0; i < set_count; i++) TRY(apply_set(c, origin, sets[i]));
+    return OK;
+}
+
+/* The same of what a run has kept, where auto has become a number: it follows image_size still. */
+static Status override_kept(Config *c, ConfigOrigin *origin, const char *const *sets, int set_count)
+{
+    const int64_t image_size = c->data.image_size;
+    bool follows = c->data.eval_resize == usual_resize(c);
+    for (int i = 0; i < set_count; i++)
+        follows = follows && !str_starts_with(sets[i], "data.eval_resize=");
+    TRY(override(c, origin, sets, set_count));
+    if (follows && c->data.image_size != image_size) c->data.eval_resize = CONFIG_OTHER;
+    return OK;
+}
+
+Status config_override(Config *c, const char *const *sets, int set_count)
+{
+    ConfigOrigin origin = { .path = NULL };
+    TRY(override_kept(c, &origin, sets, set_count));
+    if (c->data.eval_resize == CONFIG_OTHER) resolve_eval_resize(c);
+    resolve_eps(c);
+    resolve_warmup(c, &origin, true);
+    TRY(resolve_sets(c, &origin));
+    return config_check(c, &origin);
+}
+
+/* folder: of the run whose config.yaml origin->path is; NULL: none. */
+static Status load(Config *c, ConfigOrigin *origin, const char *folder, const char *const *sets,
+                   int set_count)
+{
+    const char *path = origin->path;
+    TRY(set_defaults(c));
+    if (path) TRY(read_file(c, origin, path));
+    if (folder) TRY(set_key(c, "run.dir", folder));
+    if (folder && strcmp(c->checkpoint.resume, "none") == 0)
+        TRY(set_key(c, "checkpoint.resume", "auto"));
+    TRY((folder ? override_kept : override)(c, origin, sets, set_count));
+    if (path && c->run.dir[0] == '\0') TRY(default_run_dir(c, path));
+    resolve_eval_resize(c);
+    resolve_eps(c);
+    resolve_warmup(c, origin, folder != NULL);
+    TRY(resolve_sets(c, origin));
+    return config_check(c, origin);
+}
+
+/* Where origin->path is a folder, that of a run: *folder is it, without slashes at the end, and
+ * origin->path the config in it. mem_free both. */
+static Status find_folder(ConfigOrigin *origin, char **folder, char **path)
+{
+    if (!origin->path || !fs_is_dir(origin->path)) return OK;
+    if (!(*folder = mem_strdup(origin->path))) return ERR_MEMORY;
+    for (size_t n = strlen(*folder); n > 1 && (*folder)[n - 1] == '/';) (*folder)[--n] = '\0';
+    if (!(*path = fs_join(*folder, "config.yaml"))) return ERR_MEMORY;
+    origin->path = *path;
+    if (fs_exists(*path)) return OK;
+    return fail(ERR_USAGE, "%s: is a folder, but not that of a run: it has no config.yaml",
+                *folder);
+}
+
+static Status load_new(Config **out, ConfigOrigin *origin, const char *const *sets, int set_count)
+{
+    char *folder = NULL, *path = NULL;
+    *out = NULL;
+    Config *c = mem_calloc(1, sizeof *c);
+    if (!c) return ERR_MEMORY;
+    Status status = find_folder(origin, &folder, &path);
+    if (status == OK) status = load(c, origin, folder, sets, set_count);
+    if (status != OK) config_destroy(c);
+    else *out = c;
+    mem_free(folder);
+    mem_free(path);
+    return status;
+}
+
+Status config_load(Config **out, const char *path, const char *const *sets, int set_count)
+{
+    ConfigOrigin origin = { .path = path };
+    return load_new(out, &origin, sets, set_count);
+}
+
+Status config_load_again(Config **out, const char *path, const char *const *sets, int set_count)
+{
+    ConfigOrigin origin = { .path = path, .quiet = true };
+    return load_new(out, &origin, sets, set_count);
+}
+
+void config_destroy(Config *c)
+{
+    if (!c) return;
+    for (int i = 0; i < config_key_count; i++) {
+        if (config_keys[i].type != KEY_STRING) continue;
+        char **field = (void *)((char *)c + config_keys[i].offset);
+        mem_free(*field);
+    }
+    mem_free(c);
+}
+
+Status config_parse(Config **out, const char *yaml)
+{
+    ConfigOrigin origin = { .path = "stored config", .quiet = true };
+    Config *c = mem_calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c) return ERR_MEMORY;
+    Status status = set_defaults(c);
+    if (status == OK) status = config_read_yaml(c, &origin, origin.path, yaml, strlen(yaml), true);
+    if (status == OK) resolve_eval_resize(c);
+    if (status == OK) resolve_eps(c);
+    if (status == OK) *out = c;
+    else config_destroy(c);
+    return status;
+}
+
+Status config_stored(Config **out, const char *path)
+{
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    *out = NULL;
+    TRY(fs_read_limited(path, CONFIG_BYTES_MAX, &text, &bytes));
+    Status status = config_parse(out, (const char *)text);
+    mem_free(text);
+    return status;
+}
+
+ModelOptions config_model_options(const Config *c, int64_t image_size, int64_t classes)
+{
+    ModelOptions o = { .stem = (Stem)c->model.stem,
+                       .blurpool = (BlurPool)c->model.blurpool,
+                       .zero_init_last_gamma = c->model.zero_init_last_gamma,
+                       .width = 1,
+                       .stochastic_depth = c->model.stochastic_depth,
+                       .dropout = c->model.dropout,
+                       .attention_dropout = c->model.attention_dropout };
+    if (classes < 0) classes = c->model.classes > 0 ? c->model.classes : 1000;
+    o.graph = (GraphOptions){ .batch = 1,
+                              .channels = c->model.in_channels,
+                              .height = image_size,
+                              .width = image_size,
+                              .classes = classes };
+    for (int i = 0; i < c->model.in_channels; i++) {
+        o.graph.mean[i] = (float)c->data.mean.values[c->data.mean.count == 1 ? 0 : i];
+        o.graph.std[i] = (float)c->data.std.values[c->data.std.count == 1 ? 0 : i];
+    }
+    return o;
+}

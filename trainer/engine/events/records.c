@@ -1,0 +1,168 @@
+/* records.c - see records.h. */
+#include "trainer/engine/events/records.h"
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#define ALWAYS                         FIELD_ALWAYS, 0
+#define KNOWN                          FIELD_KNOWN, 0
+#define POSITIVE                       FIELD_POSITIVE, 0
+#define WITH                           FIELD_WITH, 0
+#define BY(R, member)                  FIELD_BY, offsetof(R, member)
+#define ROW(R, type, name, unit, when) { #name, FIELD_##type, offsetof(R, name), unit, when },
+#define TABLE(kind, event, Type)                                                                   \
+    static const RecordField event##_fields[] = { kind##_FIELDS(ROW, Type) };
+#define DEF(kind, event, Type)                                                                     \
+    { #event, event##_fields, sizeof event##_fields / sizeof event##_fields[0] },
+
+RECORD_LIST(TABLE)
+const RecordDef record_defs[RECORD_KINDS] = { RECORD_LIST(DEF) };
+
+#define METRIC(X, R, name, unit, more_is_better, decides)                                          \
+    { #name, unit, more_is_better, decides, offsetof(R, name), offsetof(R, ema_##name) },
+const MetricDef metric_defs[RECORD_METRICS] = { METRIC_LIST(METRIC, , EvalRecord) };
+
+typedef union Value {
+    int64_t whole;
+    double number;
+    const char *text;
+    bool truth;
+} Value;
+static const size_t value_bytes[] = { sizeof(int64_t), sizeof(double), sizeof(char *),
+                                      sizeof(bool) };
+
+/* Whether the record has the field; before: whether it has the one before. */
+static bool is_in(const RecordField *f, const void *record, const Value *v, bool before)
+{
+    switch (f->when) {
+    case FIELD_ALWAYS:
+        break;
+    case FIELD_KNOWN:
+        return f->type == FIELD_NUMBER ? !isnan(v->number)
+               : f->type == FIELD_TEXT ? v->text != NULL
+                                       : v->truth;
+    case FIELD_POSITIVE:
+        return f->type == FIELD_NUMBER ? v->number > 0 : v->whole > 0;
+    case FIELD_BY:
+        return *((const bool *)record + f->by);
+    case FIELD_WITH:
+        return before;
+    }
+    return true;
+}
+
+void records_write(JsonWriter *w, RecordKind kind, const void *record)
+{
+    const RecordDef *def = &record_defs[kind];
+    bool in = true;
+    for (int i = 0; i < def->count; i++) {
+        const RecordField *f = &def->fields[i];
+        Value v = { 0 };
+        memcpy(&v, (const char *)record + f->offset, value_bytes[f->type]);
+        if (!(in = is_in(f, record, &v, in))) continue;
+        switch (f->type) {
+        case FIELD_WHOLE:
+            json_int(w, f->name, v.whole);
+            break;
+        case FIELD_NUMBER:
+            json_number(w, f->name, v.number);
+            break;
+        case FIELD_TEXT:
+            json_string(w, f->name, v.text);
+            break;
+        case FIELD_TRUTH:
+            json_bool(w, f->name, v.truth);
+            break;
+        }
+    }
+}
+
+/* NULL: no such field. */
+static const RecordField *field_named(RecordKind kind, const char *name)
+{
+    for (int i = 0; i < record_defs[kind].count; i++)
+        if (strcmp(record_defs[kind].fields[i].name, name) == 0)
+            return &record_defs[kind].fields[i];
+    return NULL;
+}
+
+double records_number(RecordKind kind, const void *record, const char *name)
+{
+    const RecordField *f = field_named(kind, name);
+    const char *at = (const char *)record + (f ? f->offset : 0);
+    if (f && f->type == FIELD_NUMBER) return *(const double *)(const void *)at;
+    if (f && f->type == FIELD_WHOLE) return (double)*(const int64_t *)(const void *)at;
+    return (double)NAN;
+}
+
+const char *records_text(RecordKind kind, const void *record, const char *name)
+{
+    const RecordField *f = field_named(kind, name);
+    if (!f || f->type != FIELD_TEXT) return NULL;
+    return *(const char *const *)(const void *)((const char *)record + f->offset);
+}
+
+static const MetricDef *deciding(void)
+{
+    int i = 0;
+    while (!metric_defs[i].decides) i++;
+    return &metric_defs[i];
+}
+
+double records_score(const EvalRecord *e)
+{
+    const size_t at = e->ema_best ? deciding()->ema_offset : deciding()->offset;
+    return *(const double *)(const void *)((const char *)e + at);
+}
+
+bool records_better(const EvalRecord *e, double score)
+{
+    const double own = records_score(e);
+    if (!isfinite(e->ema_best ? e->ema_loss : e->loss)) return false;
+    return isnan(score) || (deciding()->more_is_better ? own > score : own < score);
+}
+
+static Value value_in(const RecordField *f, const JsonValue *object)
+{
+    switch (f->type) {
+    case FIELD_WHOLE:
+        return (Value){ .whole = json_whole(object, f->name) };
+    case FIELD_NUMBER:
+        return (Value){ .number = json_double(object, f->name) };
+    case FIELD_TEXT:
+        return (Value){ .text = json_text(object, f->name, f->when == FIELD_KNOWN ? NULL : "") };
+    case FIELD_TRUTH:
+        break;
+    }
+    return (Value){ .truth = json_truth(object, f->name) };
+}
+
+void records_read_as(RecordKind kind, void *record, const JsonValue *object)
+{
+    for (int i = 0; i < record_defs[kind].count; i++) {
+        const RecordField *f = &record_defs[kind].fields[i];
+        const Value v = value_in(f, object);
+        memcpy((char *)record + f->offset, &v, value_bytes[f->type]);
+        if (f->when == FIELD_BY) *((bool *)record + f->by) = json_get(object, f->name) != NULL;
+    }
+}
+
+void records_read(RunRecord *out, const JsonValue *object)
+{
+    const char *event = json_text(object, "event", "");
+    int kind = 0;
+    while (kind < RECORD_KINDS && strcmp(event, record_defs[kind].event) != 0) kind++;
+    *out = (RunRecord){ .kind = (RecordKind)kind, .time = json_double(object, "time") };
+    if (kind < RECORD_KINDS) records_read_as(out->kind, &out->start, object);
+}
+
+Status records_keep_texts(RunRecord *r, Arena *arena)
+{
+    const RecordDef *def = &record_defs[r->kind];
+    for (int i = 0; i < def->count; i++) {
+        const char **text = (const char **)(void *)((char *)&r->start + def->fields[i].offset);
+        if (def->fields[i].type != FIELD_TEXT || !*text) continue;
+        if (!(*text = arena_strdup(arena, *text))) return ERR_MEMORY;
+    }
+    return OK;
+}

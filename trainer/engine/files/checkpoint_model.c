@@ -1,0 +1,102 @@
+/* checkpoint_model.c - see checkpoint_model.h. The number of classes is that of the last layer in
+ * the file, since model.classes may leave it to a dataset that is not here. */
+#include "trainer/engine/files/checkpoint_model.h"
+#include "base/mem.h"
+#include <stdio.h>
+#include <string.h>
+
+Status checkpoint_model_graph(Graph **out, const CheckpointModel *m, int64_t classes, int64_t batch,
+                              int64_t image_size)
+{
+    if (image_size == 0) image_size = m->config->data.image_size;
+    ModelOptions o = config_model_options(m->config, image_size, classes);
+    o.graph.batch = batch;
+    return model_build(out, m->def, &o);
+}
+
+/* Rows of the last layer's weights in the file. */
+static Status find_classes(CheckpointModel *m, const char *path)
+{
+    Graph *probe = NULL;
+    TRY(checkpoint_model_graph(&probe, m, 1, 1, 0));
+    const GraphNode *last = graph_node(probe, graph_tensor(probe, graph_logits(probe))->producer);
+    const char *name = graph_tensor(probe, last->in[LINEAR_IN_W])->name;
+    const SafeTensor *t = safetensors_find(m->file, name);
+    Status status = OK;
+    if (t) m->classes = t->desc.dims[0];
+    else
+        status = fail(ERR_DATA, "%s: no tensor %s in it, which %s needs", path, name, m->def->name);
+    graph_destroy(probe);
+    return status;
+}
+
+static Status check_tensors(const CheckpointModel *m, const char *path)
+{
+    for (TensorId id = 0; id < graph_tensor_count(m->graph); id++) {
+        const GraphTensor *t = graph_tensor(m->graph, id);
+        if (t->role != ROLE_PARAM && t->role != ROLE_BUFFER) continue;
+        const SafeTensor *have = safetensors_find(m->file, t->name);
+        if (!have || have->desc.dtype != DTYPE_F32 || !tensor_same_shape(&have->desc, &t->desc))
+            return fail(ERR_DATA, "%s: tensor %s is missing or of another shape than that of %s",
+                        path, t->name, m->def->name);
+    }
+    return OK;
+}
+
+Status checkpoint_model_config(Config **out, const CheckpointMeta *meta, const char *path)
+{
+    Status status = config_parse(out, meta->config);
+    /* the settings are not the user's here */
+    return status == ERR_USAGE ? fail_note(ERR_DATA, "%s", path) : status;
+}
+
+static Status open_parts(CheckpointModel *m, const char *path, int64_t batch)
+{
+    TRY(checkpoint_open(&m->file, &m->meta, path));
+    TRY(checkpoint_model_config(&m->config, &m->meta, path));
+    TRY(config_check_input(m->config));
+    m->def = model_find(m->meta.model);
+    if (!m->def)
+        return fail(ERR_DATA, "%s: a checkpoint of %s, a network that is not known", path,
+                    m->meta.model);
+    TRY(find_classes(m, path));
+    TRY(checkpoint_model_graph(&m->graph, m, m->classes, batch, 0));
+    TRY(check_tensors(m, path));
+    return weights_check_finite(m->file, false, path);
+}
+
+Status checkpoint_model_open(CheckpointModel *out, const char *path, int64_t batch)
+{
+    *out = (CheckpointModel){ .file = NULL };
+    Status status = open_parts(out, path, batch);
+    if (status == ERR_USAGE) status = fail_note(ERR_DATA, "%s", path);
+    if (status != OK) checkpoint_model_close(out);
+    return status;
+}
+
+Status checkpoint_model_choose(CheckpointModel *m, WeightsChoice which, const char *path)
+{
+    TRY(weights_choose(m->file, which, m->config->ema.best, path, &m->ema));
+    return check_tensors(m, path);
+}
+
+void checkpoint_model_close(CheckpointModel *m)
+{
+    graph_destroy(m->graph);
+    mem_free(m->class_names);
+    config_destroy(m->config);
+    safetensors_close(m->file);
+    *m = (CheckpointModel){ .file = NULL };
+}
+
+void checkpoint_model_class_name(const CheckpointModel *m, int64_t label, char *out, size_t bytes)
+{
+    const char *line = m->meta.class_names;
+    for (int64_t i = 0; line && i < label; i++) {
+        line = strchr(line, '\n');
+        if (line) line++;
+    }
+    if (line && *line && *line != '\n')
+        snprintf(out, bytes, "%.*s", (int)strcspn(line, "\n"), line);
+    else snprintf(out, bytes, "%lld", (long long)label);
+}

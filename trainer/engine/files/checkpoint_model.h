@@ -1,0 +1,39 @@
+/* checkpoint_model.h - a checkpoint as what it holds: a network with its configuration, opened
+ * without any dataset. */
+#ifndef CONVOY_TRAINER_ENGINE_FILES_CHECKPOINT_MODEL_H
+#define CONVOY_TRAINER_ENGINE_FILES_CHECKPOINT_MODEL_H
+#include "models/models.h"
+#include "trainer/engine/config/config.h"
+#include "trainer/engine/files/checkpoint.h"
+#include "trainer/engine/files/weights.h"
+
+typedef struct CheckpointModel {
+    SafeFile *file;
+    CheckpointMeta meta; /* strings live as long as file */
+    Config *config;      /* as the run had it */
+    const ModelDef *def;
+    int64_t classes;
+    Graph *graph;      /* for evaluation, of the batch it was opened with */
+    bool ema;          /* averaged weights were chosen */
+    bool foreign;      /* opened by foreign_model_open(): of meta only class_names count */
+    char *class_names; /* what meta's then point to, where they are of a text file */
+} CheckpointModel;
+
+/* ERR_DATA naming path: no checkpoint, a damaged configuration in it, an unknown network, tensors
+ * that are not the network's or hold what is no finite number. */
+Status checkpoint_model_open(CheckpointModel *out, const char *path, int64_t batch);
+/* Which weights safetensors_find() finds in file from here on; raw ones until then. ERR_DATA naming
+ * path, as checkpoint_model_open(), or where there are none such. */
+Status checkpoint_model_choose(CheckpointModel *m, WeightsChoice which, const char *path);
+/* The network of m's configuration for inference on images of this size, 0: the configuration's;
+ * returns to caller (graph_destroy). */
+Status checkpoint_model_graph(Graph **out, const CheckpointModel *m, int64_t classes, int64_t batch,
+                              int64_t image_size);
+/* The configuration that a checkpoint holds; returns to caller (config_destroy). ERR_DATA naming
+ * path. */
+Status checkpoint_model_config(Config **out, const CheckpointMeta *meta, const char *path);
+void checkpoint_model_close(CheckpointModel *m); /* NULL inside is fine */
+/* Copies the name of a class to out: that of its folder, or its number where the checkpoint does
+ * not know names. */
+void checkpoint_model_class_name(const CheckpointModel *m, int64_t label, char *out, size_t bytes);
+#endif

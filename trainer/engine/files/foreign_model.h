@@ -1,0 +1,23 @@
+/* foreign_model.h - weights that others saved, opened like a checkpoint: which network they are of
+ * is said beside them. */
+#ifndef CONVOY_TRAINER_ENGINE_FILES_FOREIGN_MODEL_H
+#define CONVOY_TRAINER_ENGINE_FILES_FOREIGN_MODEL_H
+#include "trainer/engine/files/checkpoint_model.h"
+
+typedef struct ForeignModel {
+    /* a network, and behind a colon the published weights whose images are meant: "resnet50",
+     * "resnet50:IMAGENET1K_V2"; without that its first ones */
+    const char *model;
+    const char *classes;     /* file with the name of a class a line; NULL: none are known */
+    const char *const *sets; /* [set_count] key=value, over what the weights say */
+    int set_count;
+} ForeignModel;
+
+/* As checkpoint_model_open(), for a file of weights (weights.h). The number of classes is the
+ * file's. ERR_USAGE for an unknown network or weights; ERR_DATA naming file and reason. */
+Status foreign_model_open(CheckpointModel *out, const char *path, const ForeignModel *foreign,
+                          int64_t batch);
+/* A warning where weights from path, which say nothing of their images, are given other images than
+ * any published ones of the network want, and nobody has chosen a size of his own. */
+void foreign_model_tell_images(const Config *c, const ModelDef *def, const char *path);
+#endif

@@ -1,0 +1,534 @@
+/* weights.c - see weights.h.
+ *
+ * The two names of a tensor are found by building the network twice, once under each: tensors come
+ * in the same order. Ignored in a file are the counters num_batches_tracked of PyTorch's batch
+ * norms, which have no part in anything here, and the optimizer's states and averaged copies of a
+ * checkpoint. */
+#include "trainer/engine/files/weights.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "kernels/float_math.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LISTED = 3, SHAPE_TEXT = 96 }; /* tensors of each kind that a message names */
+static const char counter_suffix[] = ".num_batches_tracked", optimizer_prefix[] = "optimizer.",
+                  lookahead_prefix[] = "lookahead.", average_prefix[] = "ema.";
+
+/* ---- names ---- */
+
+static bool is_weight(const Graph *g, TensorId id)
+{
+    const TensorRole role = graph_tensor(g, id)->role;
+    return role == ROLE_PARAM || role == ROLE_BUFFER;
+}
+
+static int count_weights(const Graph *g)
+{
+    int count = 0;
+    for (TensorId id = 0; id < graph_tensor_count(g); id++) count += is_weight(g, id);
+    return count;
+}
+
+/* Weights and bias of the last layer. */
+static bool is_head(const Graph *g, TensorId id)
+{
+    const int producer = graph_tensor(g, graph_logits(g))->producer;
+    const GraphNode *last = producer < 0 ? NULL : graph_node(g, producer);
+    return last && last->kind == OP_LINEAR &&
+           (last->in[LINEAR_IN_W] == id || last->in[LINEAR_IN_B] == id);
+}
+
+/* Filters of a convolution that reads the images; g: not fused. */
+static bool is_first(const Graph *g, TensorId id)
+{
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        if (n->kind != OP_CONV2D || n->in[CONV_IN_W] != id) continue;
+        const int producer = graph_tensor(g, n->in[CONV_IN_X])->producer;
+        if (producer >= 0 && graph_node(g, producer)->kind == OP_INPUT) return true;
+    }
+    return false;
+}
+
+static PositionGrid grid_of(const Graph *g, TensorId id)
+{
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        if (n->kind != OP_TOKENS || n->in[TOKENS_IN_POSITIONS] != id) continue;
+        const int64_t *d = graph_tensor(g, n->in[TOKENS_IN_X])->desc.dims;
+        return (PositionGrid){ n->in[TOKENS_IN_CLASS] != TENSOR_NONE, d[2], d[3] };
+    }
+    return (PositionGrid){ 0 };
+}
+
+static Status build_named(Graph **out, const Graph *g, const ModelDef *def, ModelNames names)
+{
+    ModelOptions o = { .graph = *graph_options(g), .width = 1 };
+    o.graph.batch = 1;
+    o.graph.views = 1;
+    o.graph.training = false;
+    return model_build(out, model_named(def, names), &o);
+}
+
+static Status fill(WeightList *list, const Graph *g)
+{
+    TensorId other = 0;
+    for (TensorId id = 0; id < graph_tensor_count(g); id++) {
+        if (!is_weight(g, id)) continue;
+        const GraphTensor *t = graph_tensor(g, id);
+        while (other < graph_tensor_count(list->named) && !is_weight(list->named, other)) other++;
+        ASSERT(other < graph_tensor_count(list->named));
+        list->items[list->count++] = (Weight){ .name = t->name,
+                                               .other = graph_tensor(list->named, other)->name,
+                                               .desc = t->desc,
+                                               .head = is_head(list->named, other),
+                                               .first = is_first(list->named, other),
+                                               .grid = grid_of(list->named, other) };
+        other++;
+    }
+    return OK;
+}
+
+Status weights_list(WeightList *out, const Graph *g, const ModelDef *def, ModelNames names)
+{
+    *out = (WeightList){ .items = mem_calloc((size_t)count_weights(g) + 1, sizeof(Weight)) };
+    if (!out->items) return ERR_MEMORY;
+    Status status = build_named(&out->named, g, def, names);
+    if (status == OK && count_weights(out->named) != count_weights(g))
+        status =
+            fail(ERR_INTERNAL, "%s: the network under other names has other tensors", def->name);
+    if (status == OK) status = fill(out, g);
+    if (status != OK) weights_free(out);
+    return status;
+}
+
+void weights_free(WeightList *list)
+{
+    mem_free(list->items);
+    graph_destroy(list->named);
+    *list = (WeightList){ 0 };
+}
+
+Status weights_choose(SafeFile *file, WeightsChoice which, bool best, const char *path, bool *ema)
+{
+    const bool has = safetensors_has(file, average_prefix);
+    if (which == WEIGHTS_EMA && !has)
+        return fail(ERR_DATA,
+                    "%s: no averaged weights in it (--ema): it was trained without "
+                    "ema.decay",
+                    path);
+    *ema = has && (which == WEIGHTS_EMA || (which == WEIGHTS_OF_BEST && best));
+    if (*ema) safetensors_set_prefix(file, average_prefix);
+    return OK;
+}
+
+static bool is_state(const char *name)
+{
+    return str_starts_with(name, optimizer_prefix) || str_starts_with(name, lookahead_prefix);
+}
+
+bool weights_are_checkpoint(const SafeFile *file)
+{
+    return safetensors_metadata(file, "config") != NULL &&
+           safetensors_metadata(file, "header_crc32c") != NULL;
+}
+
+/* What stands before a tensor's name in a file that has it as "model.conv1.weight": its length, 0
+ * where there is no such. */
+static size_t find_prefix(const SafeFile *file, const char *name, const char **whole)
+{
+    const size_t length = strlen(name);
+    for (int i = 0; i < safetensors_count(file); i++) {
+        *whole = safetensors_at(file, i)->name;
+        const size_t more = strlen(*whole);
+        if (more > length + 1 && (*whole)[more - length - 1] == '.' &&
+            strcmp(*whole + more - length, name) == 0 && !str_starts_with(*whole, average_prefix) &&
+            !is_state(*whole))
+            return more - length;
+    }
+    return 0;
+}
+
+static int count_prefixed(const WeightList *list, const SafeFile *file)
+{
+    int count = 0;
+    const char *whole;
+    for (int i = 0; i < list->count; i++)
+        count += find_prefix(file, list->items[i].other, &whole) > 0;
+    return count;
+}
+
+/* Those behind a prefix count only where none is found. */
+static int count_found(const WeightList *list, const SafeFile *file)
+{
+    int found = 0;
+    for (int i = 0; i < list->count; i++)
+        found += safetensors_find(file, list->items[i].other) != NULL;
+    return found > 0 ? list->count + found : count_prefixed(list, file);
+}
+
+bool weights_change_meaning(const ModelDef *def, ModelNames names)
+{
+    return names == MODEL_NAMES_TORCHVISION && model_named(def, names) != def;
+}
+
+/* The names under which most tensors are there. */
+static Status recognise(WeightList *out, ModelNames *chosen, const Graph *g, const ModelDef *def,
+                        const SafeFile *file)
+{
+    int best = -1;
+    *out = (WeightList){ 0 };
+    for (ModelNames names = MODEL_NAMES_TORCHVISION; names < MODEL_NAMES_COUNT; names++) {
+        WeightList list;
+        Status status = weights_list(&list, g, def, names);
+        if (status != OK) {
+            weights_free(out);
+            return status;
+        }
+        const int found = count_found(&list, file);
+        if (found > best) {
+            weights_free(out);
+            *out = list;
+            best = found;
+            *chosen = names;
+        } else {
+            weights_free(&list);
+        }
+    }
+    return OK;
+}
+
+/* ---- numbers ---- */
+
+/* Element i of data, which need not be aligned. */
+static float read_float(DType type, const void *data, int64_t i)
+{
+    const char *at = (const char *)data + (size_t)i * dtype_bytes(type);
+    uint16_t half;
+    double wide;
+    float value;
+    if (type == DTYPE_F64) {
+        memcpy(&wide, at, sizeof wide);
+        return (float)wide;
+    }
+    if (type == DTYPE_F32) {
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+    memcpy(&half, at, sizeof half);
+    return type == DTYPE_BF16 ? float_from_bf16(half) : float_from_f16(half);
+}
+
+static bool is_float(DType type)
+{
+    return type == DTYPE_F32 || type == DTYPE_F64 || type == DTYPE_BF16 || type == DTYPE_F16;
+}
+
+/* Numbers of other kinds are finite anyway. */
+static Status check_finite(const SafeTensor *t, const char *path)
+{
+    if (!is_float(t->desc.dtype)) return OK;
+    for (int64_t i = 0, n = tensor_elements(&t->desc); i < n; i++)
+        if (!isfinite(read_float(t->desc.dtype, t->data, i)))
+            return fail(ERR_DATA, "%s: element %lld of tensor %s is no finite number", path,
+                        (long long)i, t->name);
+    return OK;
+}
+
+Status weights_check_finite(const SafeFile *file, bool states, const char *path)
+{
+    for (int i = 0; i < safetensors_count(file); i++) {
+        const SafeTensor *t = safetensors_at(file, i);
+        if (states || !is_state(t->name)) TRY(check_finite(t, path));
+    }
+    return OK;
+}
+
+/* ---- the check: all that is wrong in one sentence ---- */
+
+typedef struct Findings {
+    StrBuf missing, shapes, strangers;
+    int missing_count, shape_count, stranger_count;
+    int64_t classes; /* of the file's last layer; 0: it has none */
+    bool headless;   /* that is no fault */
+    size_t prefix;   /* before most names: its length, and one of them */
+    const char *prefixed;
+} Findings;
+
+/* Adds "text, " to the first few. */
+static void note(StrBuf *list, int *count, const char *text)
+{
+    if ((*count)++ < LISTED) str_printf(list, "%s%s", list->length ? ", " : "", text);
+}
+
+static void add_kind(StrBuf *out, const char *kind, const StrBuf *list, int count)
+{
+    if (count == 0) return;
+    str_printf(out, "%s%s %s", out->length ? "; " : "", kind, list->text);
+    if (count > LISTED) str_printf(out, " and %d more", count - LISTED);
+}
+
+/* Whether a tensor of the last layer is one, of whatever number of classes. */
+static bool fits_but_classes(const TensorDesc *have, const TensorDesc *want)
+{
+    if (have->rank != want->rank || have->dims[0] < 1) return false;
+    for (int i = 1; i < want->rank; i++)
+        if (have->dims[i] != want->dims[i]) return false;
+    return true;
+}
+
+/* The side of the square of patches that a file's positions are of, where it is another's. */
+static int64_t other_side(const Weight *w, const TensorDesc *have)
+{
+    const bool similar = have->rank == 3 && have->dims[0] == 1 && have->dims[2] == w->desc.dims[2];
+    return similar && have->dims[1] != w->desc.dims[1] ? positions_side(&w->grid, have->dims[1])
+                                                       : 0;
+}
+
+/* Whether a file's filters are of colour and the images grey, or the other way round. */
+static bool other_channels(const Weight *w, const TensorDesc *have)
+{
+    const int64_t *want = w->desc.dims, *there = have->dims;
+    return w->first && have->rank == 4 && there[0] == want[0] && there[2] == want[2] &&
+           there[3] == want[3] && there[1] != want[1] &&
+           (there[1] == 1 || (want[1] == 1 && there[1] > 0));
+}
+
+static void compare(const Weight *w, const SafeFile *file, Findings *f)
+{
+    char have_text[SHAPE_TEXT], want_text[SHAPE_TEXT], text[3 * SHAPE_TEXT + 64];
+    const SafeTensor *have = safetensors_find(file, w->other);
+    if (!have) {
+        if (!(w->head && f->headless)) note(&f->missing, &f->missing_count, w->other);
+        return;
+    }
+    const bool head = w->head && fits_but_classes(&have->desc, &w->desc) &&
+                      (f->classes == 0 || f->classes == have->desc.dims[0]);
+    if (is_float(have->desc.dtype) &&
+        (head || (!w->head && tensor_same_shape(&have->desc, &w->desc)) ||
+         other_side(w, &have->desc) || other_channels(w, &have->desc))) {
+        if (head) f->classes = have->desc.dims[0];
+        return;
+    }
+    tensor_format(&have->desc, have_text, sizeof have_text);
+    tensor_format(&w->desc, want_text, sizeof want_text);
+    snprintf(text, sizeof text, "%.120s (%s there, %s here)", w->other, have_text, want_text);
+    note(&f->shapes, &f->shape_count, text);
+}
+
+static Status find_strangers(const WeightList *list, const SafeFile *file, Findings *f)
+{
+    bool *known = mem_calloc((size_t)safetensors_count(file) + 1, sizeof *known);
+    if (!known) return ERR_MEMORY;
+    for (int k = 0; k < list->count; k++) {
+        const SafeTensor *t = safetensors_find(file, list->items[k].other);
+        if (t) known[t - safetensors_at(file, 0)] = true;
+    }
+    for (int i = 0; i < safetensors_count(file); i++) {
+        const char *name = safetensors_at(file, i)->name, *last = strrchr(name, '.');
+        if (is_state(name) || str_starts_with(name, average_prefix)) continue;
+        if (last && strcmp(last, counter_suffix) == 0) continue;
+        if (!known[i]) note(&f->strangers, &f->stranger_count, name);
+    }
+    mem_free(known);
+    return OK;
+}
+
+/* What a training program has put around the network. */
+static Status report_prefix(const Findings *f, const ModelDef *def, const char *path)
+{
+    StrBuf prefix = { 0 }, words = { 0 };
+    str_add_n(&prefix, f->prefixed, f->prefix);
+    str_add_word(&words, path);
+    str_add(&words, " weights.safetensors");
+    if (prefix.text) str_add_word(&words, prefix.text);
+    Status status = ERR_MEMORY;
+    if (!prefix.failed && !words.failed)
+        status = fail(ERR_DATA,
+                      "%s: not the weights of %s as it is: %s stands before its names; take that "
+                      "off: python3 -c \"import sys, safetensors.torch as s; a = sys.argv; "
+                      "s.save_file({k[len(a[3]):]: v for k, v in s.load_file(a[1]).items() "
+                      "if k.startswith(a[3])}, a[2])\" %s",
+                      path, def->name, prefix.text, words.text);
+    str_free(&prefix);
+    str_free(&words);
+    return status;
+}
+
+static Status report(const Findings *f, const ModelDef *def, const char *path)
+{
+    StrBuf text = { 0 };
+    if (f->prefix > 0) return report_prefix(f, def, path);
+    add_kind(&text, "missing:", &f->missing, f->missing_count);
+    add_kind(&text, "of another shape:", &f->shapes, f->shape_count);
+    add_kind(&text, "not of this network:", &f->strangers, f->stranger_count);
+    Status status = text.failed ? ERR_MEMORY : OK;
+    if (text.length)
+        status = fail(ERR_DATA, "%s: not the weights of %s: %s", path, def->name, text.text);
+    str_free(&text);
+    return status;
+}
+
+static bool lacks_head(const WeightList *list, const SafeFile *file)
+{
+    bool has_head = false;
+    for (int i = 0; i < list->count; i++) {
+        if (!list->items[i].head) continue;
+        if (safetensors_find(file, list->items[i].other)) return false;
+        has_head = true;
+    }
+    return has_head;
+}
+
+/* *classes: of the file's last layer, 0 where it may lack one and does; stays where the network has
+ * no such layer. */
+static Status check(const WeightList *list, const ModelDef *def, const SafeFile *file,
+                    const char *path, bool may_lack, int64_t *classes)
+{
+    Findings f = { .headless = may_lack && lacks_head(list, file) };
+    for (int i = 0; i < list->count; i++) compare(&list->items[i], file, &f);
+    const bool prefixed = f.missing_count > 0 && 2 * count_prefixed(list, file) > list->count;
+    for (int i = 0; i < list->count && prefixed && f.prefix == 0; i++)
+        f.prefix = find_prefix(file, list->items[i].other, &f.prefixed);
+    Status status = find_strangers(list, file, &f);
+    if (status == OK) status = report(&f, def, path);
+    str_free(&f.missing);
+    str_free(&f.shapes);
+    str_free(&f.strangers);
+    if (f.classes > 0 || f.headless) *classes = f.classes;
+    for (int i = 0; i < list->count && status == OK; i++) {
+        const SafeTensor *t = safetensors_find(file, list->items[i].other);
+        if (t) status = check_finite(t, path);
+    }
+    return status;
+}
+
+/* ---- into the executor ---- */
+
+static int state_index(const Executor *x, const char *name)
+{
+    for (int i = 0; i < executor_state_count(x); i++)
+        if (strcmp(executor_state_name(x, i), name) == 0) return i;
+    return -1;
+}
+
+/* values: of side * side patches. */
+static Status fit_positions(float *own, const Weight *w, const ModelDef *def, int64_t side,
+                            const float *values)
+{
+    const PositionGrid *g = &w->grid;
+    TRY(positions_resample(g, side, w->desc.dims[2], def->names == MODEL_NAMES_TIMM, values, own));
+    log_warning("%s: of %lld x %lld patches there, made to fit %lld x %lld", w->other,
+                (long long)side, (long long)side, (long long)g->height, (long long)g->width);
+    return OK;
+}
+
+/* own: zeros. values: [filters, channels there, height, width]. A grey image gives what it gave as
+ * a coloured one whose channels are all the same. */
+static void fit_channels(float *own, const Weight *w, int64_t there, const float *values)
+{
+    const int64_t *d = w->desc.dims, window = d[2] * d[3];
+    for (int64_t k = 0; k < d[0]; k++)
+        for (int64_t from = 0; from < there; from++)
+            for (int64_t to = 0; to < d[1]; to++)
+                for (int64_t i = 0; i < window; i++)
+                    own[(k * d[1] + to) * window + i] +=
+                        values[(k * there + from) * window + i] / (float)d[1];
+    log_warning("%s: of %lld channels there, made to fit %lld", w->other, (long long)there,
+                (long long)d[1]);
+}
+
+/* values: a row for each class there. */
+static Status fit_rows(float *own, Executor *x, const Weight *w, const HeadRows *rows,
+                       const float *values)
+{
+    const int64_t classes = w->desc.dims[0], row = tensor_elements(&w->desc) / classes;
+    TRY(executor_export_state(x, state_index(x, w->name), own));
+    for (int64_t c = 0; c < classes; c++)
+        if (rows->from[c] >= 0)
+            memcpy(own + c * row, values + rows->from[c] * row, (size_t)row * sizeof *own);
+    return OK;
+}
+
+/* own: zeros of the weight's own shape; values: those of the file. */
+static Status fit(float *own, Executor *x, const Weight *w, const ModelDef *def,
+                  const TensorDesc *there, const HeadRows *rows, const float *values)
+{
+    const int64_t side = other_side(w, there);
+    if (w->head && rows) return fit_rows(own, x, w, rows, values);
+    if (side) return fit_positions(own, w, def, side, values);
+    if (other_channels(w, there)) fit_channels(own, w, there->dims[1], values);
+    else memcpy(own, values, tensor_plain_bytes(&w->desc));
+    return OK;
+}
+
+static Status import(Executor *x, const Weight *w, const ModelDef *def, const SafeTensor *t,
+                     const HeadRows *rows)
+{
+    const int64_t count = tensor_elements(&t->desc);
+    const int index = state_index(x, w->name);
+    float *values = mem_alloc((size_t)count * sizeof *values);
+    float *own = mem_calloc(tensor_plain_bytes(&w->desc), 1);
+    ASSERT(index >= 0);
+    Status status = values && own ? OK : ERR_MEMORY;
+    for (int64_t i = 0; i < count && status == OK; i++)
+        values[i] = read_float(t->desc.dtype, t->data, i);
+    if (status == OK) status = fit(own, x, w, def, &t->desc, rows, values);
+    if (status == OK) status = executor_import_state(x, index, own);
+    mem_free(values);
+    mem_free(own);
+    return status;
+}
+
+Status weights_classes(int64_t *out, const Graph *g, const ModelDef *def, const SafeFile *file,
+                       const char *path)
+{
+    WeightList list;
+    ModelNames names = MODEL_NAMES_TORCHVISION;
+    *out = 0;
+    TRY(recognise(&list, &names, g, def, file));
+    Status status = check(&list, def, file, path, false, out);
+    if (status == OK && *out == 0)
+        status = fail(ERR_USAGE, "%s: no last layer whose rows are classes", def->name);
+    weights_free(&list);
+    return status;
+}
+
+static void settle_rows(HeadRows *rows, int64_t here, int64_t there)
+{
+    rows->there = there;
+    rows->taken = 0;
+    for (int64_t c = 0; c < here; c++) {
+        if (rows->known ? rows->from[c] >= there : here != there) rows->from[c] = -1;
+        rows->taken += rows->from[c] >= 0;
+    }
+}
+
+Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const SafeFile *file,
+                       const char *path, HeadRows *rows)
+{
+    WeightList list;
+    ModelNames names = MODEL_NAMES_TORCHVISION;
+    const int64_t here = graph_options(g)->classes;
+    int64_t there = here;
+    TRY(recognise(&list, &names, g, def, file));
+    Status status = check(&list, def, file, path, rows != NULL, &there);
+    if (status == OK && there != here && !rows)
+        status =
+            fail(ERR_DATA, "%s: weights for %lld classes, but there are %lld here (model.classes)",
+                 path, (long long)there, (long long)here);
+    if (rows) settle_rows(rows, here, there);
+    if (status == OK && weights_change_meaning(def, names))
+        log_warning("%s: torchvision's names: weights of %s fit %s, but it pads and normalises in "
+                    "another way",
+                    path, model_named(def, names)->name, def->name);
+    for (int i = 0; i < list.count && status == OK; i++) {
+        const SafeTensor *t = safetensors_find(file, list.items[i].other);
+        if (t) status = import(x, &list.items[i], def, t, rows);
+    }
+    weights_free(&list);
+    return status == OK ? executor_params_changed(x) : status;
+}

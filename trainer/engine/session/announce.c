@@ -1,0 +1,100 @@
+/* announce.c - see announce.h. */
+#include "trainer/engine/session/announce.h"
+#include "base/log.h"
+#include "base/str.h"
+#include <string.h>
+
+static void say_evaluation(const Session *s)
+{
+    const Config *c = s->config;
+    const int64_t size = c->data.image_size, resize = c->data.eval_resize;
+    log_info("evaluation: images scaled to %lld pixels, cut to %lld (data.eval_resize%s)",
+             (long long)(resize > 0 ? resize : size), (long long)size,
+             c->data.eval_resize_auto ? ": auto" : "");
+}
+
+static void say_frozen(const Session *s)
+{
+    int frozen = 0, params = 0;
+    if (!s->first || s->config->model.freeze[0] == '\0') return;
+    for (int i = 0; i < executor_state_count(s->executor); i++) {
+        params += executor_state_is_param(s->executor, i);
+        frozen += executor_state_is_param(s->executor, i) && !executor_state_trains(s->executor, i);
+    }
+    log_info("model.freeze: %d of %d parameters stay as they are; norms are by %s (model.bn)",
+             frozen, params,
+             s->config->model.bn == BN_CHOICE_FROZEN ? "frozen statistics"
+                                                     : "statistics of the batch, everywhere");
+}
+
+static int count_kind(const Program *p, OpKind kind)
+{
+    const Graph *g = program_graph(p);
+    int count = 0;
+    for (int i = 0; i < graph_node_count(g); i++) count += graph_node(g, i)->kind == kind;
+    return count;
+}
+
+/* What the backend says; else what there is, which on the CPU is of evaluation alone. */
+static void say_fusions(const Session *s)
+{
+    char text[512] = "";
+    const FusionVTable *f = &s->backend->v->fusion;
+    const int taken = s->eval && !f->describe ? count_kind(s->eval, OP_CONV2D_BN) : 0;
+    if (f->describe) f->describe(s->backend, text, sizeof text);
+    if (text[0]) log_info("fused (device.fuse): %s", text);
+    if (taken > 0)
+        log_info("fused (device.fuse): %d of %d batch norms of evaluation with the convolution "
+                 "before them",
+                 taken, taken + count_kind(s->eval, OP_BATCHNORM));
+}
+
+static void add_kind(const Program *p, OpKind kind, StrBuf *out)
+{
+    enum { NAMES_MAX = 16 };
+    const Graph *g = program_graph(p);
+    const char *names[NAMES_MAX];
+    int counts[NAMES_MAX], used = 0;
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const char *name = program_implementation(p, i);
+        int k = 0;
+        if (graph_node(g, i)->kind != kind || !name) continue;
+        while (k < used && strcmp(names[k], name) != 0) k++;
+        if (k == NAMES_MAX) continue;
+        if (k == used) counts[used++] = 0;
+        names[k] = name;
+        counts[k]++;
+    }
+    if (used > 0) str_printf(out, "%s%s", out->length ? "; " : "", op_name(kind));
+    for (int k = 0; k < used; k++) str_printf(out, "%s %d %s", k ? "," : "", counts[k], names[k]);
+}
+
+/* "conv2d 17 brgconv:avx512_core, 3 jit:avx512_core; conv2d_bwd_data ..." of convolutions and
+ * products. */
+static void add_implementations(const Program *p, StrBuf *out)
+{
+    static const OpKind kinds[] = { OP_CONV2D, OP_CONV2D_BN, OP_CONV2D_BWD_DATA,
+                                    OP_CONV2D_BWD_WEIGHTS, OP_LINEAR };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) add_kind(p, kinds[i], out);
+}
+
+/* A GPU's plans have no names that say anything. */
+static void say_kernels(const Session *s)
+{
+    char text[512] = "";
+    StrBuf names = { 0 };
+    const BackendVTable *v = s->backend->v;
+    if (v->describe_kernels) v->describe_kernels(s->backend, text, sizeof text);
+    if (text[0]) log_info("by cuDNN (device.batchnorm, depthwise, attention): %s", text);
+    if (!v->device) add_implementations(s->first ? s->first : s->eval, &names);
+    if (names.length > 0 && !names.failed) log_info("by oneDNN: %s", names.text);
+    str_free(&names);
+}
+
+void announce_programs(const Session *s)
+{
+    if (s->val) say_evaluation(s);
+    say_frozen(s);
+    say_fusions(s);
+    say_kernels(s);
+}

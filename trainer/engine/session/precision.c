@@ -1,0 +1,120 @@
+/* precision.c - see precision.h.
+ *
+ * WHAT AUTO TAKES ON THE CPU. bf16 halves what moves, but of Intel's only AMX computes in it
+ * faster than vectors do in f32: with oneDNN 2.6.3 a convolution that AMX takes needs 1/2.7 of its
+ * time in f32, all directions together, one that AVX-512 computes in bf16 1/0.6 of it (measured,
+ * ResNet-50), and what is no product as long as in f32: a step spends on each value that such an
+ * operation writes what it spends on FLOPS_A_VALUE of forward convolutions (95 by the nodes of
+ * ResNet-50 in f32, 81 by EfficientNet-B0's). Of the sum of both AMX takes 0.44 and less in
+ * EfficientNet-B0 and MobileNetV3-L, which lose in bf16, and MobileNetV2, which gains 7 %; and of
+ * the others that were timed 0.54 and more, which are as fast (EfficientNet-B4, -B7) or 1.4 to 2.7
+ * times as fast (docs/benchmarks.md); AMX_SHARE_MIN is between. AMD's vectors gain more than a
+ * tenth on Zen 5 in every network of ImageNet that was timed, of which MobileNetV3-S has the least,
+ * 0.30: AMD_SHARE_MIN. Nothing is timed, so that two runs agree. */
+#include "trainer/engine/session/precision.h"
+#include <stdio.h>
+
+#define BF16_CAPABILITY 80
+#define AMX_SHARE_MIN   0.5
+#define AMD_SHARE_MIN   0.25
+#define FLOPS_A_VALUE   90
+/* A tile holds 32 input channels of 16 positions, and 16 filters: half full it still gains. */
+#define AMX_CHANNELS_MIN 16
+
+/* Linear layers are not: their rounded factors are multiplied in f32 (kernels/cpu/linear.c). */
+static bool taken_by_amx(const Graph *g, const GraphNode *n)
+{
+    if (n->kind == OP_ATTENTION) return true;
+    const Conv2dAttr *conv = n->kind == OP_CONV2D ? n->attr : NULL;
+    if (!conv || conv->groups != 1) return false;
+    const TensorDesc *w = &graph_tensor(g, n->in[CONV_IN_W])->desc;
+    return w->dims[0] >= AMX_CHANNELS_MIN && w->dims[1] >= AMX_CHANNELS_MIN;
+}
+
+/* In FLOPs of forward convolutions. */
+static double work_of(const Graph *g, int index)
+{
+    const GraphNode *n = graph_node(g, index);
+    if (n->kind == OP_CONV2D || n->kind == OP_LINEAR || n->kind == OP_ATTENTION)
+        return graph_node_flops(g, index);
+    return FLOPS_A_VALUE * (double)tensor_elements(&graph_tensor(g, n->out[0])->desc);
+}
+
+double precision_amx_share(const Graph *g)
+{
+    double taken = 0, all = 0;
+    for (int i = 0; i < graph_node_count(g); i++) {
+        if (graph_node(g, i)->phase != PHASE_FORWARD) continue;
+        all += work_of(g, i);
+        if (taken_by_amx(g, graph_node(g, i))) taken += work_of(g, i);
+    }
+    return all > 0 ? taken / all : 0;
+}
+
+Status precision_network_share(double *out, const Config *c)
+{
+    const ModelOptions o = config_model_options(c, c->data.image_size, -1);
+    Graph *g = NULL;
+    TRY(model_build(&g, model_find(c->model.name), &o));
+    *out = precision_amx_share(g);
+    graph_destroy(g);
+    return OK;
+}
+
+/* What auto takes, and why. */
+static Precision pick(const PrecisionFacts *f, char *why, size_t why_bytes)
+{
+    const bool fast = f->cpu >= CPU_BF16_AMD, amx = f->cpu == CPU_BF16_AMX,
+               gains = f->amx_share >= (amx ? AMX_SHARE_MIN : AMD_SHARE_MIN);
+    why[0] = '\0';
+    if (f->cuda) return f->capability >= BF16_CAPABILITY ? PRECISION_BF16 : PRECISION_FP16;
+    if (fast)
+        snprintf(why, why_bytes, ": %s %s %.0f %% of the work%s", amx ? "AMX" : "AVX-512",
+                 gains ? "takes" : "would take", 100 * f->amx_share, gains ? "" : ", too little");
+    else
+        snprintf(why, why_bytes, ": %s CPU has no fast bf16",
+                 f->other_rank ? "another rank's" : "this");
+    return fast && gains ? PRECISION_BF16 : PRECISION_FP32;
+}
+
+static Status check_cuda(const PrecisionFacts *f, Precision p)
+{
+    const bool needs_80 = p == PRECISION_BF16 || p == PRECISION_TF32;
+    if (!needs_80 || f->capability >= BF16_CAPABILITY) return OK;
+    return fail(ERR_ENV,
+                "train.precision is %s; this GPU (compute capability %d.%d) has fp16 and fp32",
+                precision_names[p], f->capability / 10, f->capability % 10);
+}
+
+static Status check_cpu(const PrecisionFacts *f, Precision p)
+{
+    if (p == PRECISION_TF32 || p == PRECISION_FP16)
+        return fail(ERR_ENV, "train.precision is %s; the CPU computes in fp32 and bf16 alone",
+                    precision_names[p]);
+    if (p != PRECISION_BF16 || f->cpu != CPU_BF16_NONE || f->emulate) return OK;
+    return fail(ERR_ENV,
+                "train.precision is bf16; %s CPU computes in fp32 alone: bf16 needs "
+                "AVX-512, and AMX or AMD's to be fast (device.emulate is for tests)",
+                f->other_rank ? "another rank's" : "this");
+}
+
+Status precision_choose(PrecisionChoice *out, const PrecisionFacts *f)
+{
+    char why[64];
+    const bool named = f->wanted != CONFIG_OTHER, kept = !named && f->kept != CONFIG_OTHER;
+    const Precision best = pick(f, why, sizeof why);
+    *out = (PrecisionChoice){ .precision = named  ? (Precision)f->wanted
+                                           : kept ? (Precision)f->kept
+                                                  : best };
+    if (kept && out->precision != best) snprintf(why, sizeof why, ", as this run began");
+    if (!named) snprintf(out->why, sizeof out->why, ", train.precision is auto%s", why);
+    Status status = (f->cuda ? check_cuda : check_cpu)(f, out->precision);
+    if (status != OK)
+        return kept ? fail_note(status, "this run began so (train.precision_auto)") : status;
+    if (f->cuda || out->precision != PRECISION_BF16) return OK;
+    if (f->cpu == CPU_BF16_NONE)
+        snprintf(out->why, sizeof out->why, ", device.emulate: slow, for tests");
+    else if (f->cpu < CPU_BF16_AMD)
+        out->warning = "train.precision is bf16: a CPU like this is slower in it than in fp32";
+    return OK;
+}

@@ -1,0 +1,162 @@
+/* evaluate.c - see evaluate.h. The loader gives every rank the same number of batches and pads with
+ * label -1; a padded place counts nowhere. */
+#include "trainer/engine/train/evaluate.h"
+#include "base/mem.h"
+#include "trainer/engine/guard/signals.h"
+#include <math.h>
+#include <string.h>
+
+#define AGREE_BATCHES 8 /* so soon all ranks hear of an error, or of a request to stop */
+
+enum { SUM_LOSS, SUM_TOP1, SUM_TOP5, SUM_DECODED, SUM_BAD, SUM_COUNT };
+
+static void add_batch(double sums[SUM_COUNT], const double *stats, int64_t bad)
+{
+    sums[SUM_LOSS] += stats[STATS_LOSS_SUM];
+    sums[SUM_TOP1] += stats[STATS_TOP1];
+    sums[SUM_TOP5] += stats[STATS_TOP5];
+    sums[SUM_DECODED] += stats[STATS_IMAGES];
+    sums[SUM_BAD] += (double)bad;
+}
+
+/* Where what is said of each image goes. */
+typedef struct Details {
+    EvalImage *images; /* of the whole set, zero where another rank's; NULL: nobody asks */
+    int64_t next, end; /* positions of this rank that are not yet read */
+    float *logits;     /* of a batch, all views */
+    int32_t *labels;
+} Details;
+
+/* The logits of an image are the mean of those of its views, and the first of the largest says the
+ * class, counted from 1 so that 0 is none. */
+static EvalImage judge(float *logits, int64_t classes, int64_t view_stride, int views,
+                       int32_t label)
+{
+    int64_t best = -1;
+    double sum = 0;
+    for (int64_t c = 0; c < classes; c++) {
+        float mean = 0;
+        for (int v = 0; v < views; v++)
+            mean += op_input_view_weight(views, v) * logits[c + v * view_stride];
+        logits[c] = mean;
+        if (mean > (best < 0 ? -INFINITY : logits[best])) best = c;
+    }
+    for (int64_t c = 0; best >= 0 && c < classes; c++)
+        sum += exp((double)(logits[c] - logits[best]));
+    if (best < 0 || !isfinite(sum)) return (EvalImage){ 0 };
+    return (EvalImage){ (double)best + 1, 1 / sum,
+                        exp((double)(logits[label] - logits[best])) / sum };
+}
+
+static Status add_details(Session *s, const PrefetchInput *input, Details *d)
+{
+    const Graph *g = program_graph(s->eval);
+    const OpTensor *logits = program_tensor(s->eval, graph_logits(g));
+    OpTensor labels = *program_tensor(s->eval, graph_input(g, "labels"));
+    const int64_t batch = labels.desc.dims[0], classes = logits->desc.dims[1];
+    labels.data = batch_layout_at(input->layout, input->block, "labels");
+    TRY(s->backend->v->export_tensor(s->backend, logits, d->logits));
+    TRY(s->backend->v->export_tensor(s->backend, &labels, d->labels));
+    for (int64_t n = 0; n < batch && d->next < d->end; n++, d->next++)
+        if (d->labels[n] >= 0)
+            d->images[d->next] = judge(d->logits + n * classes, classes, batch * classes,
+                                       (int)(logits->desc.dims[0] / batch), d->labels[n]);
+    return OK;
+}
+
+static Status evaluate_batch(Session *s, double sums[SUM_COUNT], Details *details, bool *more)
+{
+    PrefetchInput input;
+    Event *end;
+    double wait_s = 0;
+    TRY(prefetch_next(s->eval_input, &input, more, &wait_s));
+    if (!*more) return OK;
+    RunOptions o = { .slot = input.slot, .layout = input.layout, .block = input.block };
+    Status status = executor_issue(s->executor, s->eval, &o);
+    /* while the slot, and with it the labels, is still this batch's */
+    if (status == OK && details->images) status = executor_wait(s->executor);
+    if (status == OK && details->images) status = add_details(s, &input, details);
+    Status done = prefetch_done(s->eval_input);
+    if (status == OK) status = done;
+    if (status == OK) status = prefetch_mark(s->eval_input, &end);
+    if (status == OK) status = prefetch_wait(s->eval_input);
+    comm_beat(s->comm);
+    if (status == OK) add_batch(sums, program_stats(s->eval), input.bad);
+    return status;
+}
+
+/* Agreed on every few batches, of which all ranks have as many. status: that of getting ready. */
+static Status evaluate_batches(Session *s, double sums[SUM_COUNT], Details *details, Status status)
+{
+    bool more = true;
+    for (int64_t batches = 1; more; batches++) {
+        if (status == OK) status = evaluate_batch(s, sums, details, &more);
+        if (status == OK && more && batches % AGREE_BATCHES != 0) continue;
+        if (status == OK && more && signals_stop_requested())
+            status = fail(ERR_STOPPED, "stopped as asked during an evaluation, which the same "
+                                       "command makes up for");
+        TRY(comm_agree(s->comm, status));
+    }
+    return OK;
+}
+
+/* Agreed. */
+static Status evaluate_share(Session *s, double sums[SUM_COUNT], Details *details)
+{
+    Loader *loader = NULL;
+    LoaderOptions options = session_loader_options(s, DATA_VAL);
+    prefetch_loader_options(s->eval_input, &options);
+    Status status = loader_create(&loader, s->val, &options);
+    if (status == OK) status = prefetch_attach(s->eval_input, loader);
+    status = evaluate_batches(s, sums, details, status);
+    Status detached = loader ? prefetch_attach(s->eval_input, NULL) : OK;
+    loader_destroy(loader);
+    return status == OK ? comm_agree(s->comm, detached) : status;
+}
+
+static Status evaluate_all(Session *s, EvalResult *out, Details *details)
+{
+    double sums[SUM_COUNT] = { 0 };
+    TRY(evaluate_share(s, sums, details));
+    comm_allreduce(s->comm, sums, SUM_COUNT, COMM_F64, COMM_SUM, "evaluation sums");
+    if (details->images)
+        comm_allreduce(s->comm, details->images,
+                       (size_t)dataset_images(s->val) * sizeof *details->images / sizeof(double),
+                       COMM_F64, COMM_SUM, "evaluated images");
+    double images = sums[SUM_DECODED] + sums[SUM_BAD];
+    if ((int64_t)images != dataset_images(s->val)) { /* the same on all ranks */
+        return fail(ERR_INTERNAL, "evaluation counted %.0f of %lld images", images,
+                    (long long)dataset_images(s->val));
+    }
+    *out = (EvalResult){ .images = (int64_t)images,
+                         .bad = (int64_t)sums[SUM_BAD],
+                         .loss = sums[SUM_LOSS] / sums[SUM_DECODED],
+                         .top1 = sums[SUM_TOP1] / images,
+                         .top5 = sums[SUM_TOP5] / images };
+    return OK;
+}
+
+Status evaluate(Session *s, EvalResult *out)
+{
+    Details none = { .images = NULL };
+    return evaluate_all(s, out, &none);
+}
+
+Status evaluate_images(Session *s, EvalResult *out, EvalImage *images)
+{
+    const int64_t rows =
+        program_tensor(s->eval, graph_logits(program_graph(s->eval)))->desc.dims[0];
+    const int64_t count = dataset_images(s->val), rank = s->comm->rank, world = s->comm->world;
+    Details d = { .images = images,
+                  .next = count * rank / world, /* the loader's share of this rank */
+                  .end = count * (rank + 1) / world,
+                  .logits = mem_alloc((size_t)(rows * s->classes) * sizeof(float)),
+                  .labels = mem_alloc((size_t)rows * sizeof(int32_t)) };
+    memset(images, 0, (size_t)count * sizeof *images);
+    Status status = comm_agree(s->comm, d.logits && d.labels ? OK : ERR_MEMORY);
+    if (status == OK) status = evaluate_all(s, out, &d);
+    for (int64_t i = 0; i < count; i++) images[i].predicted -= 1;
+    mem_free(d.logits);
+    mem_free(d.labels);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* evaluate.h - evaluation that counts every image exactly once on any number of ranks. */
+#ifndef CONVOY_TRAINER_ENGINE_TRAIN_EVALUATE_H
+#define CONVOY_TRAINER_ENGINE_TRAIN_EVALUATE_H
+#include "trainer/engine/session/session.h"
+
+typedef struct EvalResult {
+    int64_t images; /* = the dataset's, always */
+    /* of them could not be decoded: they count as wrong and are not in the loss */
+    int64_t bad;
+    double loss, top1, top5; /* mean over decoded images; fractions of all images */
+} EvalResult;
+
+/* Collective: all ranks get the same result or the same error. Sums are exact (counts) or double
+ * (loss), reduced once at the end. */
+Status evaluate(Session *s, EvalResult *out);
+/* What the network says of one image. */
+typedef struct EvalImage {
+    double predicted;  /* its class; -1: it could not be decoded, or a logit is not finite */
+    double confidence; /* the probability of that class */
+    double given;      /* the probability of the image's own class */
+} EvalImage;
+/* The same, and what it says of each image: images [dataset_images(s->val)], on all ranks. */
+Status evaluate_images(Session *s, EvalResult *out, EvalImage *images);
+#endif
