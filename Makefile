@@ -12,13 +12,15 @@
 MPI    ?= 1      # 0: no MPI; one rank only
 CUDA   ?= auto   # 0: CPU only; 1: an error if the toolkit, cuDNN or NCCL is missing; auto: if there
 EMU    ?= 0      # 1: another build, under build/emu: the CUDA backend on the CPU (tests/emu)
+DEBUG  ?= 0      # 1: another build, under build/debug, for gdb: nothing optimised
 SAN    ?=        # e.g. address,undefined: another build, under build/san-address-undefined
 WERROR ?= 0      # 1: warnings are errors
 V      ?= 0      # 1: show whole commands
-ARGS   ?=        # for unit and check: --filter=TEXT, --op=TEXT, --list ...
+ARGS   ?=        # for unit and ops: --filter=TEXT, --op=TEXT, --list ...
 override MPI    := $(strip $(MPI))
 override CUDA   := $(strip $(CUDA))
 override EMU    := $(strip $(EMU))
+override DEBUG  := $(strip $(DEBUG))
 override SAN    := $(strip $(SAN))
 override WERROR := $(strip $(WERROR))
 override V      := $(strip $(V))
@@ -31,6 +33,7 @@ comma    := ,
 # VARIANT=/NAME on the command line is a build of its own under build/NAME (scripts/gpu_pack.sh: one
 # for a single kind of GPU).
 VARIANT  := $(if $(filter 1,$(MPI)),,/no-mpi)$(if $(filter 1,$(EMU)),/emu)
+VARIANT  := $(VARIANT)$(if $(filter 1,$(DEBUG)),/debug)
 VARIANT  := $(VARIANT)$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
 B        := build$(VARIANT)
 CONVOY   := $(if $(VARIANT),$(B)/convoy,convoy)
@@ -39,19 +42,25 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prot
             -Wcast-qual -Wwrite-strings -Wundef -Wpointer-arith -Wformat=2 -Wdouble-promotion \
             -Wimplicit-fallthrough -Wswitch-enum $(if $(filter 1,$(WERROR)),-Werror)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
-CPPFLAGS += $(EMU_CPPFLAGS) -I. -D_GNU_SOURCE -DCONVOY_MPI=$(MPI) -DCONVOY_CUDA=$(HAVE_CUDA)
+# CPPFLAGS, CFLAGS and LDFLAGS are the user's: they come behind ours, and take nothing of them away.
+OWN_CPPFLAGS := $(EMU_CPPFLAGS) -I. -D_GNU_SOURCE -DCONVOY_MPI=$(MPI) -DCONVOY_CUDA=$(HAVE_CUDA)
 # What a fault of ours in reading what others wrote has to get past (docs/security.md); asked of the
 # compiler where not every one has it. The sanitizers find more by themselves.
 takes     = $(if $(shell $(CC) -Werror -O2 $(1) -include stdlib.h -x c -c /dev/null \
               -o /dev/null 2> /dev/null || echo no),$(2),$(1))
 HARDENED := -fPIE -fstack-protector-strong
+OPTIMISED := $(lastword $(if $(filter 1,$(DEBUG)),-O0,-O2) $(filter -O%,$(CFLAGS)))
 HARDENED += -U_FORTIFY_SOURCE
+ifneq ($(OPTIMISED),-O0)
 HARDENED += $(call takes,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3,-D_FORTIFY_SOURCE=2)
+endif
 HARDENED += $(call takes,-fcf-protection,)
 HARDENED := $(if $(SAN),,$(HARDENED))
 LINK_HARDENED := $(if $(SAN),,-pie -Wl,-z,relro,-z,now,-z,noexecstack)
-# One line of flags for all files; the *_FLAGS come on top of it, by room.
-ALL_FLAGS = -std=c17 -g -fopenmp $(WARNINGS) $(SANFLAGS) $(HARDENED) $(CPPFLAGS) $(CFLAGS)
+# One line of flags for all files; behind it the *_FLAGS, by room, and then the user's.
+ALL_FLAGS = -std=c17 -g -fopenmp $(WARNINGS) $(SANFLAGS) $(HARDENED) $(OWN_CPPFLAGS)
+DEBUG_FLAGS := $(if $(filter 1,$(DEBUG)),-O0 -g3)
+LAST_FLAGS = $(DEBUG_FLAGS) $(CPPFLAGS) $(CFLAGS)
 PLAIN_FLAGS := -O2
 # Where there are fused multiply-adds loops are to use them: e^x and erf are little else. But what
 # each rank computes for itself has to be the same on all, whatever their instruction sets.
@@ -72,7 +81,7 @@ ifneq ($(DNNL_HOME),)
 ifneq ($(strip $(DNNL_MISSING)),)
 $(error DNNL_HOME=$(DNNL_HOME), but not found there: $(strip $(DNNL_MISSING)))
 endif
-CPPFLAGS    += -isystem $(DNNL_HOME)/include
+OWN_CPPFLAGS += -isystem $(DNNL_HOME)/include
 endif
 LIBS        := $(addprefix -L,$(DNNL_LIB)) -ldnnl -ljpeg -lspng -lyaml -lhwloc -lz -lm \
                -lpthread -ldl
@@ -97,7 +106,7 @@ LIB   := $(filter-out trainer/engine/comm/comm_mpi.c,$(LIB))
 endif
 REF   := $(wildcard kernels/ref/*.c)
 UNIT  := tests/test_main.c $(filter-out $(CUDA_UNUSED_TESTS),$(wildcard tests/unit/*.c))
-CHECK := $(wildcard tests/check/*.c)
+OPS   := $(wildcard tests/ops/*.c)
 TOOLS := $(wildcard tests/tools/make_*.c)
 SWEEP := $(wildcard tests/sweep/*.c)
 PTXAS_OBJ := $(if $(filter 1,$(EMU)),,$(CUDA_OBJ))
@@ -107,7 +116,7 @@ SWEEP_PROGRAM := $(if $(DRIVER_SHIM),$(B)/cuda_sweep $(DRIVER_SHIM))
 FUZZ  := $(filter-out tests/fuzz/fuzz_main.c,$(wildcard tests/fuzz/*.c))
 HELPERS := $(filter-out $(TOOLS),$(wildcard tests/tools/*.c)) $(FUZZ)
 HEADERS := $(wildcard $(addsuffix /*.h,$(ROOMS) kernels/ref tests $(addprefix tests/, \
-             unit check tools fuzz)))
+             unit ops tools fuzz)))
 CUDA_FILES := $(wildcard kernels/cuda/*.[ch] kernels/cuda/cudnn/*.[ch] \
                 kernels/cuda/*.cu kernels/cuda/*.cuh \
                 trainer/engine/comm/comm_nccl.c tests/emu/*.[ch] tests/emu/*.[ch]pp examples/*.c)
@@ -125,7 +134,7 @@ ENGINE_OBJ := $(call objects,$(filter-out $(APP),$(LIB))) $(CUDA_OBJ)
 LIB_OBJ := $(ENGINE_OBJ) $(APP_OBJ)
 OWN_LIBS := $(B)/libapp.a $(B)/libengine.a
 TEST_LIBS := $(B)/libtest.a $(OWN_LIBS)
-PROGRAM_SOURCES := trainer/app/main.c $(REF) $(UNIT) $(CHECK) $(TOOLS) $(HELPERS) $(SWEEP) \
+PROGRAM_SOURCES := trainer/app/main.c $(REF) $(UNIT) $(OPS) $(TOOLS) $(HELPERS) $(SWEEP) \
                    tests/fuzz/fuzz_main.c
 ALL_OBJ := $(LIB_OBJ) $(call objects,$(PROGRAM_SOURCES))
 TOOL_BINARIES := $(patsubst tests/tools/%.c,$(B)/%,$(TOOLS))
@@ -142,13 +151,13 @@ endif
 .SUFFIXES:
 .SECONDARY:
 .DEFAULT_GOAL := all
-.PHONY: all build parts ptxas sweep sweepall tools test demo setup unit check caps e2e fuzz \
+.PHONY: all build parts ptxas sweep sweepall tools test demo setup check unit ops caps e2e fuzz \
         mutants asan emu example libs install uninstall deb lint format docs clean help \
         fuzz-long FORCE
 
 all: parts $(CONVOY) ## build ./convoy (the default)
 
-build: parts $(CONVOY) $(B)/unit $(B)/check tools ## build ./convoy, the test programs and the tools
+build: parts $(CONVOY) $(B)/unit $(B)/ops tools ## build ./convoy, the test programs and the tools
 
 # Said by make itself, so that a build with nothing to do runs no command.
 parts:
@@ -175,15 +184,16 @@ $(B)/obj/tests/unit/test_cuda_%.o: ROOM_FLAGS = $(SHIM_FLAGS)
 $(B)/obj/tests/sweep/%.o: ROOM_FLAGS = $(SHIM_FLAGS)
 $(addprefix $(B)/obj/tests/unit/test_,monitor.o doctor.o energy.o): ROOM_FLAGS = $(NVML_FLAGS)
 
-$(B)/obj/%.o: %.c $(B)/flags
+$(B)/obj/%.o: %.c $(B)/flags | $(B)/headers
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(ALL_FLAGS) $(ROOM_FLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(ALL_FLAGS) $(ROOM_FLAGS) $(LAST_FLAGS) -MMD -MP -c $< -o $@
 
 CUDA_COMMANDS = $(if $(CUDA_OBJ),$(CUDA_CFLAGS) | $(NVCC) $(NVCC_FLAGS) $(GENCODE))
-COMMAND_LINES = $(CC) $(ALL_FLAGS) | $(PLAIN_FLAGS) | $(CPU_FLAGS) | $(ALIKE_FLAGS) | \
-                $(DATA_FLAGS) | $(MPI_CFLAGS) | $(LINK_HARDENED) $(LDFLAGS) $(LIBS) | \
-                $(if $(filter 1,$(EMU)),$(CXX) $(EMU_CXXFLAGS),$(CUDA_COMMANDS))
+COMMAND_LINES = $(CC) $(ALL_FLAGS) $(LAST_FLAGS) | $(PLAIN_FLAGS) | $(CPU_FLAGS) | \
+                $(ALIKE_FLAGS) | $(DATA_FLAGS) | $(MPI_CFLAGS) | \
+                $(LINK_HARDENED) $(LDFLAGS) $(LIBS) | \
+                $(if $(filter 1,$(EMU)),$(CXX) $(EMU_CXXFLAGS))
 
 # Rewritten only if their content changes, so that objects are rebuilt then and only then.
 .SECONDEXPANSION:
@@ -195,6 +205,20 @@ $(B)/obj/base/version.o: $(B)/commit
 $(B)/flags: $$(if $$(subst x$$(strip $$(COMMAND_LINES))x,,x$$(strip $$(file < $$@))x),FORCE)
 	@mkdir -p $(@D)
 	@echo '$(COMMAND_LINES)' > $@
+$(B)/cuda_flags: $$(if $$(subst x$$(strip $$(CUDA_COMMANDS))x,,x$$(strip $$(file < $$@))x),FORCE)
+	@mkdir -p $(@D)
+	@echo '$(CUDA_COMMANDS)' > $@
+
+# What must be there is asked for before anything is compiled. A header, its package on Debian and
+# Ubuntu, and that on Fedora, Rocky and their like.
+HEADERS_NEEDED := stdlib.h:libc6-dev:glibc-devel jpeglib.h:libjpeg-dev:libjpeg-turbo-devel \
+                  $(if $(DNNL_HOME),,oneapi/dnnl/dnnl.h:libdnnl-dev:onednn-devel) \
+                  spng.h:libspng-dev:libspng-devel yaml.h:libyaml-dev:libyaml-devel \
+                  hwloc.h:libhwloc-dev:hwloc-devel zlib.h:zlib1g-dev:zlib-devel \
+                  $(if $(filter 1,$(MPI)),mpi.h:libopenmpi-dev:openmpi-devel)
+$(B)/headers: $(B)/flags
+	@scripts/headers.sh '$(CC) $(OWN_CPPFLAGS) $(CPPFLAGS) $(MPI_CFLAGS)' $(HEADERS_NEEDED)
+	@touch $@
 
 define link
 $(call say,LD,$@)
@@ -233,7 +257,7 @@ $(CONVOY): $(call objects,trainer/app/main.c) $(OWN_LIBS)
 $(B)/unit: $(call objects,$(UNIT)) $(TEST_LIBS)
 	$(link)
 
-$(B)/check: $(call objects,$(CHECK)) $(TEST_LIBS)
+$(B)/ops: $(call objects,$(OPS)) $(TEST_LIBS)
 	$(link)
 
 $(TOOL_BINARIES): $(B)/%: $(B)/obj/tests/tools/%.o $(TEST_LIBS)
@@ -253,6 +277,11 @@ $(INSTALLED): $(call objects,trainer/app/main.c) $(OWN_LIBS)
 	$(link)
 	$(Q)objcopy --only-keep-debug $@ $@.debug
 	$(Q)objcopy --strip-debug --add-gnu-debuglink=$@.debug $@
+
+# For clangd and other tools that want to know how each file is compiled.
+compile_commands.json: FORCE
+	@$(MAKE) --no-print-directory -nB V=1 MAKEFLAGS= build | scripts/compile_commands.sh > $@.new
+	@mv $@.new $@
 
 install: $(INSTALLED) ## install into PREFIX (/usr/local), below DESTDIR if that is set
 	@DESTDIR='$(DESTDIR)' scripts/install/install.sh $< '$(PREFIX)'
@@ -320,13 +349,20 @@ $(B)/fake_nvml/libnvidia-ml.so.1: tests/fake_nvml/fake_nvml.c $(B)/flags
 # Tests run side by side: threads that wait for others must not keep these from the processors.
 export OMP_WAIT_POLICY ?= passive
 
-test: ## set up, build, lint, run every test; ends with "N passed, N failed, N skipped"
+# Where the toolkit is, setup's own builds are for this machine's GPUs alone: six kinds take a
+# newcomer half an hour.
+NATIVE := $(if $(filter undefined,$(origin CUDA_ARCHS)),CUDA_ARCHS=native)
+
+test: ## set up, then as check
 	@scripts/setup.sh
-	@scripts/test.sh build lint unit check e2e example
+	@$(MAKE) --no-print-directory $(NATIVE) check
+
+check: ## build, lint, run every test; ends with "N passed, N failed, N skipped"; installs nothing
+	@scripts/test.sh build lint unit ops e2e example
 
 demo: ## set up, build, make a small dataset of JPEGs and train on it with two ranks
 	@scripts/setup.sh
-	@$(MAKE) --no-print-directory -j$$(nproc) all tools
+	@$(MAKE) --no-print-directory -j$$(nproc) $(NATIVE) all tools
 	@scripts/demo.sh
 
 setup: ## install missing packages (apt; says what it installs)
@@ -339,10 +375,10 @@ unit: $(B)/unit tools ## unit tests; ARGS=--filter=TEXT
 	@$(if $(SAN),HWLOC_PLUGINS_PATH=none) $(B)/unit $(if $(SAN),--timeout=300) \
 	$(if $(SAN)$(DNNL_HOME),--without=golden.logits_of) $(ARGS)
 
-check: $(B)/check ## operations against the float64 reference; ARGS="--op=conv --bench"
-	@$(B)/check $(ARGS)
+ops: $(B)/ops ## operations against the float64 reference; ARGS="--op=conv --bench"
+	@$(B)/ops $(ARGS)
 
-caps: $(B)/unit $(B)/check ## gradients and operations as with SSE4.1, AVX and AVX2 alone
+caps: $(B)/unit $(B)/ops ## gradients and operations as with SSE4.1, AVX and AVX2 alone
 	@scripts/caps.sh
 
 NO_CUDNN = echo 'skip sweep: no cuDNN in this build'; echo '0 passed, 0 failed, 1 skipped'
@@ -369,8 +405,8 @@ fuzz-long: ## the same with ten million inputs in all; an hour or two
 mutants: ## put 200 faults into the product, one at a time: do the tests notice? (an hour)
 	@scripts/mutants.py $(ARGS)
 
-asan: ## unit, check and the example under the address and undefined-behaviour sanitizers
-	@scripts/test.sh SAN=address,undefined build unit check example
+asan: ## unit, ops and the example under the address and undefined-behaviour sanitizers
+	@scripts/test.sh SAN=address,undefined build unit ops example
 
 emu: $(if $(SAN),,tools)
 emu: ## unit tests, operations and whole runs on an emulated device (tests/emu); SAN=...: no runs
@@ -388,7 +424,7 @@ LINTED := $(patsubst $(B)/obj/%,%,$(LIB_OBJ)) trainer/app/main.o
 LINTED := $(filter base/%.o data/%.o kernels/%.o models/%.o trainer/%.o,$(LINTED))
 lint: ## floors, names, what nobody needs, headers, forbidden words, form
 	@if $(MAKE) -q $(addprefix $(B)/obj/,$(LINTED)) > /dev/null 2>&1; then built='$(LINTED)'; fi; \
-	OBJECTS='$(B)/obj' BUILT="$$built" CC='$(CC)' CXX='$(CXX)' CPPFLAGS='$(CPPFLAGS)' \
+	OBJECTS='$(B)/obj' BUILT="$$built" CC='$(CC)' CXX='$(CXX)' CPPFLAGS='$(OWN_CPPFLAGS)' \
 	CUDA_ISYSTEM='$(if $(CUDA_MISSING),,$(CUDA_ISYSTEM))' scripts/lint.sh
 
 NO_CUDA = echo 'skip ptxas: no CUDA in this build'; echo '0 passed, 0 failed, 1 skipped'
@@ -412,7 +448,9 @@ clean: ## remove everything built
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' \
 	$(firstword $(MAKEFILE_LIST))
-	@echo; echo "  variables: MPI=0|1  CUDA=0|1|auto  EMU=1  SAN=address,undefined  WERROR=1  V=1"
-	@echo "             CC=...  CFLAGS=...  ARGS=...  CUDA_HOME  CUDNN_HOME  NCCL_HOME  DNNL_HOME"
-	@echo "             CUDA_WHEELS=.../site-packages/nvidia  CUDA_ARCHS=\"80 90\""
+	@echo; echo "  variables: MPI=0|1  CUDA=0|1|auto  EMU=1  DEBUG=1  WERROR=1  V=1"
+	@echo "             SAN=address,undefined  CC=...  CPPFLAGS=...  CFLAGS=...  LDFLAGS=...  ARGS=..."
+	@echo "             CUDA_HOME  CUDNN_HOME  NCCL_HOME  DNNL_HOME"
+	@echo "             CUDA_WHEELS=.../site-packages/nvidia  CUDA_ARCHS=native|\"80 90\""
 	@echo "             PREFIX  DESTDIR"
+	@echo "  make compile_commands.json: how each C file is compiled, for clangd"

@@ -67,7 +67,13 @@ HAVE_CUDA := $(if $(filter 1,$(EMU)),1,$(if $(filter 0,$(CUDA)),0,$(if $(CUDA_MI
 # with 12.8. The last one is also kept as PTX, for GPUs newer than all of them, and so is 90, for
 # those between.
 CUDA_VERSION := $(if $(CUDA_MISSING),,$(cuda_release))
-ifeq ($(origin CUDA_ARCHS),undefined)
+# native: what the GPUs of this machine need; where there is none, the newest server GPU.
+ifeq ($(CUDA_ARCHS),native)
+override CUDA_ARCHS := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader \
+                         2>/dev/null | tr -d . | sort -nu | grep -x '[0-9]*')
+NATIVE_SAYS := $(if $(CUDA_ARCHS),$(comma) that of the GPUs here,$(comma) as no GPU is here)
+override CUDA_ARCHS := $(or $(CUDA_ARCHS),90)
+else ifeq ($(origin CUDA_ARCHS),undefined)
 CUDA_ARCHS := $(if $(CUDA_MISSING),,$(if $(filter 1,$(HAVE_CUDA)),$(shell $(NVCC) --list-gpu-arch)))
 CUDA_ARCHS := $(filter $(CUDA_ARCHS:compute_%=%),70 75 80 86 89 90 100 120)
 endif
@@ -77,7 +83,8 @@ CUDA_PTX := $(sort $(filter 90,$(CUDA_ARCHS)) $(lastword $(CUDA_ARCHS)))
 ifeq ($(EMU),1)
 CUDA_SAYS := the CUDA backend on a test double of the device (EMU=1)
 else ifeq ($(HAVE_CUDA),1)
-CUDA_SAYS := sm_{$(subst $(space),$(comma),$(strip $(CUDA_ARCHS)))}, with cuDNN, cuBLASLt and NCCL
+CUDA_SAYS := sm_{$(subst $(space),$(comma),$(strip $(CUDA_ARCHS)))}$(NATIVE_SAYS)
+CUDA_SAYS := $(CUDA_SAYS), with cuDNN, cuBLASLt and NCCL
 CUDA_SAYS := CUDA $(CUDA_VERSION) from $(CUDA_HOME) for $(CUDA_SAYS)
 else ifeq ($(CUDA),0)
 CUDA_SAYS := no CUDA (CUDA=0)
@@ -137,16 +144,16 @@ ifeq ($(EMU),1)
 $(B)/obj/%.cu.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
-	$(Q)$(CXX) $(SANFLAGS) $(EMU_CXXFLAGS) $(CPPFLAGS) -MMD -MP -x c++ -c $< -o $@
+	$(Q)$(CXX) $(SANFLAGS) $(EMU_CXXFLAGS) $(OWN_CPPFLAGS) $(CPPFLAGS) -MMD -MP -x c++ -c $< -o $@
 $(B)/obj/%.o: %.cpp $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
-	$(Q)$(CXX) $(SANFLAGS) $(EMU_CXXFLAGS) $(CPPFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CXX) $(SANFLAGS) $(EMU_CXXFLAGS) $(OWN_CPPFLAGS) $(CPPFLAGS) -MMD -MP -c $< -o $@
 else
-$(B)/obj/%.cu.o: %.cu $(B)/flags
+$(B)/obj/%.cu.o: %.cu $(B)/flags $(B)/cuda_flags | $(B)/headers
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCC_FLAGS) $(GENCODE) $(CPPFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ \
+	$(Q)$(NVCC) $(NVCC_FLAGS) $(GENCODE) $(OWN_CPPFLAGS) $(CPPFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ \
 	-c $< -o $@ 2> $(@:.o=.ptxas); \
 	status=$$?; grep -vE '^ptxas info|bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status
 endif

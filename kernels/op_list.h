@@ -2,7 +2,7 @@
  *
  * From this list come the kinds and their names (op.h, op.c), the rows of shapes and work
  * (ops/x.c: op_row_NAME), what each backend implements (ref_NAME, cpu_NAME, cuda_NAME) and the
- * families of tests/check (family_NAME): an op that is added here does not link until it has all
+ * families of tests/ops (family_NAME): an op that is added here does not link until it has all
  * of them. What an op means, its slots and its attributes: op_input.h and its neighbours. */
 #ifndef CONVOY_KERNELS_OP_LIST_H
 #define CONVOY_KERNELS_OP_LIST_H

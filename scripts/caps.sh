@@ -13,6 +13,6 @@ for row in SSE41:cpu:fp32 AVX:cpu:fp32 AVX2:cpu; do
     isa=${row%%:*}
     export ONEDNN_MAX_CPU_ISA=$isa DNNL_MAX_CPU_ISA=$isa
     tally_run "unit with $isa" build/unit --tests="$tally_folder/tests"
-    tally_run "check with $isa" build/check --backend="${row#*:}"
+    tally_run "ops with $isa" build/ops --backend="${row#*:}"
 done
 tally_end

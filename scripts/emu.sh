@@ -21,14 +21,14 @@ if stage build make --no-print-directory -j"$(nproc)" EMU=1 SAN="$san" build; th
     stage unit "$build/unit" --filter=cuda --timeout=$timeout_s
     stage emulator "$build/unit" --filter=emu --timeout=$timeout_s
     for precision in fp32 bf16 fp16; do
-        stage "operations in $precision" "$build/check" --backend="cuda:$precision"
+        stage "operations in $precision" "$build/ops" --backend="cuda:$precision"
     done
     for precision in fp32 bf16 fp16; do
-        stage "cuDNN's batch norms in $precision" "$build/check" --backend="cuda:$precision" \
+        stage "cuDNN's batch norms in $precision" "$build/ops" --backend="cuda:$precision" \
             --op=batchnorm --cudnn
     done
     for precision in bf16 fp16; do
-        stage "cuDNN's attention in $precision" "$build/check" --backend="cuda:$precision" \
+        stage "cuDNN's attention in $precision" "$build/ops" --backend="cuda:$precision" \
             --op=attention --cudnn
     done
     [[ -n $san ]] || stage runs scripts/e2e.sh tests/e2e/cuda_*.sh

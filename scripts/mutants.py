@@ -204,7 +204,7 @@ class Mutants:
             cover.update(covered, self.tree, path, product, known, say)
         self.map = Map(tests, self.options.patience)
         self.coded = {}
-        for line in set().union(*(lines for name in ("unit", "check", "convoy")
+        for line in set().union(*(lines for name in ("unit", "ops", "convoy")
                                   for lines in known[name].values())):
             path, number = line.rsplit(":", 1)
             self.coded.setdefault(path, set()).add(int(number))

@@ -67,8 +67,8 @@ def reached(folder, known):
 def test_words(names, tree, limit_s):
     """The command that runs a test, or several unit tests."""
     kind, _, rest = names[0].partition(":")
-    if kind == "check":
-        return ["build/check", "--backend=cpu", "--op==" + rest], {}
+    if kind == "ops":
+        return ["build/ops", "--backend=cpu", "--op==" + rest], {}
     if kind == "e2e":
         return ["scripts/e2e.sh", "tests/e2e/%s.sh" % rest], {"E2E_LIMIT_S": str(int(limit_s))}
     listed = tree.path("build/list")
@@ -83,15 +83,15 @@ def all_tests(tree):
         done = subprocess.run(words, cwd=tree.root, stdout=subprocess.PIPE, text=True, check=True)
         return done.stdout.split("\n")
     names = ["unit:" + line for line in lines("build/unit", "--list") if line]
-    cases = [line for line in lines("build/check", "--list") if " | " in line]
-    names += ["check:" + op for op in dict.fromkeys(case.split(" ")[0] for case in cases)]
+    cases = [line for line in lines("build/ops", "--list") if " | " in line]
+    names += ["ops:" + op for op in dict.fromkeys(case.split(" ")[0] for case in cases)]
     return names + ["e2e:" + name[:-3] for name in sorted(os.listdir(tree.path("tests/e2e")))
                     if name.endswith(".sh")]
 
 
 def file_of(name):
     kind, _, rest = name.partition(":")
-    return {"unit": "tests/unit/test_%s.c" % rest.split(".")[0], "check": "tests/check/main.c",
+    return {"unit": "tests/unit/test_%s.c" % rest.split(".")[0], "ops": "tests/ops/main.c",
             "e2e": "tests/e2e/%s.sh" % rest}[kind]
 
 

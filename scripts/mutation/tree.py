@@ -22,7 +22,7 @@ COVER_FLAGS = ["WARNINGS=-w", "PLAIN_FLAGS=", "CPU_FLAGS=-fno-math-errno",
 PLAIN_FLAGS = ["CFLAGS=-g0"]  # objects with the same code are the same files
 # Objects that no archive holds: what a program wants of them its command names.
 PROGRAMS_OWN = re.compile(
-    r"trainer/app/main|tests/(test_main|(unit|check|sweep)/|tools/make_)|fuzz_main")
+    r"trainer/app/main|tests/(test_main|(unit|ops|sweep)/|tools/make_)|fuzz_main")
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
 
 

@@ -62,7 +62,7 @@ cat > Makefile << 'END'
 .PHONY: build
 build demo fuzz caps: ; @echo made
 unit: ; @echo 'skip a.b: no GPU'; echo 'skip a.c: no GPU'; echo '5 passed, 0 failed, 2 skipped'
-check: ; @echo '7 passed, 1 failed, 0 skipped'; false
+ops: ; @echo '7 passed, 1 failed, 0 skipped'; false
 test: ; @scripts/test.sh build unit
 ptxas sweep: ; @echo 'skip $@: no CUDA in this build'; echo '0 passed, 0 failed, 1 skipped'
 asan emu: ; @echo '10 passed, 0 failed, 0 skipped'
@@ -81,7 +81,7 @@ sweeps=$(grep -c '^sweep' "$SCRATCH/steps")
 closes "stages" 0 "6 passed, 0 failed, 2 skipped" scripts/test.sh build unit
 expect_text "stages" 1 "      2 no GPU"
 closes "stages, one with a failure" 1 "13 passed, 1 failed, 2 skipped" \
-    scripts/test.sh build unit check
+    scripts/test.sh build unit ops
 closes "a stage of nothing" 1 "1 passed, 1 failed, 0 skipped" scripts/test.sh build none
 closes "no stage after a broken build" 1 "0 passed, 1 failed, 0 skipped" \
     bash -c "sed -i 's/made/made; false/' Makefile; scripts/test.sh build unit"
@@ -141,7 +141,7 @@ cd - > /dev/null || exit 1
 closes "unit" 0 "$(build/unit --list --filter=str. | wc -l) passed, 0 failed, 0 skipped" \
     build/unit --filter=str.
 closes "unit: nothing" 1 "$none" build/unit --filter=there_is_none
-expect "check" 0 build/check --op=subsample
+expect "check" 0 build/ops --op=subsample
 tail -n 1 "$out" | grep -qE '^[0-9]+ passed, 0 failed, 0 skipped$' || broken_run "check: last line"
 grep -rnE ' passed, .* failed' Makefile ./*.md .ci scripts tests docs |
     grep -vE 'skipped|board->|^tests/e2e/tally.sh' > "$out" && broken_run "another closing line"

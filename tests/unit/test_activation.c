@@ -1,6 +1,6 @@
 /* test_activation.c - each activation works forward and backward, alone and behind a batch norm, in
  * the reference, on every backend and in ONNX, or is refused by its name. That backends compute
- * what the reference does is checked by tests/check, whose families take all activations too
+ * what the reference does is checked by tests/ops, whose families take all activations too
  * (act=*). */
 #include "base/clock.h"
 #include "base/fs.h"

@@ -1,5 +1,5 @@
 /* test_blur.c - blurs (POOL_BLUR, POOL_BLUR_REFLECT): their values against PyTorch's, and where the
- * three kinds of model.blurpool have them. Gradients are tests/check's and test_golden.c's. */
+ * three kinds of model.blurpool have them. Gradients are tests/ops's and test_golden.c's. */
 #include "kernels/cpu/view.h"
 #include "tests/test.h"
 #include "tests/tools/graph_look.h"

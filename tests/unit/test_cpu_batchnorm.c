@@ -1,5 +1,5 @@
 /* Batch norm of the CPU backend: results are the same bits whatever the number of threads, in
- * blocks and in rows. What they are is tests/check's business. */
+ * blocks and in rows. What they are is tests/ops's business. */
 #include "kernels/cpu/view.h"
 #include "kernels/op_norm.h"
 #include "tests/test.h"

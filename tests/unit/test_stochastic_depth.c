@@ -1,6 +1,6 @@
 /* test_stochastic_depth.c - residual blocks that training drops: at which rates, where in a block,
  * and how many are left of a network. Draws are kernels/drop.h's; gradients are test_gradients.c's
- * and tests/check's. */
+ * and tests/ops's. */
 #include "kernels/drop.h"
 #include "tests/test.h"
 #include "tests/tools/graph_look.h"
