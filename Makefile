@@ -121,11 +121,15 @@ CUDA_FILES := $(wildcard kernels/cuda/*.[ch] kernels/cuda/cudnn/*.[ch] \
                 kernels/cuda/*.cu kernels/cuda/*.cuh \
                 trainer/engine/comm/comm_nccl.c tests/emu/*.[ch] tests/emu/*.[ch]pp examples/*.c)
 
-# The commit, for base/version.c alone, which is compiled again when it changes; nothing where the
-# sources came without git. COMMIT=... on the command line says it in git's place.
+# The version is that of base/version.h, and a release the commit that carries it as a tag, v0.1.0.
+# Any other commit is told too, to base/version.c alone, which is compiled again when it changes;
+# nothing where the sources came without git. COMMIT=... on the command line says it in git's place.
+VERSION := $(shell sed -n 's/^.define CONVOY_VERSION "\(.*\)"/\1/p' base/version.h)
+GIT     := git -c safe.directory='*'
 ifneq ($(origin COMMIT),command line)
-COMMIT := $(if $(wildcard .git),$(shell git -c safe.directory='*' describe --always --abbrev=12 \
-            --dirty=.dirty --exclude='*' 2>/dev/null))
+COMMIT := $(if $(wildcard .git),$(shell $(GIT) describe --tags --exact-match --dirty \
+            --match 'v$(VERSION)' 2>/dev/null | grep -qx 'v$(VERSION)' || \
+            $(GIT) describe --always --abbrev=12 --dirty=.dirty --exclude='*' 2>/dev/null))
 endif
 
 objects  = $(patsubst %.c,$(B)/obj/%.o,$(1))
@@ -152,7 +156,7 @@ endif
 .SECONDARY:
 .DEFAULT_GOAL := all
 .PHONY: all build parts ptxas sweep sweepall tools test demo setup check unit ops caps e2e fuzz \
-        mutants asan emu example libs install uninstall deb lint format docs clean help \
+        mutants asan emu example libs install uninstall deb dist lint format docs clean help \
         fuzz-long FORCE
 
 all: parts $(CONVOY) ## build ./convoy (the default)
@@ -291,6 +295,14 @@ uninstall: ## remove what make install has put into PREFIX
 
 deb: $(INSTALLED) ## make a package for this Debian or Ubuntu, build/convoy_VERSION_ARCH.deb
 	@scripts/install/deb.sh $< $(B)
+
+DIST := $(B)/convoy-$(VERSION)
+dist: ## make a source archive of the last commit with its checksum, build/convoy-VERSION.tar.gz
+	@mkdir -p $(B)
+	@$(GIT) archive --format=tar --prefix=convoy-$(VERSION)/ HEAD | gzip -9n > $(DIST).tar.gz.new
+	@mv $(DIST).tar.gz.new $(DIST).tar.gz
+	@cd $(B) && sha256sum convoy-$(VERSION).tar.gz > convoy-$(VERSION).tar.gz.sha256
+	@echo "made $(DIST).tar.gz and its .sha256"
 
 # ---- fuzzing: base, data and the targets once more, by clang, with coverage and sanitizers; one
 # program a target ----

@@ -8,8 +8,8 @@ awk -v folder="$PWD" '
         file = substr($0, RSTART + 4, RLENGTH - 8)
         gsub(/\\/, "\\\\")
         gsub(/"/, "\\\"")
-        printf "%s  { \"directory\": \"%s\", \"file\": \"%s\", \"command\": \"%s\" }", comma, folder, \
-            file, $0
+        printf "%s  { \"directory\": \"%s\", \"file\": \"%s\", ", comma, folder, file
+        printf "\"command\": \"%s\" }", $0
         comma = ",\n"
     }
     END { print "\n]" }'

@@ -166,6 +166,12 @@ unchecked=$(grep -cxF '?' "$scratch/said")
 ((unchecked == 0)) ||
     tally_skip lint "$unchecked headers need a C++ compiler or cuDNN's headers"
 
+# ---- what users rely on does not change in silence ----
+if [[ -f scripts/lint/interfaces.txt ]]; then
+    scripts/lint/interfaces.sh > "$findings"
+    report "changes that CHANGELOG.md does not tell"
+fi
+
 # ---- words with one home ----
 rule words -v words=scripts/lint/words.txt "${c_files[@]}" > "$findings"
 report "words outside their one home"

@@ -117,7 +117,7 @@ done < <(find configs scripts/{slurm,k8s,parallelcluster} scripts/docker/*.json 
     scripts/{prepare_imagenet.sh,devkit_meta.py} -type f | sort)
 while read -r file; do
     put 644 "$file" "share/doc/convoy/$file"
-done < <(find README.md CONTRIBUTING.md docs -type f | sort)
+done < <(find README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs -type f | sort)
 for folder in configs scripts; do
     ln -sfn "../../convoy/$folder" "$root/share/doc/convoy/$folder"
     files+=("share/doc/convoy/$folder")

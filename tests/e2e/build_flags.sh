@@ -75,4 +75,22 @@ expect_text "native, with GPUs" 1 "archs 80 90 ptx 90, that of the GPUs here"
 printf '#!/bin/sh\nexit 9\n' > "$SCRATCH/bin/nvidia-smi"
 PATH=$SCRATCH/bin:$PATH make -s -f "$SCRATCH/mk" CUDA_ARCHS=native all > "$out" 2>&1
 expect_text "native, without" 1 "archs 90 ptx 90, as no GPU is here"
+
+# ---- versions ----
+if git clone -q --depth 1 "file://$root" "$SCRATCH/clone" 2> /dev/null; then
+    commit() { make -C "$SCRATCH/clone" -f "$root/Makefile" -pnq CUDA=0 2> /dev/null |
+        sed -n "s/^COMMIT := //p" > "$out"; }
+    commit
+    holds "a commit" '^[0-9a-f]{12}$'
+    version=$(sed -n 's/^.define CONVOY_VERSION "\(.*\)"/\1/p' base/version.h)
+    git -C "$SCRATCH/clone" tag "v$version"
+    commit
+    lacks "a release" .
+    git -C "$SCRATCH/clone" tag -d "v$version" > /dev/null
+    git -C "$SCRATCH/clone" tag v99.0.0
+    commit
+    holds "a tag of another version" '^[0-9a-f]{12}$'
+else
+    echo "not tested: versions: no git, or not a clone"
+fi
 exit "$failed"

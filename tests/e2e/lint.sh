@@ -14,6 +14,7 @@ cd "$house" || exit 1
 # The tables of exceptions are those of the real house.
 sed -i '/^circle/d' scripts/lint/rooms.txt
 for table in names unused; do : > scripts/lint/$table.txt; done
+rm scripts/lint/interfaces.txt
 echo 'stdio.h C' > scripts/lint/foreign.txt
 
 # file NAME: its content from standard input
@@ -95,6 +96,33 @@ expect_text "a house without a fault" some ", 0 failed, "
 [[ $(tail -n 1 "$out") == *", 0 failed, "* ]] || cat "$out"
 BUILT='' CPPFLAGS=-I. scripts/lint.sh > "$out" 2>&1
 found "skip lint: not built, or not since the last change: calls between rooms not checked"
+
+# ---- what users rely on ----
+mkdir -p trainer/engine/files data/index
+echo '    ERR_USAGE = -1, /* command line -> exit 64 */' > base/status.h
+echo '#define INDEX_VERSION 2u' > data/index/index.h
+: > trainer/engine/files/checkpoint.h
+cat > docs/running.md << 'END'
+| `event` | fields |
+|---|---|
+| `step` | `loss` `lr` (1/s) |
+END
+printf '| `data.train` | empty | text |\n| `data.size` | `32` | text |\n' > docs/config.md
+printf '# Changes\n\n## Next\n\n- `data.size` is gone.\n\n## 0.1\n\n`data.train`\n' > CHANGELOG.md
+scripts/lint/interfaces.sh --list > scripts/lint/interfaces.txt
+expect "interfaces as they were" 0 scripts/lint/interfaces.sh
+[[ ! -s $out ]] || broken_run "interfaces as they were: findings"
+sed -i '/data.size/d; s/empty/`x`/' docs/config.md
+sed -i 's/`lr`/`rate`/; s/`step`/`move`/' docs/running.md
+sed -i 's/64/65/' base/status.h
+expect "interfaces that changed" 0 scripts/lint/interfaces.sh
+for name in data.train step move step.lr move.rate 64 65; do
+    found "\`$name\` is "
+done
+! grep data.size "$out" || broken_run "interfaces: what CHANGELOG.md tells is asked for"
+rm -r trainer/engine/files data/index/index.h base/status.h CHANGELOG.md docs/running.md \
+    scripts/lint/interfaces.txt
+echo '| `data.train` | empty |' > docs/config.md
 
 # ---- floors ----
 file data/decode/image.h << 'END'

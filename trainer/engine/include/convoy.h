@@ -48,7 +48,7 @@ enum {
 /* Why the last function of this thread failed, in one sentence; "" if none has. Yours until the
  * next call. */
 const char *convoy_message(void);
-const char *convoy_version(void); /* "0.1.0-1a2b3c", static */
+const char *convoy_version(void); /* as convoy --version says it; static */
 
 typedef struct ConvoyRanks ConvoyRanks;
 /* Collective. CONVOY_ENV, CONVOY_INTERNAL; *out is NULL then. */
