@@ -4,7 +4,7 @@
  * went wrong records one sentence with fail(); callers pass the code up with TRY() and may put
  * context in front of the sentence with fail_note(). The sentence is kept per thread and is valid
  * until that thread's next fail(). A thread that hands its result to another copies
- * status_message() into the hand-over. Only trainer/app/main.c turns a Status into an exit code.
+ * status_message() into the hand-over.
  */
 #ifndef CONVOY_BASE_STATUS_H
 #define CONVOY_BASE_STATUS_H

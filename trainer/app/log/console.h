@@ -1,4 +1,4 @@
-/* console.h - what a run prints while it trains, by log.format.
+/* console.h - the texts of what a run prints while it trains, by log.format; runlog.c prints them.
  *
  * line: a live line (a plain one every few seconds where nobody watches), a line for each epoch and
  * evaluation. table: for steps 0, 1 and every log.every-th a row of the six columns of AWS's

@@ -90,6 +90,7 @@ static Status record(void *self, RecordKind kind, const void *record)
 {
     RunListener *l = self;
     if (kind == RECORD_STEP) return record_step(l, record);
+    /* of epochs monitors are not told: their steps say it all */
     if (kind == RECORD_EVAL) monitor_eval(l->monitor, record);
     if (kind == RECORD_CHECKPOINT)
         monitor_checkpoint(l->monitor, ((const CheckpointRecord *)record)->step);

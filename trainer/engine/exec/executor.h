@@ -7,13 +7,13 @@
  * executor_commit() allocates and binds; after that runs only run. The first program decides how
  * parameters lie in memory; later ones take that as given. No program runs while another does.
  *
- * RUNNING. A run walks the program's timeline (timeline.h). On host memory all of it is done when
- * executor_issue() returns; on a device executor_issue() only enqueues, and executor_wait() waits.
- * A device replays what it has run once: per program, input slot and whether it is a step, the
- * first run is ordinary, the second is captured, from then on the capture is launched as a
- * whole. A program of which a run cannot be captured says so and is walked from then on: on every
- * rank where it holds sums over ranks (Sums.agree), since those are replayed by all or by
- * none. */
+ * RUNNING. A run walks the program's timeline (timeline.h). On host memory executor_issue() returns
+ * when it is done, a step's when backward is: norms, updates and averages follow in
+ * executor_issue_rest(). On a device executor_issue() only enqueues, and executor_wait() waits. A
+ * device replays what it has run once: per program, input slot and kind of run, the first run is
+ * ordinary, the second is captured, from then on the capture is launched as a whole. A program of
+ * which a run cannot be captured says so and is walked from then on: on every rank where it holds
+ * sums over ranks (Sums.agree), since those are replayed by all or by none. */
 #ifndef CONVOY_TRAINER_ENGINE_EXEC_EXECUTOR_H
 #define CONVOY_TRAINER_ENGINE_EXEC_EXECUTOR_H
 #include "data/batch_layout.h"

@@ -1,5 +1,6 @@
 /* sums.h - sums over ranks, as a run starts and awaits them. Who does them, NCCL or the host, is
- * the business of whoever runs the steps; where one rank is alone there are none. */
+ * the business of whoever runs the steps. One rank alone on a device has none; on host memory it
+ * sums with itself, by the same code as many. */
 #ifndef CONVOY_TRAINER_ENGINE_EXEC_SUMS_H
 #define CONVOY_TRAINER_ENGINE_EXEC_SUMS_H
 #include "kernels/backend.h"

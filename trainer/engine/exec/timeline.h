@@ -8,7 +8,7 @@
  *
  * STEP. The last micro-batch of a training step also sums gradients over ranks and updates
  * parameters, by the list of operations that rules have made (step.h):
- *   TIMELINE_REDUCE_NONE    one rank: updates follow backward
+ *   TIMELINE_REDUCE_NONE    one rank on a device: updates follow backward
  *   TIMELINE_REDUCE_DEVICE  a bucket is summed on the communication lane as soon as both compute
  *                           lanes have made its gradients; its update waits for that
  *   TIMELINE_REDUCE_HOST    the host sums: SUM announces (or copies out) a bucket, the host waits

@@ -73,13 +73,14 @@ double convoy_number(const ConvoyRecord *record, const char *field); /* NaN: no 
 /* NULL: no such text */
 const char *convoy_text(const ConvoyRecord *record, const char *field);
 
-/* Callbacks, on the thread that called convoy_train(), on every rank. self is handed through.
- * NULL: not called. A result other than 0 asks the run to stop, as convoy_stop() does. */
+/* Callbacks, on the thread that called convoy_train(), on every rank unless it says rank 0. self is
+ * handed through. NULL: not called. A result other than 0 asks the run to stop, as convoy_stop()
+ * does: after the step that follows. */
 typedef struct ConvoyEvents {
     void *self;
     /* the run is open: model, device, classes, parameters, steps ... */
     int (*start)(void *self, const ConvoyRecord *record);
-    /* goes on from a checkpoint: step, path */
+    /* goes on from a checkpoint: step, path; on rank 0 alone */
     int (*resume)(void *self, const ConvoyRecord *record);
     /* every step: step from 1, loss, lr, images_per_s ... */
     int (*step)(void *self, const ConvoyRecord *record);

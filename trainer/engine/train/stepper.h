@@ -21,7 +21,8 @@ typedef struct StepResult {
     /* The loss of this rank's own images is not finite. Where the host sums, this rank's parameters
      * are still those that gave it. */
     bool diverged_here;
-    /* some rank could not do its part: the step was not applied; call comm_agree with own_status */
+    /* Some rank could not do its part: call comm_agree with own_status. Others may have applied the
+     * step; what they hold is not used any more. */
     bool failed;
     Status own_status; /* this rank's */
 } StepResult;
