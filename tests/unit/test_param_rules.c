@@ -117,7 +117,6 @@ TEST(whose_skip_list_is_whose)
         { "optimizer.decay_skip=torchvision", 1, 0, 0, 1 },
         { "optimizer.decay_skip=ffcv", 1, 0, 1, 1 },
         { "optimizer.decay_skip=none", 1, 1, 1, 1 },
-        { "optimizer.decay_all=true", 1, 1, 1, 1 },
         { "optimizer.lr=1", 1, 0, 0, 0 },
     };
     Network n;
@@ -304,10 +303,6 @@ TEST(rules_that_cannot_be_name_the_key)
           NULL,
           { "optimizer.layer_decay=0.9", "model.name=mlp" },
           "optimizer.layer_decay: mlp has no blocks" },
-        { "resnet18",
-          NULL,
-          { "optimizer.decay_all=true", "optimizer.decay_skip=ffcv" },
-          "optimizer.decay_skip stands beside optimizer.decay_all" },
         { "resnet18", NULL, { "optimizer.head_lr=0" }, "optimizer.head_lr is \"0\"" },
         { "resnet18", NULL, { "optimizer.layer_decay=1.1" }, "optimizer.layer_decay is \"1.1\"" },
         { "resnet18",

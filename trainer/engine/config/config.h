@@ -67,7 +67,7 @@ typedef struct Config {
         int64_t mixup_off_epoch /*0 = never*/;
         EraseMode erase_mode;
         double randaugment_std;
-        bool tta_flip, allow_empty_classes;
+        bool allow_empty_classes;
         TtaChoice tta;
         ConfigList color_jitter /*brightness, contrast, saturation, hue*/, auto_augment_fill;
         double max_bad_fraction;
@@ -97,7 +97,7 @@ typedef struct Config {
         LrScaling lr_scaling;
         double lr, momentum, weight_decay, eps /*auto is resolved*/, clip_norm /*0 = off*/;
         double alpha, trust_coefficient;
-        bool nesterov, decay_all, trust_clip, always_adapt;
+        bool nesterov, trust_clip, always_adapt;
         DecaySkip decay_skip;
         ConfigList betas;
         double head_lr, layer_decay /*factors; 1 = off*/;

@@ -183,12 +183,9 @@ const ConfigKey config_keys[] = {
      "Training: how often it is cutmix where mixup is on too"},
     {INT(data, mixup_off_epoch, "0", 0, 1e6), KEY_MATH | KEY_YOUNG,
      "Training: mixup and cutmix end when so many epochs are over; 0 means never"},
-    {BOOL(data, tta_flip, "false"), KEY_RUNTIME,
-     "Evaluation averages the logits of each image and its mirror image, at twice the cost",
-     .old = "data.flip_eval"},
     {ENUM(data, tta, "none", tta_choice_names), KEY_RUNTIME,
-     "Evaluation averages the logits of several views of an image: its mirror image too (flip, the "
-     "same as tta_flip), or both of them at half the weight and both moved by one pixel up and to "
+     "Evaluation averages the logits of several views of an image: its mirror image too (flip, "
+     "twice the cost), or both of them at half the weight and both moved by one pixel up and to "
      "the left, and down and to the right, reflected at the edges (airbench, six times the cost)"},
     {INT(data, repeated_augmentation, "1", 1, 256), KEY_MATH,
      "Training: so many differently augmented views of a sample in each global batch, which an "
@@ -282,8 +279,6 @@ const ConfigKey config_keys[] = {
     {DOUBLE(optimizer, weight_decay, "0.0001", 0, 100), KEY_MATH,
      "L2 penalty of sgd, adam, lars, lars_mlperf and rmsprop_tf, decoupled decay of adamw and "
      "lamb"},
-    {BOOL(optimizer, decay_all, "false"), KEY_MATH,
-     "Decay biases and batch norm too, not only convolution and linear weights"},
     {ENUM(optimizer, decay_skip, "timm", decay_skip_names), KEY_MATH | KEY_YOUNG,
      "What does not decay, and lars and lamb do not adapt: biases, norms, layer scales, positions "
      "and class tokens (timm, mlperf), norms (torchvision), parameters with bn in their name "
