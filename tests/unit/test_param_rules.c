@@ -67,23 +67,6 @@ TEST(groups_that_cannot_be_name_the_key)
     }
 }
 
-TEST(young_keys_of_groups_count_where_they_are_said)
-{
-    static const char *const sets[] = {
-        "optimizer.groups=fc.*: lr=2", "optimizer.head_lr=2", "optimizer.layer_decay=0.5",
-        "optimizer.decay_skip=none",   "model.freeze=layer1", "",
-    };
-    uint32_t first = 0;
-    for (int i = sizeof sets / sizeof *sets - 1; i >= 0; i--) {
-        Config *c = NULL;
-        REQUIRE_OK(config_load(&c, NULL, &sets[i], sets[i][0] != '\0'));
-        const uint32_t hash = config_math_hash(c);
-        if (sets[i][0] == '\0') first = hash; /* test_config.c has it in digits */
-        else CHECK(hash != first);
-        config_destroy(c);
-    }
-}
-
 /* ---- rules ---- */
 
 static Status make_rules(const Network *n, const char *const *sets, int count, ParamRule **out)

@@ -272,7 +272,7 @@ static Status work(Comm *comm, Config *c, const Args *args)
     Args own = *args;
     EvalRun run = { .classes = 0 };
     char *path = NULL;
-    device_forget(c);
+    c->train.precision_auto = CONFIG_OTHER; /* evaluation is not bound to it */
     TRY(comm_agree(comm, comm->rank == 0 ? eval_tables_check(args) : OK));
     TRY(comm_agree(comm, comm->rank == 0 ? choose_checkpoint(&path, c, args) : OK));
     own.checkpoint = path ? path : ""; /* rank 0 reads it */
