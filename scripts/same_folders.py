@@ -75,7 +75,6 @@ def checkpoint_lines(path, data, renamed):
         meta.pop("ema_images", None)
         meta.pop("lookahead_images", None)
     if renamed:
-        meta.pop("config_hash", None)  # of the keys, among others
     lines = [f"config {line}" for line in config_lines(meta.pop("config", ""))]
     lines += [f"metadata {key} {value}" for key, value in meta.items()]
     for name, tensor in header.items():
@@ -112,7 +111,6 @@ def text_lines(path, renamed, text):
     if path.endswith(EXACT):
         return text.splitlines()
     if renamed:
-        text = re.sub(r"config_hash \w+", "config_hash", text)  # of the keys' names too
     for pattern, put in NOISE:
         text = re.sub(pattern, put, text)
     lines = [record(line) for line in text.splitlines()]

@@ -261,7 +261,7 @@ for name in $(choices optimizer.name); do
     both "optimizer-$name" train 1 "optimizer.name=$name" optimizer.lr=0.005
     across "across-$name" 2 "optimizer.name=$name" optimizer.lr=0.005 train.max_steps=8
 done
-both sgd-variants train 2 optimizer.nesterov=true optimizer.momentum=0.8 optimizer.decay_all=true \
+both sgd-variants train 2 optimizer.nesterov=true optimizer.momentum=0.8 optimizer.decay_skip=none \
     optimizer.lr_scaling=linear
 for name in $(choices schedule.name); do
     both "schedule-$name" train 1 "schedule.name=$name" "schedule.milestones=0.5, 1" \

@@ -26,22 +26,15 @@ if have_mpi; then
     near "1 x 8 and 2 x 4" one two 1e-5
 fi
 
-for name in none flip tta_flip airbench; do
-    settings "$name" "data.val=$SCRATCH/data/val" model.name=airbench94
-    case $name in
-    tta_flip) sets+=(--set data.tta_flip=true) ;;
-    *) sets+=(--set "data.tta=$name") ;;
-    esac
+for name in none flip airbench; do
+    settings "$name" "data.val=$SCRATCH/data/val" model.name=airbench94 "data.tta=$name"
     expect "$name" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest whole)"
     grep -E 'loss' "$out" > "$SCRATCH/$name.said" || broken_run "$name says nothing"
 done
-cmp -s "$SCRATCH/flip.said" "$SCRATCH/tta_flip.said" || broken "data.tta flip is not tta_flip"
 for other in none airbench; do
     cmp -s "$SCRATCH/flip.said" "$SCRATCH/$other.said" && broken "data.tta flip is $other"
 done
 
 train_fails small 64 "data.image_size" 1 "${net[@]}" data.image_size=24 data.eval_resize=24
 train_fails small 64 "data.train_size" 1 "${net[@]}" data.train_size=24
-train_fails both 64 "data.tta stands beside data.tta_flip" 1 "${net[@]}" data.tta=airbench \
-    data.tta_flip=true
 exit "$failed"

@@ -49,11 +49,11 @@ for name in eval eval_all eval_flip; do
         sets+=(--set data.auto_augment=randaugment --set data.mixup=0.2 --set data.random_erase=1
             --set data.train_interpolation=random)
         ;;
-    eval_flip) sets+=(--set data.tta_flip=true) ;;
+    eval_flip) sets+=(--set data.tta=flip) ;;
     esac
     expect "$name" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest all)"
     grep -E 'loss' "$out" > "$SCRATCH/$name.said" || broken_run "$name says nothing"
 done
 cmp -s "$SCRATCH/eval.said" "$SCRATCH/eval_all.said" || broken "augmentation changes evaluation"
-cmp -s "$SCRATCH/eval.said" "$SCRATCH/eval_flip.said" && broken "data.tta_flip changes nothing"
+cmp -s "$SCRATCH/eval.said" "$SCRATCH/eval_flip.said" && broken "data.tta flip changes nothing"
 exit "$failed"

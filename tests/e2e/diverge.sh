@@ -117,7 +117,7 @@ train_fails norm 71 "training has diverged: the norm of the gradients is" 1 "${s
     optimizer.lr=1e5 train.max_steps=30 optimizer.clip_norm=1e30 checkpoint.every_steps=0
 sound_metrics norm
 
-# Files that an earlier version has left: their checksums are right, what they hold is not.
+# Files that no run of ours has left: their checksums are right, what they hold is not.
 # bad_checkpoint FILE TENSOR - makes its first element NaN.
 bad_checkpoint()
 {

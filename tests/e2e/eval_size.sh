@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# eval_size.sh - data.eval_resize: auto follows the image size, is kept as a number, and leaves runs
-# from before it as they are.
+# eval_size.sh - data.eval_resize: auto follows the image size, is kept as a number, and leaves a
+# run that has another as it is.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 4 3
 make_config
@@ -24,22 +24,22 @@ resolved auto 36
 train auto 1 "${short[@]}" train.max_steps=4
 expect_text "a run that goes on" 0 "data.eval_resize was"
 
-# A run that has had 256, the default once, goes on with it: in training and by itself.
-train old 1 "${short[@]}" data.eval_resize=256
-resolved old 256
+# A run that began with 256 goes on with it where the config now says auto, and is evaluated so.
+train named 1 "${short[@]}" data.eval_resize=256
+resolved named 256
 ranks=1
 have_mpi && ranks=2
-train old "$ranks" "${short[@]}" train.max_steps=4 train.batch_per_rank=$((8 / ranks))
-expect_text "an old run goes on" 1 "scaled to 256 pixels, cut to 32 (data.eval_resize)"
-expect_text "an old run goes on" 0 "data.eval_resize was"
-resolved old 256
-settings old "${short[@]}"
-expect "eval of an old run" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest old)"
-expect_text "eval of an old run" 1 "scaled to 256 pixels"
+train named "$ranks" "${short[@]}" train.max_steps=4 train.batch_per_rank=$((8 / ranks))
+expect_text "a named size goes on" 1 "scaled to 256 pixels, cut to 32 (data.eval_resize)"
+expect_text "a named size goes on" 0 "data.eval_resize was"
+resolved named 256
+settings named "${short[@]}"
+expect "eval of a named size" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest named)"
+expect_text "eval of a named size" 1 "scaled to 256 pixels"
 
 # Not where the folder is begun anew, or its images have another size.
-train old 1 "${short[@]}" checkpoint.resume=none
+train named 1 "${short[@]}" checkpoint.resume=none
 expect_text "begun anew" 1 "scaled to 36 pixels"
-train old 1 "${short[@]}" train.max_steps=4 data.image_size=40
+train named 1 "${short[@]}" train.max_steps=4 data.image_size=40
 expect_text "another image size" 1 "scaled to 45 pixels"
 exit "$failed"

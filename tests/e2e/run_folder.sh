@@ -59,6 +59,28 @@ expect_text "top" 1 "run         $SCRATCH/run: done"
 untouched "$SCRATCH/bad.safetensors" 65 "${more[@]}" checkpoint.resume="$SCRATCH/bad.safetensors" \
     run.dir="$SCRATCH/elsewhere"
 
+# A checkpoint of another version is refused by its name, whatever asks for it, and nothing is lost.
+another="was written by another version of convoy and cannot be read"
+cp -r "$SCRATCH/run" "$SCRATCH/other"
+"$tools"/make_ckptmeta "$(latest run)" "$SCRATCH/other.safetensors" checkpoint_format "" ||
+    broken "cannot make a checkpoint of another version"
+cp "$SCRATCH/other.safetensors" "$(latest other)"
+of_other=$(contents other)
+for n in "${ranks[@]}"; do
+    train_fails other 65 "step-00000002.safetensors: $another" "$n" "${more[@]}"
+    expect_text "resume from another version" 0 "falling back"
+done
+expect_error "eval of another version" 65 "$another" 1 eval "$SCRATCH/other"
+expect_error "predict of another version" 65 "$another" 1 predict "$SCRATCH/other" "$SCRATCH/data"
+expect_error "export of another version" 65 "$another" 1 export "$SCRATCH/other" \
+    "$SCRATCH/exported.safetensors"
+[[ ! -e $SCRATCH/exported.safetensors ]] || broken "weights of another version are exported"
+[[ $(contents other) == "$of_other" ]] || broken "the folder of another version has changed"
+untouched "other.safetensors: $another" 65 "${more[@]}" run.dir="$SCRATCH/elsewhere" \
+    checkpoint.resume="$SCRATCH/other.safetensors"
+untouched "other.safetensors: $another" 65 "${more[@]}" run.dir="$SCRATCH/elsewhere" \
+    model.init="$SCRATCH/other.safetensors"
+
 # A good command begins, and what it said before is in the log too.
 lines=$(wc -l < "$SCRATCH/run/log.txt")
 train run 1 "${more[@]}"

@@ -1,5 +1,5 @@
-/* fuzz_stored.c - the configuration that a checkpoint or a run folder holds, perhaps of another
- * version: what it says is compared with a run's own, and what is taken can be written again. */
+/* fuzz_stored.c - the configuration that a checkpoint or a run folder holds: what it says is
+ * compared with a run's own, and what is taken can be written again. */
 #include "base/mem.h"
 #include "tests/fuzz/fuzz.h"
 #include "trainer/engine/config/config.h"
@@ -24,10 +24,10 @@ int fuzz_stored(const uint8_t *data, size_t size)
         if (config_check_input(c) == OK) ASSERT(c->data.image_size > 0);
         ASSERT(config_dump_yaml(c, &text) == OK);
         ASSERT(config_difference(c, defaults(), &difference) == OK);
-    }
-    str_clear(&difference);
-    if (config_math_difference(defaults(), yaml, &difference) == OK)
+        str_clear(&difference);
+        ASSERT(config_math_difference(c, defaults(), &difference) == OK);
         fuzz_use((const uint8_t *)difference.text, difference.length);
+    }
     config_destroy(c);
     str_free(&difference);
     str_free(&text);

@@ -240,28 +240,41 @@ static void write_configs(const char *folder)
 static void write_checkpoints(const char *folder)
 {
     static const float weights[2 * 64] = { 0.5f, -1 };
-    static const char *const pairs[][2] = {
-        { "step", "12" },        { "images", "96" },         { "epoch", "1" },
-        { "seed", "7" },         { "config_hash", "99" },    { "global_batch", "8" },
-        { "best_top1", "0.5" },  { "dataset_images", "80" }, { "eval_due", "0" },
-        { "model", "resnet20" }, { "config", NULL },         { "class_names", "cat\nd\xc3\xb6g" },
-    };
-    enum { PAIRS = sizeof pairs / sizeof pairs[0] };
-    SafePair metadata[PAIRS];
-    SafeTensor tensor = { .name = "fc.weight", .data = weights };
     const int64_t dims[] = { 2, 64 };
-    char path[200];
+    const SafeTensor tensor = { "fc.weight", tensor_desc(DTYPE_F32, 2, dims), NULL };
+    CheckpointMeta meta = { .step = 12,
+                            .run_step = 12,
+                            .images = 96,
+                            .epoch = 1,
+                            .seed = 7,
+                            .global_batch = 8,
+                            .dataset_images = 80,
+                            .best_top1 = 0.5,
+                            .lr_factor = 1,
+                            .average_rest = { -1, -1 },
+                            .class_names = "cat\nd\xc3\xb6g",
+                            .model = "resnet20" };
+    char path[200], latest[200];
+    CheckpointWriter *w = NULL;
+    Config *c = NULL;
+    StrBuf config = { 0 };
     uint8_t *bytes = NULL;
     size_t size = 0;
-    for (int i = 0; i < PAIRS; i++)
-        metadata[i] = (SafePair){ pairs[i][0], pairs[i][1] ? pairs[i][1] : small_config };
-    tensor.desc = tensor_desc(DTYPE_F32, 2, dims);
-    snprintf(path, sizeof path, "%s/x.safetensors", fuzz_folder());
-    ASSERT(safetensors_write(path, &tensor, 1, metadata, PAIRS) == OK);
+    ASSERT(config_parse(&c, small_config) == OK && config_dump_yaml(c, &config) == OK);
+    meta.config = config.text;
+    ASSERT(checkpoint_writer_create(&w, fuzz_folder(), &tensor, 1, 1) == OK);
+    ASSERT(checkpoint_stage(w) == OK);
+    memcpy(checkpoint_staging(w, 0), weights, sizeof weights);
+    ASSERT(checkpoint_submit(w, &meta, false) == OK && checkpoint_flush(w) == OK);
+    checkpoint_writer_destroy(w);
+    snprintf(path, sizeof path, "%s/step-00000012.safetensors", fuzz_folder());
+    snprintf(latest, sizeof latest, "%s/latest", fuzz_folder());
     ASSERT(fs_read_file(path, &bytes, &size) == OK);
     keep(folder, "checkpoint/seed", 1, bytes, size);
     mem_free(bytes);
-    ASSERT(remove(path) == 0);
+    str_free(&config);
+    config_destroy(c);
+    ASSERT(remove(path) == 0 && remove(latest) == 0);
 }
 
 static void write_texts(const char *folder)

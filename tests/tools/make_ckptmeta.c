@@ -7,10 +7,35 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const keys[] = { "step",           "images",       "epoch",    "seed",
-                                    "config_hash",    "global_batch", "model",    "config",
-                                    "dataset_images", "best_top1",    "eval_due", "class_names",
-                                    "convoy",         "named_classes" };
+static const char *const keys[] = {
+    "checkpoint_format",
+    "step",
+    "run_step",
+    "images",
+    "epoch",
+    "seed",
+    "global_batch",
+    "dataset_images",
+    "norm_images",
+    "best_top1",
+    "stale",
+    "val_print",
+    "eval_due",
+    "lr_factor",
+    "rollbacks",
+    "diverged",
+    "rolled_to",
+    "named_classes",
+    "lookahead_rest",
+    "ema_rest",
+    "ema_images",
+    "class_names",
+    "model",
+    "lookahead_images",
+    "config",
+    "spent",
+    "convoy",
+};
 enum { KEYS = sizeof keys / sizeof keys[0] };
 
 static Status rewrite(SafeFile *f, char **argv)

@@ -36,8 +36,7 @@ static CheckpointMeta meta_of(int64_t step)
     return (CheckpointMeta){ .step = step,
                              .images = step * 32,
                              .epoch = step / 10,
-                             .seed = 0xFEDCBA9876543210U,
-                             .config_hash = 0xDEADBEEFU,
+                             .seed = 0x7EDCBA9876543210,
                              .global_batch = 32,
                              .dataset_images = 320,
                              .best_top1 = 0.1,
@@ -128,8 +127,7 @@ TEST(everything_comes_back)
     CHECK_INT(meta.rollbacks, 2);
     CHECK_STR(meta.class_names, "0\n1");
     CHECK_INT(meta.named_classes, 1);
-    CHECK(meta.seed == 0xFEDCBA9876543210U);
-    CHECK(meta.config_hash == 0xDEADBEEFU);
+    CHECK(meta.seed == 0x7EDCBA9876543210);
     CHECK_INT(meta.global_batch, 32);
     CHECK_INT(meta.dataset_images, 320);
     CHECK(meta.best_top1 == 0.1);
@@ -206,7 +204,7 @@ TEST(a_damaged_newest_is_passed_over)
     CHECK_CONTAINS(status_message(), "step-00000003.safetensors");
 }
 
-/* Files of earlier versions may hold such: their checksums are right. */
+/* A checkpoint with right checksums that has what this program never saves. */
 static Status save_with(CheckpointWriter *w, int64_t step, int tensor, float value)
 {
     TRY(checkpoint_stage(w));
@@ -361,15 +359,114 @@ TEST(other_safetensors_are_no_checkpoints)
     SafeFile *f = NULL;
     CheckpointMeta meta;
     const SafeTensor tensor = { "x", tensor_desc(DTYPE_F32, 1, &one), &x };
-    const SafePair pair = { "step", "many" };
     path_of(path, "other.safetensors");
     CHECK_OK(safetensors_write(path, &tensor, 1, NULL, 0));
     CHECK_STATUS(checkpoint_open(&f, &meta, path), ERR_DATA);
     CHECK_CONTAINS(status_message(), "not a convoy checkpoint");
-    CHECK_OK(safetensors_write(path, &tensor, 1, &pair, 1));
-    CHECK_STATUS(checkpoint_open(&f, &meta, path), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "many");
     CHECK(f == NULL);
+}
+
+/* Writes the checkpoint of step 3 as another version might have: key has that value, NULL: it is
+ * not there. */
+static void write_otherwise(const char *key, const char *value)
+{
+    static const char *const keys[] = {
+        "checkpoint_format",
+        "step",
+        "run_step",
+        "images",
+        "epoch",
+        "seed",
+        "global_batch",
+        "dataset_images",
+        "norm_images",
+        "best_top1",
+        "stale",
+        "val_print",
+        "eval_due",
+        "lr_factor",
+        "rollbacks",
+        "diverged",
+        "rolled_to",
+        "named_classes",
+        "lookahead_rest",
+        "ema_rest",
+        "ema_images",
+        "class_names",
+        "model",
+        "lookahead_images",
+        "config",
+        "spent",
+    };
+    enum { KEYS = sizeof keys / sizeof keys[0] };
+    SafePair pairs[KEYS];
+    int count = 0;
+    SafeFile *f = NULL;
+    CheckpointMeta meta;
+    char path[PATH_BYTES];
+    CheckpointWriter *w = make_writer(9);
+    REQUIRE(w != NULL);
+    CHECK_OK(save(w, 3, false));
+    checkpoint_writer_destroy(w);
+    path_of(path, "step-00000003.safetensors");
+    REQUIRE_OK(checkpoint_open(&f, &meta, path));
+    for (int i = 0; i < KEYS; i++) {
+        const bool other = strcmp(keys[i], key) == 0;
+        pairs[count] = (SafePair){ keys[i], other ? value : safetensors_metadata(f, keys[i]) };
+        count += pairs[count].value != NULL;
+    }
+    CHECK_INT(count, value ? KEYS : KEYS - 1); /* as many as there are, and key is one */
+    CHECK_OK(safetensors_write(path, safetensors_at(f, 0), 1, pairs, count));
+    safetensors_close(f);
+}
+
+TEST(a_checkpoint_of_another_version_is_not_read)
+{
+    static const struct {
+        const char *key, *value, *why;
+    } rows[] = {
+        { "checkpoint_format", NULL, "no metadata entry checkpoint_format" },
+        { "checkpoint_format", "2", "its checkpoint_format is 2, here 1" },
+        { "run_step", NULL, "no metadata entry run_step" },
+        { "lr_factor", NULL, "no metadata entry lr_factor" },
+        { "ema_rest", NULL, "no metadata entry ema_rest" },
+        { "class_names", NULL, "no metadata entry class_names" },
+        { "spent", NULL, "no metadata entry spent" },
+    };
+    char path[PATH_BYTES];
+    path_of(path, "step-00000003.safetensors");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        SafeFile *f = NULL;
+        CheckpointMeta meta;
+        write_otherwise(rows[i].key, rows[i].value);
+        CHECK_STATUS(checkpoint_open(&f, &meta, path), ERR_DATA);
+        CHECK_CONTAINS(status_message(), path);
+        CHECK_CONTAINS(status_message(), "written by another version of convoy and cannot be read");
+        CHECK_CONTAINS(status_message(), rows[i].why);
+        CHECK(f == NULL);
+    }
+    write_otherwise("step", "many"); /* this version's, but for a number */
+    SafeFile *f = NULL;
+    CheckpointMeta meta;
+    CHECK_STATUS(checkpoint_open(&f, &meta, path), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "step cannot be many");
+}
+
+/* Where it is the newest, no older one takes its place. */
+TEST(a_checkpoint_of_another_version_is_not_passed_over)
+{
+    SafeFile *f = NULL;
+    CheckpointMeta meta;
+    CheckpointWriter *w = make_writer(9);
+    REQUIRE(w != NULL);
+    CHECK_OK(save(w, 1, false));
+    checkpoint_writer_destroy(w);
+    write_otherwise("checkpoint_format", NULL);
+    CHECK_STATUS(checkpoint_find(&f, &meta, test_scratch(), INT64_MAX, NULL), ERR_DATA);
+    CHECK_CONTAINS(status_message(), "step-00000003.safetensors: was written by another version");
+    CHECK(f == NULL);
+    check_link("latest", "step-00000003.safetensors");
+    CHECK(exists("step-00000001.safetensors"));
 }
 
 /* One flipped bit anywhere in the header - position, seed, names - is seen: the header has a

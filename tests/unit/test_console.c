@@ -103,7 +103,7 @@ TEST(results_are_drawn_as_rays)
 TEST(penalty_counts_what_decays)
 {
     const char *const sets[] = { "optimizer.weight_decay=0.01" }, *const all[] = {
-        sets[0], "optimizer.decay_all=true"
+        sets[0], "optimizer.decay_skip=none"
     };
     const char *const adamw[] = { sets[0], "optimizer.name=adamw" };
     ModelOptions o = golden_options("resnet20", true, 1);

@@ -42,18 +42,17 @@ TEST(the_cpu_computes_in_fp32_unless_it_has_amx)
     CHECK(choice.precision == PRECISION_BF16 && !choice.warning);
     CHECK_STR(choice.reason, "cpu in bf16: device.backend is cpu, train.precision is auto: AMX "
                              "takes 86 % of the work");
-    /* A run from before it was kept goes on as it was, and one that began with bf16 in that. */
-    c->train.auto_before = true;
+    /* A run goes on as it began. */
+    c->train.precision_auto = PRECISION_FP32;
     REQUIRE_OK(device_choose(&choice, c, 0, CPU_BF16_AMX));
     CHECK_STR(choice.reason, "cpu in fp32: device.backend is cpu, train.precision is auto, as this "
                              "run began");
-    device_forget(c);
     c->train.precision_auto = PRECISION_BF16;
     REQUIRE_OK(device_choose(&choice, c, 0, CPU_BF16_AVX512));
     CHECK(choice.precision == PRECISION_BF16 && choice.warning);
     CHECK_STATUS(device_choose(&choice, c, 0, CPU_BF16_NONE), ERR_ENV);
     CHECK(strstr(status_message(), "train.precision") != NULL);
-    device_forget(c); /* evaluation */
+    c->train.precision_auto = CONFIG_OTHER; /* evaluation */
     REQUIRE_OK(device_choose(&choice, c, 0, CPU_BF16_NONE));
     CHECK(choice.precision == PRECISION_FP32);
     config_destroy(c);

@@ -146,10 +146,10 @@ TEST(a_loss_scale_is_exhausted_after_30_steps_that_it_could_not_help)
 }
 
 /* What one step without gradients leaves of the first value of conv1.weight and of bn1.weight. */
-static void decay_once(const char *decay_all, double left[2])
+static void decay_once(const char *decay_skip, double left[2])
 {
     static const char *const names[2] = { "conv1.weight", "bn1.weight" };
-    const char *sets[] = { "optimizer.name=sgd", "optimizer.weight_decay=0.5", decay_all };
+    const char *sets[] = { "optimizer.name=sgd", "optimizer.weight_decay=0.5", decay_skip };
     float scalars[SCALAR_COUNT] = { 0 };
     Network n;
     Config *config = NULL;
@@ -181,10 +181,10 @@ static void decay_once(const char *decay_all, double left[2])
 TEST(norms_decay_only_where_all_do)
 {
     double left[2] = { 0 };
-    decay_once("optimizer.decay_all=false", left);
+    decay_once("optimizer.decay_skip=timm", left);
     CHECK_NEAR(left[0], 0.95, 1e-6);
     CHECK_NEAR(left[1], 1, 1e-6);
-    decay_once("optimizer.decay_all=true", left);
+    decay_once("optimizer.decay_skip=none", left);
     CHECK_NEAR(left[0], 0.95, 1e-6);
     CHECK_NEAR(left[1], 0.95, 1e-6);
 }
@@ -215,7 +215,7 @@ TEST(what_is_frozen_stays)
 {
     const Setting setting = { .lr = 0.1, .norms = NULL };
     const char *sets[] = { "optimizer.momentum=0.9", "optimizer.weight_decay=0.5",
-                           "optimizer.decay_all=true" };
+                           "optimizer.decay_skip=none" };
     Network n;
     Config *config = NULL;
     Optimizer *optimizer = NULL;

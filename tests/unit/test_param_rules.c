@@ -67,23 +67,6 @@ TEST(groups_that_cannot_be_name_the_key)
     }
 }
 
-TEST(young_keys_of_groups_count_where_they_are_said)
-{
-    static const char *const sets[] = {
-        "optimizer.groups=fc.*: lr=2", "optimizer.head_lr=2", "optimizer.layer_decay=0.5",
-        "optimizer.decay_skip=none",   "model.freeze=layer1", "",
-    };
-    uint32_t first = 0;
-    for (int i = sizeof sets / sizeof *sets - 1; i >= 0; i--) {
-        Config *c = NULL;
-        REQUIRE_OK(config_load(&c, NULL, &sets[i], sets[i][0] != '\0'));
-        const uint32_t hash = config_math_hash(c);
-        if (sets[i][0] == '\0') first = hash; /* test_config.c has it in digits */
-        else CHECK(hash != first);
-        config_destroy(c);
-    }
-}
-
 /* ---- rules ---- */
 
 static Status make_rules(const Network *n, const char *const *sets, int count, ParamRule **out)
@@ -117,7 +100,6 @@ TEST(whose_skip_list_is_whose)
         { "optimizer.decay_skip=torchvision", 1, 0, 0, 1 },
         { "optimizer.decay_skip=ffcv", 1, 0, 1, 1 },
         { "optimizer.decay_skip=none", 1, 1, 1, 1 },
-        { "optimizer.decay_all=true", 1, 1, 1, 1 },
         { "optimizer.lr=1", 1, 0, 0, 0 },
     };
     Network n;
@@ -304,10 +286,6 @@ TEST(rules_that_cannot_be_name_the_key)
           NULL,
           { "optimizer.layer_decay=0.9", "model.name=mlp" },
           "optimizer.layer_decay: mlp has no blocks" },
-        { "resnet18",
-          NULL,
-          { "optimizer.decay_all=true", "optimizer.decay_skip=ffcv" },
-          "optimizer.decay_skip stands beside optimizer.decay_all" },
         { "resnet18", NULL, { "optimizer.head_lr=0" }, "optimizer.head_lr is \"0\"" },
         { "resnet18", NULL, { "optimizer.layer_decay=1.1" }, "optimizer.layer_decay is \"1.1\"" },
         { "resnet18",

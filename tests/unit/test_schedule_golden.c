@@ -285,25 +285,3 @@ TEST(schedules_that_cannot_be_name_the_key)
         config_destroy(c);
     }
 }
-
-/* Checkpoints from before these keys have the hash of their defaults. */
-TEST(young_keys_of_the_schedule_count_where_they_are_said)
-{
-    static const char *const sets[] = { "schedule.warmup_steps=7", "schedule.warmup_lr=0",
-                                        "schedule.decay_steps=9", "schedule.decay_from=start",
-                                        "schedule.decay_epochs=2" };
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
-        const char *list[] = { "schedule.warmup_epochs=0", sets[i] };
-        Config *c = NULL;
-        const bool warm = i == 1; /* needs the epochs */
-        REQUIRE_OK(config_load(&c, NULL, list, 1));
-        const uint32_t none = config_math_hash(c);
-        config_destroy(c);
-        REQUIRE_OK(config_load(&c, NULL, NULL, 0));
-        const uint32_t usual = config_math_hash(c);
-        config_destroy(c);
-        REQUIRE_OK(config_load(&c, NULL, list + warm, 2 - warm));
-        CHECK(config_math_hash(c) != (warm ? usual : none));
-        config_destroy(c);
-    }
-}

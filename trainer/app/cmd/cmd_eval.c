@@ -54,10 +54,10 @@ typedef struct EvalRun {
 
 /* Keys but for places that say which images are evaluated, and how they are seen. */
 static const char *const view_keys[] = {
-    "model.in_channels", "data.val_split",   "data.val_split_seed",
-    "data.class_map",    "data.image_size",  "data.mean",
-    "data.std",          "data.eval_resize", "data.interpolation",
-    "data.tta_flip",     "data.tta",         "data.synthetic_images",
+    "model.in_channels", "data.val_split",        "data.val_split_seed",
+    "data.class_map",    "data.image_size",       "data.mean",
+    "data.std",          "data.eval_resize",      "data.interpolation",
+    "data.tta",          "data.synthetic_images",
 };
 
 static bool same_view(const Config *a, const Config *b)
@@ -272,7 +272,7 @@ static Status work(Comm *comm, Config *c, const Args *args)
     Args own = *args;
     EvalRun run = { .classes = 0 };
     char *path = NULL;
-    device_forget(c);
+    c->train.precision_auto = CONFIG_OTHER; /* evaluation is not bound to it */
     TRY(comm_agree(comm, comm->rank == 0 ? eval_tables_check(args) : OK));
     TRY(comm_agree(comm, comm->rank == 0 ? choose_checkpoint(&path, c, args) : OK));
     own.checkpoint = path ? path : ""; /* rank 0 reads it */

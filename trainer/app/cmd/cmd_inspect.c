@@ -161,31 +161,26 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
                                 StrBuf *text)
 {
     int64_t elements = 0, bytes = 0;
-    const char *crc = safetensors_metadata(file, "crc32c");
-    const char *writer = safetensors_metadata(file, "convoy");
     SpentParts spent;
     str_add_visible(text, path, "");
     str_add(text, "\nmodel ");
     str_add_visible(text, meta->model, "");
     str_printf(text, "\nstep %lld\nepochs_done %lld\nimages %lld\n", (long long)meta->step,
                (long long)meta->epoch, (long long)meta->images);
-    str_printf(text, "seed %llu\nglobal_batch %lld\ndataset_images %lld\n",
-               (unsigned long long)meta->seed, (long long)meta->global_batch,
-               (long long)meta->dataset_images);
+    str_printf(text, "seed %lld\nglobal_batch %lld\ndataset_images %lld\n", (long long)meta->seed,
+               (long long)meta->global_batch, (long long)meta->dataset_images);
     if (meta->best_top1 >= 0) str_printf(text, "best_top1 %.6f\n", meta->best_top1);
     if (cost_read(meta->spent, &spent)) {
         const Spent sum = cost_sum(&spent);
         str_printf(text, "spent_host_hours %.6g\nspent_joules %.6g\n", sum.host_s / 3600,
                    cost_joules(&sum));
     }
-    str_printf(text, "config_hash %08x\n", (unsigned)meta->config_hash);
-    if (writer) {
+    if (meta->writer) {
         str_add(text, "written by convoy ");
-        str_add_visible(text, writer, "");
+        str_add_visible(text, meta->writer, "");
         str_add(text, "\n");
     }
-    if (crc) str_printf(text, "crc32c %s ok\n", crc);
-    else str_add(text, "crc32c absent: the data was not verified\n");
+    str_printf(text, "crc32c %s ok\n", safetensors_metadata(file, "crc32c"));
     for (int i = 0; i < safetensors_count(file); i++) {
         const SafeTensor *t = safetensors_at(file, i);
         char shape[96];

@@ -92,7 +92,7 @@ static Status open_backend(Predictor *p, Config *c)
     c->device.index = -1;
     if (p->precision_given) c->train.precision = p->precision;
     else if (elsewhere) c->train.precision = PRECISION_FP32;
-    device_forget(c);
+    c->train.precision_auto = CONFIG_OTHER; /* evaluation is not bound to it */
     TRY(device_choose(&device, c, 0, backend_cpu_bf16()));
     if (device.warning) log_warning("%s", device.warning);
     return device_open(&p->backend, &device, c, 0);

@@ -15,23 +15,21 @@ typedef struct Values { /* of one number of ranks */
  * step; "" if nothing. */
 static Status differences(const ReportRun *r, const ReportRun *base, StrBuf *out)
 {
-    Config *c = NULL;
     if (!r->config || !base->config) {
         str_add(out, "there is no config.yaml to compare");
         return OK;
     }
-    TRY(config_parse(&c, r->config_text));
-    c->train.seed = base->config->train.seed;
-    c->train.epochs = base->config->train.epochs;
-    c->train.max_steps = base->config->train.max_steps;
-    Status status = config_math_difference(c, base->config_text, out);
+    Config c = *r->config; /* borrows its strings */
+    c.train.seed = base->config->train.seed;
+    c.train.epochs = base->config->train.epochs;
+    c.train.max_steps = base->config->train.max_steps;
+    Status status = config_math_difference(base->config, &c, out);
     if (status == OK && (strcmp(r->start.device, base->start.device) ||
                          strcmp(r->start.precision, base->start.precision)))
         str_printf(out, "%sdevice or precision is another (%s %s, %s %s)", out->length ? "; " : "",
                    base->start.device, base->start.precision, r->start.device, r->start.precision);
     if (status == OK && r->start.images != base->start.images)
         str_printf(out, "%sthe training set has another size", out->length ? "; " : "");
-    config_destroy(c);
     return status;
 }
 

@@ -141,7 +141,7 @@ static Status point_config(const Point *p, const Series *s, Config **out)
     for (int i = 0; i < s->set_count; i++) words_add(&all, s->sets[i]);
     for (int i = 0; i < p->set_count; i++) words_add(&all, p->sets[i]);
     if (all.full) return fail(ERR_USAGE, "more than %d times --set", WORDS_MAX);
-    return config_load_again(out, s->config_path, all.word, all.count);
+    return config_load(out, s->config_path, all.word, all.count);
 }
 
 static Status check_settings(const Point *p, const Series *s, ReportRun *run)

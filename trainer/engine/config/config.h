@@ -67,7 +67,7 @@ typedef struct Config {
         int64_t mixup_off_epoch /*0 = never*/;
         EraseMode erase_mode;
         double randaugment_std;
-        bool tta_flip, allow_empty_classes;
+        bool allow_empty_classes;
         TtaChoice tta;
         ConfigList color_jitter /*brightness, contrast, saturation, hue*/, auto_augment_fill;
         double max_bad_fraction;
@@ -79,7 +79,6 @@ typedef struct Config {
         BatchMode batch_mode;
         int precision /*Precision, or CONFIG_OTHER: auto*/;
         int precision_auto /*what auto is in a run; CONFIG_OTHER: open*/;
-        bool auto_before; /* no key: the run that goes on is from before precision_auto */
         LossKind loss;
         double bce_threshold /*0 = off*/;
         bool bce_sum;
@@ -97,7 +96,7 @@ typedef struct Config {
         LrScaling lr_scaling;
         double lr, momentum, weight_decay, eps /*auto is resolved*/, clip_norm /*0 = off*/;
         double alpha, trust_coefficient;
-        bool nesterov, decay_all, trust_clip, always_adapt;
+        bool nesterov, trust_clip, always_adapt;
         DecaySkip decay_skip;
         ConfigList betas;
         double head_lr, layer_decay /*factors; 1 = off*/;
@@ -183,13 +182,10 @@ typedef struct Config {
  * checkpoint.resume no longer none. ERR_USAGE with file:line and the nearest key for an unknown
  * one, with range or names for a bad value; consistency between keys is checked last. */
 Status config_load(Config **out, const char *path, const char *const *sets, int set_count);
-/* The same of what was loaded before: without the warnings of old names. */
-Status config_load_again(Config **out, const char *path, const char *const *sets, int set_count);
 /* Applies sets to what was loaded or parsed, and checks it again. */
 Status config_override(Config *c, const char *const *sets, int set_count);
 void config_destroy(Config *c);
-/* From defaults and a text of config_dump_yaml, perhaps of another version: unknown keys are
- * ignored. */
+/* From defaults and a text of config_dump_yaml. */
 Status config_parse(Config **out, const char *yaml);
 /* The same of a file: the config.yaml of a run. */
 Status config_stored(Config **out, const char *path);
@@ -201,13 +197,10 @@ ModelOptions config_model_options(const Config *c, int64_t image_size, int64_t c
 Status config_check_input(const Config *c);
 /* every key, in table order; loads back to an equal Config */
 Status config_dump_yaml(const Config *c, StrBuf *out);
-/* CRC-32C over the keys that change results (flag MATH) */
-uint32_t config_math_hash(const Config *c);
-/* Names and values of MATH keys in which a dumped YAML text differs from c, "" if none: for the
- * message on resume. */
-Status config_math_difference(const Config *c, const char *yaml, StrBuf *out);
-/* The same for two configurations and all keys but run.dir, which differs between runs by nature,
- * those of scale, which training does not read, and those of cost, which change no work. */
+/* Adds the names and values of MATH keys in which the two differ, for the message on resume. */
+Status config_math_difference(const Config *then, const Config *now, StrBuf *out);
+/* The same of all keys but run.dir, which differs between runs by nature, those of scale, which
+ * training does not read, and those of cost, which change no work. */
 Status config_difference(const Config *then, const Config *now, StrBuf *out);
 /* The first key from the one of that index on, of those that config_difference() compares, that is
  * not the same in all of list (NULL ones are passed over), with its name; -1: none. */

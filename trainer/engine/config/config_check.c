@@ -293,13 +293,8 @@ static Status check_device(const Config *c, const ConfigOrigin *origin)
 static Status check_groups(const Config *c, const ConfigOrigin *origin)
 {
     ParamGroups groups;
-    if (param_groups_parse(&groups, c->optimizer.groups) != OK)
-        return config_fail_key(origin, "optimizer.groups", "%s", status_message());
-    if (c->optimizer.decay_all && c->optimizer.decay_skip != DECAY_SKIP_TIMM &&
-        c->optimizer.decay_skip != DECAY_SKIP_NONE)
-        return config_fail_key(origin, "optimizer.decay_skip",
-                               "stands beside optimizer.decay_all, which lets all decay; give one");
-    return OK;
+    if (param_groups_parse(&groups, c->optimizer.groups) == OK) return OK;
+    return config_fail_key(origin, "optimizer.groups", "%s", status_message());
 }
 
 /* How images come into the network. */
@@ -314,9 +309,6 @@ static Status check_input(const Config *c, const ConfigOrigin *origin)
     if (c->data.val_split > 0 && c->data.val[0])
         return config_fail_key(origin, "data.val_split",
                                "stands beside data.val; give one, or \"\" for data.val");
-    if (c->data.tta != TTA_NONE && c->data.tta_flip)
-        return config_fail_key(origin, "data.tta",
-                               "stands beside data.tta_flip; give one of the two");
     if (c->data.eval_resize != 0 && c->data.eval_resize < c->data.image_size)
         return config_fail_key(origin, "data.eval_resize",
                                "is %lld, smaller than data.image_size %lld; 0 means the same",

@@ -4,36 +4,6 @@
 #include "trainer/engine/config/config_internal.h"
 #include <string.h>
 
-/* value: as it is printed, which quotes strings. */
-static bool is_default(const Config *c, const ConfigKey *key, const char *value)
-{
-    if (key->type == KEY_STRING)
-        value = *(char *const *)(const void *)((const char *)c + key->offset);
-    return strcmp(value, key->fallback) == 0;
-}
-
-uint32_t config_math_hash(const Config *c)
-{
-    uint32_t crc = 0;
-    StrBuf line = { 0 };
-    for (int i = 0; i < config_key_count; i++) {
-        const ConfigKey *key = &config_keys[i];
-        if (!(key->flags & KEY_MATH)) continue;
-        str_clear(&line);
-        /* by the first name, so that a checkpoint from before still has the same hash */
-        str_printf(&line, "%s=", key->old ? key->old : key->key);
-        const size_t name_bytes = line.length;
-        config_add_value(c, key, &line);
-        if (line.failed) break;
-        if ((key->flags & KEY_YOUNG) && is_default(c, key, line.text + name_bytes)) continue;
-        str_add(&line, "\n");
-        if (!line.failed) crc = crc32c_update(crc, line.text, line.length);
-    }
-    bool failed = line.failed;
-    str_free(&line);
-    return failed ? 0 : crc;
-}
-
 static void add_difference(const Config *then, const Config *now, const ConfigKey *key, StrBuf *out)
 {
     StrBuf a = { 0 }, b = { 0 };
@@ -46,29 +16,30 @@ static void add_difference(const Config *then, const Config *now, const ConfigKe
     str_free(&b);
 }
 
-Status config_math_difference(const Config *c, const char *yaml, StrBuf *out)
-{
-    Config *then = NULL;
-    Status status = config_parse(&then, yaml);
-    for (int i = 0; status == OK && i < config_key_count; i++)
-        if (config_keys[i].flags & KEY_MATH) add_difference(then, c, &config_keys[i], out);
-    config_destroy(then);
-    if (status == OK && out->failed)
-        status = fail(ERR_MEMORY, "out of memory comparing configurations");
-    return status;
-}
-
 static bool is_compared(const char *key)
 {
     return strcmp(key, "run.dir") != 0 && !str_starts_with(key, "scale.") &&
            !str_starts_with(key, "cost.");
 }
 
+static Status add_differences(const Config *then, const Config *now, bool math, StrBuf *out)
+{
+    for (int i = 0; i < config_key_count; i++) {
+        const ConfigKey *key = &config_keys[i];
+        if (math ? key->flags & KEY_MATH : is_compared(key->key))
+            add_difference(then, now, key, out);
+    }
+    return out->failed ? fail(ERR_MEMORY, "out of memory comparing configurations") : OK;
+}
+
+Status config_math_difference(const Config *then, const Config *now, StrBuf *out)
+{
+    return add_differences(then, now, true, out);
+}
+
 Status config_difference(const Config *then, const Config *now, StrBuf *out)
 {
-    for (int i = 0; i < config_key_count; i++)
-        if (is_compared(config_keys[i].key)) add_difference(then, now, &config_keys[i], out);
-    return out->failed ? fail(ERR_MEMORY, "out of memory comparing configurations") : OK;
+    return add_differences(then, now, false, out);
 }
 
 int config_next_difference(const Config *const *list, int count, int from, const char **name)

@@ -17,14 +17,11 @@
 typedef enum KeyType { KEY_BOOL, KEY_INT, KEY_DOUBLE, KEY_ENUM, KEY_STRING, KEY_LIST } KeyType;
 
 enum {
-    KEY_MATH = 1, /* changes results: hashed into checkpoints and compared on resume */
+    KEY_MATH = 1, /* changes results: compared on resume */
     /* may differ between the parts of a run; every row has exactly one of the two */
     KEY_RUNTIME = 2,
     KEY_OPEN_MIN = 4, /* min itself is not allowed */
-    KEY_OPEN_MAX = 8, /* max itself is not allowed */
-    /* MATH, and younger than checkpoints: hashed only where it is not its default, whose text is as
-     * it is printed, so that those from before still have the same hash */
-    KEY_YOUNG = 16
+    KEY_OPEN_MAX = 8  /* max itself is not allowed */
 };
 
 typedef struct ConfigKey {
@@ -40,7 +37,6 @@ typedef struct ConfigKey {
     int name_count;
     int flags;
     const char *help; /* one sentence without a final dot */
-    const char *old;  /* "section.field" before it was renamed; NULL: it never was */
 } ConfigKey;
 
 extern const ConfigKey config_keys[];
@@ -50,21 +46,17 @@ extern const int config_key_count;
 typedef struct ConfigOrigin {
     const char *path;         /* borrowed for the load */
     int line[CONFIG_KEY_MAX]; /* line in path; 0 = default, ORIGIN_SET = --set */
-    bool old[CONFIG_KEY_MAX]; /* given by its old name */
-    bool quiet;               /* says nothing of old names */
 } ConfigOrigin;
 #define ORIGIN_SET (-1)
 #define FROM_SET   "command line: " /* before a message on a key=value, with --set or without */
 
 /* config_value.c */
-int config_find_key(const char *key);     /* index, -1; old names are found too */
+int config_find_key(const char *key);     /* index, -1 */
 bool config_is_section(const char *name); /* "train" */
 /* ERR_USAGE: "WHEREunknown key K (did you mean N?)"; where ends in ": ". */
 Status config_fail_unknown(const char *where, const char *key);
-/* Notes that key index is given as name at line, and warns of an old name. ERR_USAGE if it is there
- * already: twice in a file, or by both names in one place. */
-Status config_note_origin(ConfigOrigin *origin, int index, const char *name, int line,
-                          const char *where);
+/* Notes that key index is given at line. ERR_USAGE if it is there already in a file. */
+Status config_note_origin(ConfigOrigin *origin, int index, int line, const char *where);
 /* Sets one key from text; one item that is not a list for all types but KEY_LIST, which takes any
  * number. */
 Status config_set_items(Config *c, const ConfigKey *key, const char *const *items, int count,
@@ -86,8 +78,7 @@ Status config_check(const Config *c, const ConfigOrigin *origin);
 Status config_fail_key(const ConfigOrigin *origin, const char *key, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
-/* config_yaml.c: reads a YAML text of name (for messages) into c. Unknown keys are errors unless
- * ignore_unknown. */
+/* config_yaml.c: reads a YAML text of name (for messages) into c. */
 Status config_read_yaml(Config *c, ConfigOrigin *origin, const char *name, const char *text,
-                        size_t bytes, bool ignore_unknown);
+                        size_t bytes);
 #endif

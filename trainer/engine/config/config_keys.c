@@ -2,8 +2,7 @@
  *
  * From a row come the YAML and --set parsers, range checks, convoy inspect config, docs/config.md
  * and the dump in checkpoints. To add a key: a field in Config (config.h) and a row here, then make
- * docs. A renamed key is still found by its old name, which its hash keeps. Defaults are those of
- * ResNet-50 on ImageNet.
+ * docs. Defaults are those of ResNet-50 on ImageNet.
  *
  * MATH or RUNTIME. A key is MATH if changing it in the middle of a run would give another model
  * than a run that had it from the start. The batch keys are RUNTIME because a checkpoint stores the
@@ -17,10 +16,8 @@
 #include "trainer/engine/config/config_internal.h"
 #include <math.h>
 
-#define NO_NAMES NULL, NULL, 0
-/* Fields by name here, so that the compiler lets a row leave out .old. */
-#define HEAD(section, field, type_)                                                                \
-    .key = #section "." #field, .type = (type_), .offset = offsetof(Config, section.field)
+#define NO_NAMES                       NULL, NULL, 0
+#define HEAD(section, field, type)     #section "." #field, (type), offsetof(Config, section.field)
 #define BOOL(section, field, fallback) HEAD(section, field, KEY_BOOL), fallback, 0, 1, NO_NAMES
 #define INT(section, field, fallback, min, max)                                                    \
     HEAD(section, field, KEY_INT), fallback, min, max, NO_NAMES
@@ -43,7 +40,7 @@ const ConfigKey config_keys[] = {
      "or timm; or the folder of a run, for the trained weights of its best; rows of the last layer "
      "go to the classes of their names, and what has none, or other weights of another number of "
      "classes, starts afresh"},
-    {STRING(model, freeze, ""), KEY_MATH | KEY_YOUNG,
+    {STRING(model, freeze, ""), KEY_MATH,
      "Parameters that training leaves as they are: a stage or layer with all before it (layer2), "
      "or patterns of names (*.bias); several between commas"},
     {INT(model, classes, "0", 0, 1e6), KEY_MATH,
@@ -53,13 +50,13 @@ const ConfigKey config_keys[] = {
     {ENUM(model, stem, "imagenet", stem_names), KEY_MATH,
      "First layers: those of the paper (imagenet), or for small images a 3x3 convolution of stride "
      "1 (ResNet-18 to -152, without the max pooling, RegNets, MobileNets, EfficientNets)"},
-    {ENUM(model, blurpool, "none", blurpool_names), KEY_MATH | KEY_YOUNG,
+    {ENUM(model, blurpool, "none", blurpool_names), KEY_MATH,
      "ResNets: 3x3 blurs where images shrink: before convolutions with a stride (ffcv), there and "
      "at the max pool (composer), or behind the 3x3 and the max pool (timm's resnetblur)"},
     {ENUM(model, bn, "train", bn_choice_names), KEY_MATH,
      "Batch norm by the statistics of a rank's batch, by those of several ranks (sync), or by "
      "frozen running statistics (gamma and beta still train)"},
-    {INT(model, bn_group, "0", 0, 1e6), KEY_MATH | KEY_YOUNG,
+    {INT(model, bn_group, "0", 0, 1e6), KEY_MATH,
      "Ranks in a row that share the statistics of model.bn: sync; 0: all"},
     {BOOL(model, zero_init_last_gamma, "false"), KEY_MATH,
      "Start the last batch norm of each residual block at zero, so that blocks begin as the "
@@ -70,7 +67,7 @@ const ConfigKey config_keys[] = {
     {DOUBLE(model, dropout, "-1", -1, 1), KEY_MATH | KEY_OPEN_MAX,
      "Share of the features that training drops before the last layer; -1 is the network's own: "
      "of ResNets none"},
-    {DOUBLE(model, attention_dropout, "0", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MAX,
+    {DOUBLE(model, attention_dropout, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Share of the softmax's weights that training drops in each head of vision transformers"},
 
     {STRING(data, dir, ""), KEY_RUNTIME,
@@ -80,12 +77,12 @@ const ConfigKey config_keys[] = {
     {STRING(data, train, ""), KEY_RUNTIME,
      "Training set: a folder or, where its format is that, a file"},
     {STRING(data, val, ""), KEY_RUNTIME, "Folder of the validation set; empty means no evaluation"},
-    {DOUBLE(data, val_split, "0", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MAX,
+    {DOUBLE(data, val_split, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Share of each class of data.train that is held out and validates in place of data.val; which "
      "images follows from their names and val_split_seed"},
-    {INT(data, val_split_seed, "0", 0, 9e15), KEY_MATH | KEY_YOUNG,
+    {INT(data, val_split_seed, "0", 0, 9e15), KEY_MATH,
      "Another number holds other images out"},
-    {STRING(data, class_map, ""), KEY_MATH | KEY_YOUNG,
+    {STRING(data, class_map, ""), KEY_MATH,
      "Text file that lists the classes to train on, a line each in the order of labels: the set's "
      "name of it, and behind a tab another to call it by; lines with one name are one class, and "
      "images of other classes are left out; generated images keep their classes"},
@@ -96,7 +93,7 @@ const ConfigKey config_keys[] = {
     {BOOL(data, allow_empty_classes, "false"), KEY_RUNTIME,
      "Class folders without an image are classes too, in a tar as well, as with torchvision's "
      "allow_empty, and data.val may lack classes of data.train; false refuses both"},
-    {ENUM(data, order, "shuffle", sample_order_names), KEY_MATH | KEY_YOUNG,
+    {ENUM(data, order, "shuffle", sample_order_names), KEY_MATH,
      "Training images: each once an epoch (shuffle), or drawn so that all classes come equally "
      "often, those of small classes several times an epoch (balanced)"},
     {STRING(data, index, "auto"), KEY_RUNTIME,
@@ -108,7 +105,7 @@ const ConfigKey config_keys[] = {
      "Evaluation scales the shorter side to this before the centre crop; 0 means image_size. auto: "
      "in the network's own ratio of both (convoy inspect model), rounded down; a run that goes on "
      "keeps what it has had"},
-    {INT(data, train_size, "0", 0, 4096), KEY_MATH | KEY_YOUNG,
+    {INT(data, train_size, "0", 0, 4096), KEY_MATH,
      "Height and width of training images where evaluation has others: 176 for 224, say; 0 means "
      "image_size"},
     {LIST(data, progressive_sizes, "", 8, 4096), KEY_MATH,
@@ -124,7 +121,7 @@ const ConfigKey config_keys[] = {
      "Training images: random resized crop and flip (imagenet), random crop of the image padded "
      "by an eighth of its size and flip (cifar), moved by up to 2 reflected pixels and flipped in "
      "every other epoch (airbench), or as in evaluation (none)"},
-    {DOUBLE(data, min_crop_area, "0.08", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
+    {DOUBLE(data, min_crop_area, "0.08", 0, 1), KEY_MATH | KEY_OPEN_MIN,
      "augment imagenet: smallest share of the image that a crop may be of (torchvision's scale, "
      "timm's --scale)"},
     {NAMES(data, interpolation, "bilinear", NULL, interpolation_names, INTERPOLATION_RANDOM),
@@ -152,7 +149,7 @@ const ConfigKey config_keys[] = {
      "randaugment, randaugment_timm: operations one after the other"},
     {INT(data, randaugment_magnitude, "9", 0, 999), KEY_MATH,
      "randaugment: their strength, below magnitude_bins; randaugment_timm: at most 10"},
-    {DOUBLE(data, randaugment_std, "0.5", 0, 100), KEY_MATH | KEY_YOUNG,
+    {DOUBLE(data, randaugment_std, "0.5", 0, 100), KEY_MATH,
      "randaugment_timm: deviation of the strength, which is normal and cut to 0..10"},
     {INT(data, magnitude_bins, "31", 2, 1000), KEY_MATH,
      "randaugment and trivialaugment: strengths that an operation is divided into"},
@@ -167,7 +164,7 @@ const ConfigKey config_keys[] = {
      "Pixel that shearing, moving and rotating bring in; one value, or one for each channel"},
     {DOUBLE(data, random_erase, "0", 0, 1), KEY_MATH,
      "Training: probability with which a box of the image is erased, 0.02 to 0.33 of its area"},
-    {ENUM(data, erase_mode, "const", input_erase_names), KEY_MATH | KEY_YOUNG,
+    {ENUM(data, erase_mode, "const", input_erase_names), KEY_MATH,
      "random_erase: the box becomes the mean colour (const), one normal draw a channel (rand), or "
      "one for each value (pixel), as timm's"},
     {DOUBLE(data, mixup, "0", 0, 100), KEY_MATH,
@@ -176,24 +173,20 @@ const ConfigKey config_keys[] = {
     {DOUBLE(data, cutmix, "0", 0, 100), KEY_MATH,
      "Training: alpha of cutmix, which takes a box from the neighbour; with mixup on too, one "
      "of them is chosen each time (mixup_switch_prob)"},
-    {DOUBLE(data, mixup_prob, "1", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
+    {DOUBLE(data, mixup_prob, "1", 0, 1), KEY_MATH | KEY_OPEN_MIN,
      "Training: share of the batches that mixup and cutmix change at all"},
     {DOUBLE(data, mixup_switch_prob, "0.5", 0, 1),
-     KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN | KEY_OPEN_MAX,
+     KEY_MATH | KEY_OPEN_MIN | KEY_OPEN_MAX,
      "Training: how often it is cutmix where mixup is on too"},
-    {INT(data, mixup_off_epoch, "0", 0, 1e6), KEY_MATH | KEY_YOUNG,
+    {INT(data, mixup_off_epoch, "0", 0, 1e6), KEY_MATH,
      "Training: mixup and cutmix end when so many epochs are over; 0 means never"},
-    {BOOL(data, tta_flip, "false"), KEY_RUNTIME,
-     "Evaluation averages the logits of each image and its mirror image, at twice the cost",
-     .old = "data.flip_eval"},
     {ENUM(data, tta, "none", tta_choice_names), KEY_RUNTIME,
-     "Evaluation averages the logits of several views of an image: its mirror image too (flip, the "
-     "same as tta_flip), or both of them at half the weight and both moved by one pixel up and to "
+     "Evaluation averages the logits of several views of an image: its mirror image too (flip, "
+     "twice the cost), or both of them at half the weight and both moved by one pixel up and to "
      "the left, and down and to the right, reflected at the edges (airbench, six times the cost)"},
     {INT(data, repeated_augmentation, "1", 1, 256), KEY_MATH,
      "Training: so many differently augmented views of a sample in each global batch, which an "
-     "epoch makes up for with fewer samples (repeated augmentation)",
-     .old = "data.repeated"},
+     "epoch makes up for with fewer samples (repeated augmentation)"},
     {INT(data, threads, "0", 0, 1024), KEY_RUNTIME,
      "Decode threads of each rank; 0 chooses by the CPUs that the rank may use"},
     {INT(data, readers, "0", 0, 256), KEY_RUNTIME,
@@ -234,7 +227,7 @@ const ConfigKey config_keys[] = {
      "AVX-512 of AMD with bf16, and it takes half of the network's work, or AMD's a quarter, else "
      "fp32. tf32 and fp16 are the GPU's alone"},
     {NAMES(train, precision_auto, "open", "open", precision_names, PRECISION_COUNT),
-     KEY_MATH | KEY_YOUNG,
+     KEY_MATH,
      "What auto stands for: open until a run begins, which keeps here what was chosen then and "
      "goes on in it on any machine; evaluation by itself chooses anew"},
     {DOUBLE(train, loss_scale, "65536", 1, 16777216), KEY_MATH,
@@ -254,14 +247,14 @@ const ConfigKey config_keys[] = {
      "Seed of initial weights, shuffling and augmentation"},
     {DOUBLE(train, label_smoothing, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Share of the target that is spread over all classes"},
-    {ENUM(train, loss, "cross_entropy", softmax_xent_loss_names), KEY_MATH | KEY_YOUNG,
+    {ENUM(train, loss, "cross_entropy", softmax_xent_loss_names), KEY_MATH,
      "What training minimises: cross entropy over the classes, or binary cross entropy (bce) of "
      "each class, as timm's; evaluation reports cross entropy"},
-    {DOUBLE(train, bce_threshold, "0", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MAX,
+    {DOUBLE(train, bce_threshold, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "bce: targets above it become 1, all others 0; 0 leaves them as they are"},
-    {BOOL(train, bce_sum, "false"), KEY_MATH | KEY_YOUNG,
+    {BOOL(train, bce_sum, "false"), KEY_MATH,
      "bce: sum over the classes, as Composer has it, instead of their mean"},
-    {STRING(train, class_weights, ""), KEY_MATH | KEY_YOUNG,
+    {STRING(train, class_weights, ""), KEY_MATH,
      "Weight of each class in the loss: auto is images / (classes x images of the class); or a "
      "file with a number a line for each class; empty: all count alike"},
     {DOUBLE(train, eval_every, "1", 0, 1e6), KEY_RUNTIME,
@@ -282,64 +275,62 @@ const ConfigKey config_keys[] = {
     {DOUBLE(optimizer, weight_decay, "0.0001", 0, 100), KEY_MATH,
      "L2 penalty of sgd, adam, lars, lars_mlperf and rmsprop_tf, decoupled decay of adamw and "
      "lamb"},
-    {BOOL(optimizer, decay_all, "false"), KEY_MATH,
-     "Decay biases and batch norm too, not only convolution and linear weights"},
-    {ENUM(optimizer, decay_skip, "timm", decay_skip_names), KEY_MATH | KEY_YOUNG,
+    {ENUM(optimizer, decay_skip, "timm", decay_skip_names), KEY_MATH,
      "What does not decay, and lars and lamb do not adapt: biases, norms, layer scales, positions "
      "and class tokens (timm, mlperf), norms (torchvision), parameters with bn in their name "
      "(ffcv), or nothing (none)"},
-    {STRING(optimizer, groups, ""), KEY_MATH | KEY_YOUNG,
+    {STRING(optimizer, groups, ""), KEY_MATH,
      "Factors of lr and weight_decay by patterns of parameter names, of which the first that fits "
      "counts: \"fc.*: lr=10; *.bias: lr=64 decay=0\""},
-    {DOUBLE(optimizer, head_lr, "1", 0, 1e6), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
+    {DOUBLE(optimizer, head_lr, "1", 0, 1e6), KEY_MATH | KEY_OPEN_MIN,
      "Factor of the last layer's learning rate"},
-    {DOUBLE(optimizer, layer_decay, "1", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
+    {DOUBLE(optimizer, layer_decay, "1", 0, 1), KEY_MATH | KEY_OPEN_MIN,
      "Factor of the learning rate from each block of the network to the one before it, from the "
      "last layer down (timm's --layer-decay)"},
     {LIST(optimizer, betas, "0.9, 0.999", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Decay rates of the two moments of adam, adamw and lamb"},
-    {DOUBLE(optimizer, alpha, "0.9", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MAX,
+    {DOUBLE(optimizer, alpha, "0.9", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "rmsprop_tf: decay rate of the mean square"},
     {HEAD(optimizer, eps, KEY_DOUBLE), "auto", 1e-30, 1, "auto", NULL, 0, KEY_MATH,
      "Added to the root of the second moment (adam, adamw, lamb), under the root (rmsprop_tf), or "
      "to what a norm is divided by (lars, lars_mlperf). auto: as published, 1e-8 for adam, adamw "
      "and lars, 1e-7 for lars_mlperf, 1e-6 for lamb, 1e-3 for rmsprop_tf"},
-    {DOUBLE(optimizer, trust_coefficient, "0.001", 0, 1e6), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
+    {DOUBLE(optimizer, trust_coefficient, "0.001", 0, 1e6), KEY_MATH | KEY_OPEN_MIN,
      "lars, lars_mlperf: eta, factor of the trust ratio"},
-    {BOOL(optimizer, trust_clip, "false"), KEY_MATH | KEY_YOUNG,
+    {BOOL(optimizer, trust_clip, "false"), KEY_MATH,
      "lars: the trust ratio makes no learning rate larger than it is (LARC); lamb: the ratio is at "
      "most 1"},
-    {BOOL(optimizer, always_adapt, "false"), KEY_MATH | KEY_YOUNG,
+    {BOOL(optimizer, always_adapt, "false"), KEY_MATH,
      "lars, lamb: trust ratios also where nothing decays"},
     {DOUBLE(optimizer, clip_norm, "0", 0, 1e30), KEY_MATH,
      "Largest norm of all gradients together, beyond which they are shrunk to it; 0 does not clip"},
-    {DOUBLE(optimizer, sam_rho, "0", 0, 1e6), KEY_MATH | KEY_YOUNG,
+    {DOUBLE(optimizer, sam_rho, "0", 0, 1e6), KEY_MATH,
      "Sharpness-aware minimisation: a step takes the gradient of weights moved so far along the "
      "gradient of the global batch, summed over ranks; two passes a step; 0 is off"},
-    {INT(optimizer, sam_interval, "1", 1, 1e15), KEY_MATH | KEY_YOUNG,
+    {INT(optimizer, sam_interval, "1", 1, 1e15), KEY_MATH,
      "sam_rho: in every so many-th step, counted from the first; 1 means all"},
 
-    {ENUM(optimizer, lookahead, "off", lookahead_form_names), KEY_MATH | KEY_YOUNG,
+    {ENUM(optimizer, lookahead, "off", lookahead_form_names), KEY_MATH,
      "Slow weights that the trained ones go back to every few steps: timm's, of parameters; or "
      "airbench's, of running statistics too, with a share that shrinks over the run, which ends "
      "with the slow ones"},
-    {INT(optimizer, lookahead_steps, "6", 1, 1e9), KEY_MATH | KEY_YOUNG,
+    {INT(optimizer, lookahead_steps, "6", 1, 1e9), KEY_MATH,
      "Updates from one time to the next"},
-    {DOUBLE(optimizer, lookahead_alpha, "0.5", 0, 1), KEY_MATH | KEY_YOUNG,
+    {DOUBLE(optimizer, lookahead_alpha, "0.5", 0, 1), KEY_MATH,
      "timm: how far the slow weights go towards the trained ones"},
 
-    {DOUBLE(ema, decay, "0", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MAX,
+    {DOUBLE(ema, decay, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Decay of an exponential moving average of parameters and running statistics, which is "
      "evaluated beside them; 0 means none"},
-    {DOUBLE(ema, half_life, "0", 0, 1e15), KEY_MATH | KEY_YOUNG,
+    {DOUBLE(ema, half_life, "0", 0, 1e15), KEY_MATH,
      "timm: the decay as the steps after which a step counts half, in place of ema.decay; 0 means "
      "that counts"},
-    {ENUM(ema, rule, "timm", ema_rule_names), KEY_MATH | KEY_YOUNG,
+    {ENUM(ema, rule, "timm", ema_rule_names), KEY_MATH,
      "Whose rule: timm's ModelEmaV3, or that of torchvision's references, which adjusts the decay "
      "by global batch, ema.every and train.epochs, and copies while the learning rate warms up"},
-    {INT(ema, every, "1", 1, 1e9), KEY_MATH | KEY_YOUNG,
+    {INT(ema, every, "1", 1, 1e9), KEY_MATH,
      "Steps from one time to the next; torchvision's 32 are counted within each epoch"},
-    {BOOL(ema, warmup, "false"), KEY_MATH | KEY_YOUNG,
+    {BOOL(ema, warmup, "false"), KEY_MATH,
      "timm: in update n the decay is at most 1 - n^(-2/3)"},
     {BOOL(ema, best, "true"), KEY_RUNTIME,
      "The average decides which checkpoint is the best, and is what eval, predict and export take; "
@@ -349,25 +340,25 @@ const ConfigKey config_keys[] = {
      "Course of the learning rate after warmup; triangular is a straight line"},
     {DOUBLE(schedule, warmup_epochs, "5", 0, 1e6), KEY_MATH,
      "Epochs of linear rise to the learning rate; 0 means none"},
-    {INT(schedule, warmup_steps, "0", 0, 1e15), KEY_MATH | KEY_YOUNG,
+    {INT(schedule, warmup_steps, "0", 0, 1e15), KEY_MATH,
      "The rise in steps, in place of warmup_epochs; 0 means that those count"},
-    {DOUBLE(schedule, warmup_lr, "-1", -1, 1e6), KEY_MATH | KEY_YOUNG,
+    {DOUBLE(schedule, warmup_lr, "-1", -1, 1e6), KEY_MATH,
      "Learning rate of the first step of the rise, which lr_scaling leaves as it is; 0 moves "
      "nothing in that step. -1: of w steps the first has 1/w of the learning rate, the last all"},
     {DOUBLE(schedule, min_lr, "0", 0, 1e6), KEY_MATH,
      "Where cosine, poly and triangular end, and what step and exponential do not fall below"},
     {DOUBLE(schedule, power, "1", 0, 100), KEY_MATH | KEY_OPEN_MIN, "Exponent of poly"},
-    {INT(schedule, decay_steps, "0", 0, 1e15), KEY_MATH | KEY_YOUNG,
+    {INT(schedule, decay_steps, "0", 0, 1e15), KEY_MATH,
      "Steps that cosine, poly and triangular take to min_lr, however long the run is; 0 means to "
      "its end"},
-    {ENUM(schedule, decay_from, "warmup", decay_from_names), KEY_MATH | KEY_YOUNG,
+    {ENUM(schedule, decay_from, "warmup", decay_from_names), KEY_MATH,
      "cosine and poly count their steps from the end of warmup, or from the start of the run as "
      "timm does"},
     {LIST(schedule, milestones, "30, 60, 80", 0, 1e6), KEY_MATH,
      "Epochs, ascending, at which step multiplies the learning rate by gamma"},
     {DOUBLE(schedule, gamma, "0.1", 0, 1), KEY_MATH | KEY_OPEN_MIN,
      "Factor of step and of exponential"},
-    {DOUBLE(schedule, decay_epochs, "2.4", 0, 1e6), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
+    {DOUBLE(schedule, decay_epochs, "2.4", 0, 1e6), KEY_MATH | KEY_OPEN_MIN,
      "exponential multiplies the learning rate by gamma every so many epochs, those of warmup "
      "counted too"},
 
@@ -399,8 +390,7 @@ const ConfigKey config_keys[] = {
     {DOUBLE(watchdog, disconnect_s, "25", 0, 1e7), KEY_RUNTIME,
      "A host without progress to which mpirun does not answer for so many seconds is "
      "cut off: its ranks end with exit code 76, and mpirun's daemon on it ends too; 0 means no "
-     "limit",
-     .old = "watchdog.cut_off_s"},
+     "limit"},
 
     {DOUBLE(checkpoint, every_epochs, "1", 0, 1e6), KEY_RUNTIME,
      "Save every so many epochs; 0 means only at the end"},
@@ -419,8 +409,7 @@ const ConfigKey config_keys[] = {
      "means none"},
     {DOUBLE(checkpoint, on_save_timeout_s, "600", 0, 1e6), KEY_RUNTIME | KEY_OPEN_MIN,
      "Seconds that on_save may take, for a checkpoint and again at the end of the run; then it is "
-     "killed",
-     .old = "checkpoint.on_save_limit_s"},
+     "killed"},
 
     {INT(log, every, "1", 1, 1e9), KEY_RUNTIME, "Record every so many steps"},
     {BOOL(log, grad_norm, "false"), KEY_RUNTIME,
@@ -506,8 +495,7 @@ const ConfigKey config_keys[] = {
      "CPU: take train.precision bf16 also where the CPU has no instructions for it (no AVX-512): "
      "slow, for tests"},
     {BOOL(device, cuda_graph, "true"), KEY_RUNTIME,
-     "GPU: record a step once and replay it as a whole; false launches every kernel of every step",
-     .old = "device.graph"},
+     "GPU: record a step once and replay it as a whole; false launches every kernel of every step"},
     {INT(device, side_depth, "2", 0, 64), KEY_RUNTIME,
      "GPU: weight gradients that may lag behind the rest of the backward pass, on a stream of "
      "their own; each keeps memory that it reads for longer. 0: they run in turn with the rest. "

@@ -26,13 +26,12 @@ static Status read_file(Config *c, ConfigOrigin *origin, const char *path)
     Status status = fs_read_limited(path, CONFIG_BYTES_MAX, &text, &bytes);
     if (status != OK)
         return status == ERR_MEMORY ? status : fail(ERR_USAGE, "%s", status_message());
-    status = config_read_yaml(c, origin, path, (const char *)text, bytes, false);
+    status = config_read_yaml(c, origin, path, (const char *)text, bytes);
     mem_free(text);
     return status;
 }
 
-/* Applies one "key=value"; of several for one key the last holds, so that a script can append;
- * but one key by its old and its new name is an error. */
+/* Applies one "key=value"; of several for one key the last holds, so that a script can append. */
 static Status apply_set(Config *c, ConfigOrigin *origin, const char *set)
 {
     char name[128];
@@ -41,7 +40,7 @@ static Status apply_set(Config *c, ConfigOrigin *origin, const char *set)
     snprintf(name, sizeof name, "%.*s", (int)(equals - set < 127 ? equals - set : 127), set);
     int index = config_find_key(name);
     if (index < 0) return config_fail_unknown(FROM_SET, name);
-    TRY(config_note_origin(origin, index, name, ORIGIN_SET, FROM_SET));
+    TRY(config_note_origin(origin, index, ORIGIN_SET, FROM_SET));
     return config_set_text(c, &config_keys[index], equals + 1, FROM_SET);
 }
 
@@ -220,31 +219,20 @@ static Status find_folder(ConfigOrigin *origin, char **folder, char **path)
                 *folder);
 }
 
-static Status load_new(Config **out, ConfigOrigin *origin, const char *const *sets, int set_count)
-{
-    char *folder = NULL, *path = NULL;
-    *out = NULL;
-    Config *c = mem_calloc(1, sizeof *c);
-    if (!c) return ERR_MEMORY;
-    Status status = find_folder(origin, &folder, &path);
-    if (status == OK) status = load(c, origin, folder, sets, set_count);
-    if (status != OK) config_destroy(c);
-    else *out = c;
-    mem_free(folder);
-    mem_free(path);
-    return status;
-}
-
 Status config_load(Config **out, const char *path, const char *const *sets, int set_count)
 {
     ConfigOrigin origin = { .path = path };
-    return load_new(out, &origin, sets, set_count);
-}
-
-Status config_load_again(Config **out, const char *path, const char *const *sets, int set_count)
-{
-    ConfigOrigin origin = { .path = path, .quiet = true };
-    return load_new(out, &origin, sets, set_count);
+    char *folder = NULL, *own = NULL;
+    *out = NULL;
+    Config *c = mem_calloc(1, sizeof *c);
+    if (!c) return ERR_MEMORY;
+    Status status = find_folder(&origin, &folder, &own);
+    if (status == OK) status = load(c, &origin, folder, sets, set_count);
+    if (status != OK) config_destroy(c);
+    else *out = c;
+    mem_free(folder);
+    mem_free(own);
+    return status;
 }
 
 void config_destroy(Config *c)
@@ -260,12 +248,12 @@ void config_destroy(Config *c)
 
 Status config_parse(Config **out, const char *yaml)
 {
-    ConfigOrigin origin = { .path = "stored config", .quiet = true };
+    ConfigOrigin origin = { .path = "stored config" };
     Config *c = mem_calloc(1, sizeof *c);
     *out = NULL;
     if (!c) return ERR_MEMORY;
     Status status = set_defaults(c);
-    if (status == OK) status = config_read_yaml(c, &origin, origin.path, yaml, strlen(yaml), true);
+    if (status == OK) status = config_read_yaml(c, &origin, origin.path, yaml, strlen(yaml));
     if (status == OK) resolve_eval_resize(c);
     if (status == OK) resolve_eps(c);
     if (status == OK) *out = c;

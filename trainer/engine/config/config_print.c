@@ -152,7 +152,6 @@ Status config_write_markdown(StrBuf *out)
         else str_add(out, "empty | ");
         config_add_allowed(key, out);
         str_printf(out, " | %s | %s", resume_word(key), key->help);
-        if (key->old) str_printf(out, " (once `%s`)", key->old);
         str_add(out, " |\n");
     }
     return finish(out);

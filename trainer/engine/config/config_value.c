@@ -1,5 +1,4 @@
 /* config_value.c - finding a key by its name, and setting one value from text. */
-#include "base/log.h"
 #include "base/mem.h"
 #include "trainer/engine/config/config_internal.h"
 #include <stdio.h>
@@ -7,15 +6,10 @@
 
 /* ---- keys ---- */
 
-static bool is_name(const ConfigKey *key, const char *name)
-{
-    return strcmp(key->key, name) == 0 || (key->old && strcmp(key->old, name) == 0);
-}
-
 int config_find_key(const char *key)
 {
     for (int i = 0; i < config_key_count; i++)
-        if (is_name(&config_keys[i], key)) return i;
+        if (strcmp(config_keys[i].key, key) == 0) return i;
     return -1;
 }
 
@@ -36,23 +30,14 @@ static const char *leaf(const char *key)
 /* The full key or section worth suggesting, or NULL. */
 static const char *nearest_key(const char *key)
 {
-    const char *names[2 * CONFIG_KEY_MAX] = { NULL };
-    int count = config_key_count;
+    const char *names[CONFIG_KEY_MAX];
     for (int i = 0; i < config_key_count; i++) names[i] = leaf(config_keys[i].key);
     /* The right name in the wrong section, or in none, beats a similar spelling. */
     for (int i = 0; i < config_key_count; i++)
-        if (strcmp(names[i], leaf(key)) == 0 ||
-            (config_keys[i].old && strcmp(leaf(config_keys[i].old), leaf(key)) == 0))
-            return config_keys[i].key;
-    for (int i = 0; i < config_key_count; i++) {
-        names[i] = config_keys[i].key;
-        if (config_keys[i].old) names[count++] = config_keys[i].old;
-    }
-    const char *nearest = str_nearest(key, names, count);
-    for (int i = 0; nearest && i < config_key_count; i++)
-        if (nearest == config_keys[i].key || nearest == config_keys[i].old)
-            return config_keys[i].key;
-    if (strchr(key, '.')) return NULL;
+        if (strcmp(names[i], leaf(key)) == 0) return config_keys[i].key;
+    for (int i = 0; i < config_key_count; i++) names[i] = config_keys[i].key;
+    const char *nearest = str_nearest(key, names, config_key_count);
+    if (nearest || strchr(key, '.')) return nearest;
     char sections[CONFIG_KEY_MAX][32];
     for (int i = 0; i < config_key_count; i++) {
         const char *full = config_keys[i].key;
@@ -76,22 +61,12 @@ Status config_fail_unknown(const char *where, const char *key)
     return fail(ERR_USAGE, "%sunknown key %s (did you mean %s?)", where, key, nearest);
 }
 
-Status config_note_origin(ConfigOrigin *origin, int index, const char *name, int line,
-                          const char *where)
+Status config_note_origin(ConfigOrigin *origin, int index, int line, const char *where)
 {
-    const ConfigKey *key = &config_keys[index];
-    const bool old = strcmp(name, key->key) != 0;
-    const bool again = line == ORIGIN_SET ? origin->line[index] == line : origin->line[index] != 0;
-    if (again && old != origin->old[index])
-        return fail(ERR_USAGE, "%s%s is given by its old name %s too; give one", where, key->key,
-                    key->old);
-    if (again && line != ORIGIN_SET)
-        return fail(ERR_USAGE, "%s%s is given twice (first in line %d)", where, name,
-                    origin->line[index]);
-    if (old && !origin->old[index] && !origin->quiet)
-        log_warning("%s%s is the old name of %s", where, name, key->key);
+    if (origin->line[index] != 0 && line != ORIGIN_SET)
+        return fail(ERR_USAGE, "%s%s is given twice (first in line %d)", where,
+                    config_keys[index].key, origin->line[index]);
     origin->line[index] = line;
-    origin->old[index] = old;
     return OK;
 }
 

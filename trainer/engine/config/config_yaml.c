@@ -4,9 +4,8 @@
  * A config file is one document: a map of sections, each a map of keys; a dotted key at the top
  * ("train.epochs: 3") is the same thing. A value is a scalar or a list of scalars. Refused, each
  * with file and line: a key or section given twice, aliases, nested lists, a second document, and
- * of course unknown keys. Depth is bounded because a map may only stand under a known section, and
- * what a stored config has of unknown ones is passed over to DEPTH_MAX; size is, because libyaml's
- * time grows with the square of some of what a text may hold. */
+ * of course unknown keys. Depth is bounded because a map may only stand under a known section; size
+ * is, because libyaml's time grows with the square of some of what a text may hold. */
 #include "base/arena.h"
 #include "trainer/engine/config/config_internal.h"
 #include <stdio.h>
@@ -15,15 +14,13 @@
 
 #define SECTION_MAX 32
 #define WHERE_BYTES 512
-#define DEPTH_MAX   16
 
 typedef struct Reader {
     yaml_parser_t parser;
     const char *name;
     Config *config;
     ConfigOrigin *origin;
-    Arena *arena; /* texts of one load */
-    bool ignore_unknown;
+    Arena *arena;                      /* texts of one load */
     const char *sections[SECTION_MAX]; /* maps entered so far */
     int section_lines[SECTION_MAX];
     int section_count;
@@ -92,8 +89,8 @@ static Status read_value(Reader *r, const char *key, int line, const yaml_event_
     char where[WHERE_BYTES];
     snprintf(where, sizeof where, "%s:%d: ", r->name, line);
     int index = config_find_key(key);
-    if (index < 0) return r->ignore_unknown ? OK : config_fail_unknown(where, key);
-    TRY(config_note_origin(r->origin, index, key, line, where));
+    if (index < 0) return config_fail_unknown(where, key);
+    TRY(config_note_origin(r->origin, index, line, where));
     if (value->type == YAML_SEQUENCE_START_EVENT && config_keys[index].type != KEY_LIST)
         return fail(ERR_USAGE, "%s%s is a list; it takes one value", where, key);
     const ConfigKey *set = &config_keys[index];
@@ -120,25 +117,6 @@ static Status enter_section(Reader *r, const char *name, int line)
     return OK;
 }
 
-/* Reads past the rest of a map whose start was read. */
-static Status skip_map(Reader *r)
-{
-    for (int depth = 1; depth > 0;) {
-        yaml_event_t event;
-        TRY(next_event(r, &event));
-        int line = event_line(&event);
-        bool opens =
-            event.type == YAML_MAPPING_START_EVENT || event.type == YAML_SEQUENCE_START_EVENT;
-        bool closes = event.type == YAML_MAPPING_END_EVENT || event.type == YAML_SEQUENCE_END_EVENT;
-        depth += opens - closes;
-        yaml_event_delete(&event);
-        if (depth > DEPTH_MAX)
-            return fail(ERR_USAGE, "%s:%d: more than %d maps and lists in one another", r->name,
-                        line, DEPTH_MAX);
-    }
-    return OK;
-}
-
 static Status read_map(Reader *r, const char *prefix);
 
 /* The value that follows key. */
@@ -148,9 +126,8 @@ static Status read_member(Reader *r, const char *key, int line)
     TRY(next_event(r, &value));
     Status status;
     if (value.type == YAML_MAPPING_START_EVENT) {
-        bool skip = r->ignore_unknown && !config_is_section(key);
-        status = skip ? OK : enter_section(r, key, line);
-        if (status == OK) status = skip ? skip_map(r) : read_map(r, key);
+        status = enter_section(r, key, line);
+        if (status == OK) status = read_map(r, key);
     } else if (value.type == YAML_SCALAR_EVENT || value.type == YAML_SEQUENCE_START_EVENT) {
         /* An empty section ("log:" and nothing below it) sets nothing. */
         bool empty = value.type == YAML_SCALAR_EVENT && value.data.scalar.length == 0 &&
@@ -209,9 +186,9 @@ static Status read_stream(Reader *r)
 }
 
 Status config_read_yaml(Config *c, ConfigOrigin *origin, const char *name, const char *text,
-                        size_t bytes, bool ignore_unknown)
+                        size_t bytes)
 {
-    Reader r = { .name = name, .config = c, .origin = origin, .ignore_unknown = ignore_unknown };
+    Reader r = { .name = name, .config = c, .origin = origin };
     if (bytes > CONFIG_BYTES_MAX)
         return fail(ERR_USAGE, "%s: has %zu bytes; a config has at most %d", name, bytes,
                     CONFIG_BYTES_MAX);

@@ -39,45 +39,46 @@ enum {
     STAGING_ALIGN = 64,
     NUMBER_BYTES = 32,
     MESSAGE_BYTES = 1024,
-    SCALARS = 22,
+    SCALARS = 21,
     TEXTS = 4,
-    PAIRS = SCALARS + TEXTS + 1
+    PAIRS = SCALARS + TEXTS + 2
 };
+
+/* What a file must say to be read. Another number where an entry or a tensor comes to mean
+ * something else; entries and keys of the config that come or go are seen without. */
+static const char format_key[] = "checkpoint_format", format_number[] = "1";
 
 /* ---- metadata: strings in the file, numbers in memory ---- */
 
-typedef enum MetaType { META_I64, META_U64, META_U32, META_DOUBLE } MetaType;
+typedef enum MetaType { META_I64, META_DOUBLE } MetaType;
 typedef struct MetaRow {
     const char *key;
     MetaType type;
     size_t offset;
-    const char
-        *absent; /* what it is in files from before there was such an entry; NULL: an error */
 } MetaRow;
 
 static const MetaRow meta_rows[SCALARS] = {
-    { "step", META_I64, offsetof(CheckpointMeta, step), NULL },
-    { "run_step", META_I64, offsetof(CheckpointMeta, run_step), "0" },
-    { "images", META_I64, offsetof(CheckpointMeta, images), NULL },
-    { "epoch", META_I64, offsetof(CheckpointMeta, epoch), NULL },
-    { "seed", META_U64, offsetof(CheckpointMeta, seed), NULL },
-    { "config_hash", META_U32, offsetof(CheckpointMeta, config_hash), NULL },
-    { "global_batch", META_I64, offsetof(CheckpointMeta, global_batch), NULL },
-    { "dataset_images", META_I64, offsetof(CheckpointMeta, dataset_images), NULL },
-    { "norm_images", META_I64, offsetof(CheckpointMeta, norm_images), "0" },
-    { "best_top1", META_DOUBLE, offsetof(CheckpointMeta, best_top1), NULL },
-    { "stale", META_I64, offsetof(CheckpointMeta, stale), "0" },
-    { "val_print", META_U32, offsetof(CheckpointMeta, val_print), "0" },
-    { "eval_due", META_I64, offsetof(CheckpointMeta, eval_due), NULL },
-    { "lr_factor", META_DOUBLE, offsetof(CheckpointMeta, lr_factor), "1" },
-    { "rollbacks", META_I64, offsetof(CheckpointMeta, rollbacks), "0" },
-    { "diverged", META_I64, offsetof(CheckpointMeta, diverged), "0" },
-    { "rolled_to", META_I64, offsetof(CheckpointMeta, rolled_to), "0" },
-    { "named_classes", META_I64, offsetof(CheckpointMeta, named_classes), "0" },
-    { "lookahead_rest", META_DOUBLE, offsetof(CheckpointMeta, average_rest[0]), "-1" },
-    { "lookahead_images", META_I64, offsetof(CheckpointMeta, average_images[0]), "0" },
-    { "ema_rest", META_DOUBLE, offsetof(CheckpointMeta, average_rest[1]), "-1" },
-    { "ema_images", META_I64, offsetof(CheckpointMeta, average_images[1]), "0" },
+    { "step", META_I64, offsetof(CheckpointMeta, step) },
+    { "run_step", META_I64, offsetof(CheckpointMeta, run_step) },
+    { "images", META_I64, offsetof(CheckpointMeta, images) },
+    { "epoch", META_I64, offsetof(CheckpointMeta, epoch) },
+    { "seed", META_I64, offsetof(CheckpointMeta, seed) },
+    { "global_batch", META_I64, offsetof(CheckpointMeta, global_batch) },
+    { "dataset_images", META_I64, offsetof(CheckpointMeta, dataset_images) },
+    { "norm_images", META_I64, offsetof(CheckpointMeta, norm_images) },
+    { "best_top1", META_DOUBLE, offsetof(CheckpointMeta, best_top1) },
+    { "stale", META_I64, offsetof(CheckpointMeta, stale) },
+    { "val_print", META_I64, offsetof(CheckpointMeta, val_print) },
+    { "eval_due", META_I64, offsetof(CheckpointMeta, eval_due) },
+    { "lr_factor", META_DOUBLE, offsetof(CheckpointMeta, lr_factor) },
+    { "rollbacks", META_I64, offsetof(CheckpointMeta, rollbacks) },
+    { "diverged", META_I64, offsetof(CheckpointMeta, diverged) },
+    { "rolled_to", META_I64, offsetof(CheckpointMeta, rolled_to) },
+    { "named_classes", META_I64, offsetof(CheckpointMeta, named_classes) },
+    { "lookahead_rest", META_DOUBLE, offsetof(CheckpointMeta, average_rest[0]) },
+    { "lookahead_images", META_I64, offsetof(CheckpointMeta, average_images[0]) },
+    { "ema_rest", META_DOUBLE, offsetof(CheckpointMeta, average_rest[1]) },
+    { "ema_images", META_I64, offsetof(CheckpointMeta, average_images[1]) },
 };
 
 static const struct {
@@ -95,46 +96,16 @@ static const char **text_of(CheckpointMeta *meta, int i)
 
 static void format_scalar(const MetaRow *row, const CheckpointMeta *meta, char out[NUMBER_BYTES])
 {
-    const char *field = (const char *)meta + row->offset;
-    switch (row->type) {
-    case META_I64:
-        snprintf(out, NUMBER_BYTES, "%" PRId64, *(const int64_t *)(const void *)field);
-        break;
-    /* Through the signed number of the same bits: what str_to_i64 can read back. */
-    case META_U64:
-        snprintf(out, NUMBER_BYTES, "%" PRId64, (int64_t) * (const uint64_t *)(const void *)field);
-        break;
-    case META_U32:
-        snprintf(out, NUMBER_BYTES, "%" PRIu32, *(const uint32_t *)(const void *)field);
-        break;
-    case META_DOUBLE:
-        snprintf(out, NUMBER_BYTES, "%.17g", *(const double *)(const void *)field);
-        break;
-    }
+    const void *field = (const char *)meta + row->offset;
+    if (row->type == META_I64) snprintf(out, NUMBER_BYTES, "%" PRId64, *(const int64_t *)field);
+    else snprintf(out, NUMBER_BYTES, "%.17g", *(const double *)field);
 }
 
 static bool parse_scalar(const MetaRow *row, const char *text, CheckpointMeta *meta)
 {
-    char *field = (char *)meta + row->offset;
-    int64_t whole = 0;
-    if (row->type == META_DOUBLE) return str_to_double(text, (double *)(void *)field);
-    if (!str_to_i64(text, &whole)) return false;
-    switch (row->type) {
-    case META_I64:
-        if (whole < 0) return false;
-        *(int64_t *)(void *)field = whole;
-        break;
-    case META_U64:
-        *(uint64_t *)(void *)field = (uint64_t)whole;
-        break;
-    case META_U32:
-        if (whole < 0 || whole > (int64_t)UINT32_MAX) return false;
-        *(uint32_t *)(void *)field = (uint32_t)whole;
-        break;
-    case META_DOUBLE:
-        break;
-    }
-    return true;
+    void *field = (char *)meta + row->offset;
+    if (row->type == META_DOUBLE) return str_to_double(text, field);
+    return str_to_i64(text, field) && *(const int64_t *)field >= 0;
 }
 
 /* ---- names ---- */
@@ -304,6 +275,7 @@ static Status write_checkpoint(CheckpointWriter *w)
     }
     for (int i = 0; i < TEXTS; i++)
         pairs[SCALARS + i] = (SafePair){ meta_texts[i].key, w->texts[i] };
+    pairs[PAIRS - 2] = (SafePair){ format_key, format_number };
     pairs[PAIRS - 1] = (SafePair){ "convoy", version_text() }; /* who wrote it; never compared */
     if (!w->cleaned) TRY(remove_leftovers(w));
     TRY(safetensors_write(w->path, w->tensors, w->count, pairs, PAIRS));
@@ -506,15 +478,41 @@ void checkpoint_writer_destroy(CheckpointWriter *w)
 
 /* ---- reading ---- */
 
-static Status read_meta(const SafeFile *f, CheckpointMeta *meta, const char *path)
+Status checkpoint_fail_version(const char *path, const char *writer, const char *why)
 {
-    *meta = (CheckpointMeta){ 0 };
+    return fail(ERR_DATA,
+                "%s: was written by another version of convoy and cannot be read: %s (written by "
+                "%.60s)",
+                path, why, writer ? writer : "one without a name");
+}
+
+/* ERR_DATA unless this version writes the same entries. *other: another does. */
+static Status check_version(const SafeFile *f, const char *writer, const char *path, bool *other)
+{
+    const char *format = safetensors_metadata(f, format_key);
+    char why[128] = "";
+    if (format == NULL && !weights_are_checkpoint(f))
+        return fail(ERR_DATA, "%s: not a convoy checkpoint: no metadata entry %s", path,
+                    format_key);
+    if (format != NULL && strcmp(format, format_number) != 0)
+        snprintf(why, sizeof(why), "its %s is %.16s, here %s", format_key, format, format_number);
+    for (int i = -1; i < SCALARS + TEXTS && why[0] == '\0'; i++) {
+        const char *key = i < 0         ? format_key
+                          : i < SCALARS ? meta_rows[i].key
+                                        : meta_texts[i - SCALARS].key;
+        if (safetensors_metadata(f, key) == NULL)
+            snprintf(why, sizeof(why), "no metadata entry %s", key);
+    }
+    *other = why[0] != '\0';
+    return *other ? checkpoint_fail_version(path, writer, why) : OK;
+}
+
+static Status read_meta(const SafeFile *f, CheckpointMeta *meta, const char *path, bool *other)
+{
+    *meta = (CheckpointMeta){ .writer = safetensors_metadata(f, "convoy") };
+    TRY(check_version(f, meta->writer, path, other));
     for (int i = 0; i < SCALARS; i++) {
         const char *text = safetensors_metadata(f, meta_rows[i].key);
-        if (text == NULL) text = meta_rows[i].absent;
-        if (text == NULL)
-            return fail(ERR_DATA, "%s: not a convoy checkpoint: no metadata entry %s", path,
-                        meta_rows[i].key);
         if (!parse_scalar(&meta_rows[i], text, meta))
             return fail(ERR_DATA, "%s: metadata entry %s cannot be %.40s", path, meta_rows[i].key,
                         text);
@@ -524,11 +522,7 @@ static Status read_meta(const SafeFile *f, CheckpointMeta *meta, const char *pat
             ERR_DATA,
             "%s: metadata entries global_batch, dataset_images and lr_factor must be above 0",
             path);
-    if (meta->run_step == 0) meta->run_step = meta->images / meta->global_batch;
     for (int i = 0; i < TEXTS; i++) *text_of(meta, i) = safetensors_metadata(f, meta_texts[i].key);
-    if (meta->model == NULL || meta->config == NULL)
-        return fail(ERR_DATA, "%s: not a convoy checkpoint: no metadata entry model or config",
-                    path);
     if (safetensors_metadata(f, "crc32c") == NULL ||
         safetensors_metadata(f, "header_crc32c") == NULL)
         return fail(ERR_DATA, "%s: not a convoy checkpoint, or corrupt: it has no checksums", path);
@@ -541,15 +535,22 @@ static Status read_meta(const SafeFile *f, CheckpointMeta *meta, const char *pat
     return OK;
 }
 
-Status checkpoint_open(SafeFile **out, CheckpointMeta *meta, const char *path)
+static Status open_file(SafeFile **out, CheckpointMeta *meta, const char *path, bool *other)
 {
+    *other = false;
     TRY(safetensors_open(out, path));
-    Status status = read_meta(*out, meta, path);
+    Status status = read_meta(*out, meta, path, other);
     if (status != OK) {
         safetensors_close(*out);
         *out = NULL;
     }
     return status;
+}
+
+Status checkpoint_open(SafeFile **out, CheckpointMeta *meta, const char *path)
+{
+    bool other;
+    return open_file(out, meta, path, &other);
 }
 
 /* Opens the first good one of names, which are newest first. */
@@ -560,13 +561,14 @@ static Status open_newest(SafeFile **out, CheckpointMeta *meta, const char *dir,
     for (int64_t i = 0; i < count; i++) {
         char *candidate = fs_join(dir, names[i]);
         if (candidate == NULL) return ERR_MEMORY;
-        Status status = checkpoint_open(out, meta, candidate);
+        bool other;
+        Status status = open_file(out, meta, candidate, &other);
         if (status == OK) status = weights_check_finite(*out, true, candidate);
         if (status == ERR_DATA) safetensors_close(*out);
         if (status == ERR_DATA) *out = NULL;
         if (status == OK && path != NULL) *path = candidate;
         else mem_free(candidate);
-        if (status != ERR_DATA) return status;
+        if (status != ERR_DATA || other) return status;
         if (i == 0) snprintf(first_message, sizeof(first_message), "%s", status_message());
         if (i + 1 < count)
             log_warning("checkpoint cannot be used: %s; falling back to %s/%s", status_message(),

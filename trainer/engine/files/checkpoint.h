@@ -6,7 +6,8 @@
  * renames, moves the symlinks latest and (where asked) best, and deletes all but the newest keep
  * files, never those that latest and best name. Only rank 0 writes. READING. checkpoint_find()
  * names the newest file that verifies: a corrupt one is passed over with a warning that names
- * it. */
+ * it. Of another version of convoy no file is read, and none is passed over: a run must not go back
+ * for having been continued by another program. */
 #ifndef CONVOY_TRAINER_ENGINE_FILES_CHECKPOINT_H
 #define CONVOY_TRAINER_ENGINE_FILES_CHECKPOINT_H
 #include "base/status.h"
@@ -21,13 +22,12 @@ typedef struct CheckpointMeta {
     int64_t run_step; /* ... of them by the count of a run that had this global batch from step 0 */
     int64_t images;   /* position in the training stream: images consumed in all */
     int64_t epoch;    /* whole epochs done */
-    uint64_t seed;
-    uint32_t config_hash;
+    int64_t seed;
     int64_t global_batch, dataset_images;
     int64_t norm_images; /* that shared the statistics of batch norms in groups of ranks, else 0 */
     double best_top1;    /* best evaluation so far, -1 if none */
     int64_t stale;       /* evaluations since then */
-    uint32_t val_print;  /* of the set that they were of (session.h); 0: not known */
+    int64_t val_print;   /* of the set that they were of (session.h); 0: not known */
     /* 1: stopped before an evaluation that was due: the resumed run begins with it */
     int64_t eval_due;
     /* of a run that diverged and went back: the factor of its learning rate since; how often; the
@@ -38,12 +38,12 @@ typedef struct CheckpointMeta {
      * average_images; -1: there is no such copy */
     double average_rest[2];
     int64_t average_images[2];
-    const char *model;  /* model.name */
-    const char *config; /* resolved YAML */
-    /* one a line, in the order of labels; NULL in files of earlier versions */
-    const char *class_names;
-    int64_t named_classes; /* 1: they are of folders or texts, not the numbers of labels */
-    const char *spent;     /* of cost_write(); NULL or "" in files of earlier versions */
+    const char *model;       /* model.name */
+    const char *config;      /* resolved YAML */
+    const char *class_names; /* one a line, in the order of labels */
+    int64_t named_classes;   /* 1: they are of folders or texts, not the numbers of labels */
+    const char *spent;       /* of cost_write() */
+    const char *writer;      /* its version of convoy, as it calls itself; NULL: not told */
 } CheckpointMeta;
 
 typedef struct CheckpointWriter CheckpointWriter;
@@ -67,12 +67,17 @@ Status checkpoint_flush(CheckpointWriter *w);
 Status checkpoint_poll(CheckpointWriter *w, bool *done, int64_t *step, const char **path);
 void checkpoint_writer_destroy(CheckpointWriter *w); /* flushes; NULL ok */
 
-/* Opens and verifies a named file; what its tensors hold is not looked at. */
+/* Opens and verifies a named file; what its tensors hold is not looked at. ERR_DATA naming path:
+ * damaged, not a checkpoint, or one of another version. */
 Status checkpoint_open(SafeFile **out, CheckpointMeta *meta, const char *path);
+/* ERR_DATA naming path, whose checksums are right: it was written by another version. why: what is
+ * not as this version writes it. */
+Status checkpoint_fail_version(const char *path, const char *writer, const char *why);
 /* The newest good checkpoint in dir, whose tensors are all finite, of a step before below
  * (INT64_MAX: any), by step number (not by the latest link, which may be torn): *out NULL and OK if
- * there is none at all. If files exist and none is good: ERR_DATA naming the newest. path (may be
- * NULL): mem_free. Does not log where dir does not exist. */
+ * there is none at all. If files exist and none is good: ERR_DATA naming the newest; and where one
+ * of another version is met first. path (may be NULL): mem_free. Does not log where dir does not
+ * exist. */
 Status checkpoint_find(SafeFile **out, CheckpointMeta *meta, const char *dir, int64_t below,
                        char **path);
 #endif

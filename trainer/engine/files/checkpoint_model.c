@@ -43,11 +43,25 @@ static Status check_tensors(const CheckpointModel *m, const char *path)
     return OK;
 }
 
+/* A configuration is read as this version writes it, or not at all. */
 Status checkpoint_model_config(Config **out, const CheckpointMeta *meta, const char *path)
 {
+    char why[512];
+    StrBuf text = { 0 };
     Status status = config_parse(out, meta->config);
-    /* the settings are not the user's here */
-    return status == ERR_USAGE ? fail_note(ERR_DATA, "%s", path) : status;
+    if (status == ERR_USAGE) { /* the settings are not the user's here */
+        snprintf(why, sizeof why, "%s", status_message());
+        return checkpoint_fail_version(path, meta->writer, why);
+    }
+    TRY(status);
+    status = config_dump_yaml(*out, &text);
+    if (status == OK && strcmp(text.text, meta->config) != 0)
+        status = checkpoint_fail_version(path, meta->writer, "its configuration has other keys");
+    str_free(&text);
+    if (status == OK) return OK;
+    config_destroy(*out);
+    *out = NULL;
+    return status;
 }
 
 static Status open_parts(CheckpointModel *m, const char *path, int64_t batch)

@@ -73,7 +73,6 @@ static bool is_norm(const Executor *x, int index)
 
 static bool decays(const Executor *x, const Config *c, int i)
 {
-    if (c->optimizer.decay_all) return true;
     switch (c->optimizer.decay_skip) {
     case DECAY_SKIP_TIMM:
     case DECAY_SKIP_MLPERF: /* of ResNets, which it is for, the same */

@@ -69,7 +69,6 @@ static Status choose_precision(DeviceChoice *out, const Config *c, CpuBf16 cpu,
     const CudaOptions o = cuda_options(out, c);
     if (out->cuda) TRY(backend_cuda_capability(&o, &f.capability));
     else if (cpu >= CPU_BF16_AMD) TRY(precision_network_share(&f.amx_share, c));
-    if (!out->cuda && c->train.auto_before) f.kept = PRECISION_FP32;
     return precision_choose(choice, &f);
 }
 
@@ -108,12 +107,6 @@ Status device_choose(DeviceChoice *out, const Config *c, int local_rank, CpuBf16
     return OK;
 }
 
-void device_forget(Config *c)
-{
-    c->train.precision_auto = CONFIG_OTHER;
-    c->train.auto_before = false;
-}
-
 CpuBf16 device_cpu_bf16(Comm *comm)
 {
     int64_t least = backend_cpu_bf16();
@@ -124,9 +117,7 @@ CpuBf16 device_cpu_bf16(Comm *comm)
 void device_settle(Comm *comm, Config *c)
 {
     DeviceChoice d;
-    if (c->train.precision != CONFIG_OTHER || c->train.precision_auto != CONFIG_OTHER ||
-        c->train.auto_before)
-        return;
+    if (c->train.precision != CONFIG_OTHER || c->train.precision_auto != CONFIG_OTHER) return;
     const CpuBf16 cpu = device_cpu_bf16(comm);
     if (comm_agree(comm, device_choose(&d, c, comm->local_rank, cpu)) == OK)
         c->train.precision_auto = (int)d.precision;

@@ -19,8 +19,6 @@ typedef struct DeviceChoice {
     char plan_cache[1024]; /* folder; empty: none */
 } DeviceChoice;
 
-/* What auto was in a run no longer counts: evaluation is not bound to it. */
-void device_forget(Config *c);
 /* Collective: what the CPUs of all ranks have for bf16. */
 CpuBf16 device_cpu_bf16(Comm *comm);
 /* Settles device.backend, device.index, train.precision and device.plan_cache for rank local_rank

@@ -14,7 +14,7 @@ static int views_of(const Config *c)
     static const int views[TTA_CHOICE_COUNT] = {
         [TTA_NONE] = VIEWS_ONE, [TTA_FLIP] = VIEWS_MIRRORED, [TTA_AIRBENCH] = VIEWS_SHIFTED
     };
-    return c->data.tta == TTA_NONE && c->data.tta_flip ? VIEWS_MIRRORED : views[c->data.tta];
+    return views[c->data.tta];
 }
 
 int session_bn_ranks(const Session *s)

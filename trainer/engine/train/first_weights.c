@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "models/whiten.h"
+#include "trainer/engine/files/checkpoint.h"
 #include "trainer/engine/files/learnt.h"
 #include "trainer/engine/files/run_source.h"
 #include "trainer/engine/files/weights.h"
@@ -120,9 +121,14 @@ static Status restore_from(const Session *s, const SafeFile *file, const char *p
 static Status restore(const Session *s, const char *word)
 {
     SafeFile *file = NULL;
+    CheckpointMeta meta;
     char *path = NULL;
     Status status = run_source_checkpoint(&path, word);
     if (status == OK) status = safetensors_open(&file, path);
+    if (status == OK && weights_are_checkpoint(file)) {
+        safetensors_close(file);
+        status = checkpoint_open(&file, &meta, path);
+    }
     if (status == OK) status = restore_from(s, file, path);
     safetensors_close(file);
     mem_free(path);

@@ -83,8 +83,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .run_step = steps,
                             .images = images,
                             .epoch = train_plan_epoch(&s->plan, steps),
-                            .seed = (uint64_t)s->config->train.seed,
-                            .config_hash = config_math_hash(s->config),
+                            .seed = s->config->train.seed,
                             .global_batch = images - train_plan_images(&s->plan, steps - 1),
                             .dataset_images = s->plan.images,
                             .norm_images = norm_images(s),
@@ -180,8 +179,7 @@ static Status compare_settings(const Loop *l, const CheckpointMeta *meta, const 
     Config *then = NULL;
     TRY(checkpoint_model_config(&then, meta, path));
     Status status = config_difference(then, l->s->config, changed);
-    if (status == OK && meta->config_hash != config_math_hash(l->s->config))
-        status = config_math_difference(l->s->config, meta->config, math);
+    if (status == OK) status = config_math_difference(then, l->s->config, math);
     if (status == OK && math->length > 0)
         log_warning("resuming with other settings than the checkpoint's: %s", math->text);
     const char *init = l->s->config->model.init;

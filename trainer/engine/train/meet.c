@@ -80,8 +80,7 @@ static Before find_before(const Config *c)
     return b;
 }
 
-/* Runs from before auto, or before a kind of it, go on as they began. Only rank 0 need see the run
- * folder. */
+/* What auto became when a run began holds until its end. Only rank 0 need see the run folder. */
 static void keep_before(Comm *comm, Config *c)
 {
     const bool any_precision =
@@ -92,7 +91,6 @@ static void keep_before(Comm *comm, Config *c)
     if (b.goes_on && any_precision) {
         c->train.precision = (int)b.precision;
         c->train.precision_auto = (int)b.precision_auto;
-        c->train.auto_before = b.precision == CONFIG_OTHER && b.precision_auto == CONFIG_OTHER;
     }
     if (b.goes_on && b.eval_resize >= 0 && c->data.eval_resize_auto) {
         c->data.eval_resize_auto = b.eval_resize == c->data.eval_resize;
