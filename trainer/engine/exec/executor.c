@@ -237,7 +237,9 @@ static Status alloc_slabs(Executor *x)
 
 static Status alloc_results(Executor *x)
 {
-    TRY(executor_alloc_host(x, (size_t)x->options.results * sizeof *x->results, &x->results));
+    void *results = NULL;
+    TRY(executor_alloc_host(x, (size_t)x->options.results * sizeof *x->results, &results));
+    x->results = results;
     for (int i = 0; i < x->program_count; i++) {
         TRY(x->backend->v->alloc(x->backend, sizeof *x->results, &x->programs[i]->stats));
         x->programs[i]->result = x->results[0];
