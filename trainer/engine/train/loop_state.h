@@ -2,7 +2,7 @@
 #ifndef CONVOY_TRAINER_ENGINE_TRAIN_LOOP_STATE_H
 #define CONVOY_TRAINER_ENGINE_TRAIN_LOOP_STATE_H
 #include "trainer/engine/events/run_events.h"
-#include "trainer/engine/files/on_save.h"
+#include "trainer/engine/train/on_save.h"
 #include "trainer/engine/train/stepper.h"
 #include "trainer/engine/train/train_state.h"
 
