@@ -252,7 +252,7 @@ static Status reserve_events(Executor *x, int count)
 {
     Backend *b = x->backend;
     if (!b->v->device || count <= x->event_count) return OK;
-    Event **events = mem_realloc(x->events, (size_t)count * sizeof(Event *));
+    Event **events = mem_realloc(x->events, (size_t)count * sizeof *events);
     if (!events) return ERR_MEMORY;
     x->events = events;
     while (x->event_count < count) {

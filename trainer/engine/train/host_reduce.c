@@ -20,7 +20,7 @@ static Status fill(HostReduce *s, const Bucket *buckets)
     const DeviceVTable *d = s->backend->v->device;
     size_t count = (size_t)s->bucket_count;
     s->buckets = mem_calloc(count + 1, sizeof *s->buckets);
-    s->fetched = mem_calloc(count + 1, sizeof(Event *));
+    s->fetched = mem_calloc(count + 1, sizeof *s->fetched);
     if (!s->buckets || !s->fetched) return ERR_MEMORY;
     memcpy(s->buckets, buckets, count * sizeof *buckets);
     for (size_t k = 0; k < count; k++) TRY(d->event_create(s->backend, &s->fetched[k]));
