@@ -312,7 +312,8 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(filter tests/fuzz/fuzz_%.c,$(
 FUZZ_TARGETS := $(filter-out util dataset,$(FUZZ_TARGETS))
 FUZZED       := $(filter-out kernels/backend_cuda_absent.c,$(wildcard kernels/*.c))
 FUZZED       += $(filter base/% data/% models/% kernels/ops/% $(addprefix trainer/engine/,config/% \
-                  events/% exec/% files/%) $(addprefix trainer/app/,launch/% log/% report/%),$(LIB))
+                  plan/% events/% exec/% files/%) $(addprefix trainer/app/,launch/% log/% \
+                  report/%),$(LIB))
 FUZZED       += trainer/app/cmd/top_screen.c
 FUZZ_OBJ     := $(patsubst %.c,build/fuzz/obj/%.o,$(FUZZED) $(HELPERS))
 FUZZ_FLAGS   := -std=c17 -g -O1 -ffp-contract=off -fno-omit-frame-pointer \

@@ -4,7 +4,7 @@
  * went wrong records one sentence with fail(); callers pass the code up with TRY() and may put
  * context in front of the sentence with fail_note(). The sentence is kept per thread and is valid
  * until that thread's next fail(). A thread that hands its result to another copies
- * status_message() into the hand-over.
+ * status_message() into the hand-over. main.c ends with its exit code, which others may ask for.
  */
 #ifndef CONVOY_BASE_STATUS_H
 #define CONVOY_BASE_STATUS_H
@@ -41,8 +41,8 @@ const char *status_message(void);
 const char *status_name(Status status); /* "ok", "usage", "data", ... for logs and the done event */
 int status_exit_code(Status status);    /* the table above */
 
-/* Returns from the calling function with the error of expr, if it has one. The only macro that
- * changes control flow. */
+/* Returns from the calling function with the error of expr, if it has one. Other macros that return
+ * begin with TRY_ and hand on what a library says. */
 #define TRY(expr)                                                                                  \
     do {                                                                                           \
         Status try_status_ = (expr);                                                               \

@@ -170,8 +170,11 @@ typedef struct BackendVTable {
 
     /* "oneDNN 2.6.3, AVX2, blocks of 8, 2 threads" */
     void (*describe)(const Backend *b, char *out, size_t bytes);
+    /* The same number on another rank: libraries of the same version compute there, on a device of
+     * the same kind, in the same precision. NULL: not told. */
+    uint32_t (*fingerprint)(const Backend *b);
     /* The same number on another machine: tensors of one shape lie there as here. NULL: they do
-     * where describe() says the same. */
+     * where fingerprint() says the same. */
     uint32_t (*layout_key)(const Layout *layout);
     /* How often a library's kernels were chosen over the backend's own, in the form of
      * FusionVTable.describe; NULL: there is no choice. */

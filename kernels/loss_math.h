@@ -2,7 +2,7 @@
  * compile them alike. Exponentials are in float32, what is made of them in double. */
 #ifndef CONVOY_KERNELS_LOSS_MATH_H
 #define CONVOY_KERNELS_LOSS_MATH_H
-#include "kernels/op_input.h"
+#include "kernels/op_loss.h"
 #include <math.h>
 
 /* share: of the class among the image's labels, 0 to 1 */

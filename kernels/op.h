@@ -19,7 +19,9 @@
 #include "kernels/op_input.h"
 #include "kernels/op_layer.h"
 #include "kernels/op_list.h"
+#include "kernels/op_loss.h"
 #include "kernels/op_norm.h"
+#include "kernels/op_scalars.h"
 #include "kernels/op_update.h"
 
 #define OP_MAX_INPUTS  11

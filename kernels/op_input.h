@@ -1,30 +1,11 @@
-/* op_input.h - the two ends of a network: images come in, a loss comes out; and what both are told
- * of a batch. */
+/* op_input.h - images come in: how those of a batch are erased, mixed and viewed, which the loss is
+ * told too (op_loss.h). */
 #ifndef CONVOY_KERNELS_OP_INPUT_H
 #define CONVOY_KERNELS_OP_INPUT_H
 #include "base/both.h"
 #include "kernels/tensor.h"
 
 #define OP_MAX_IMAGE_CHANNELS 16
-
-/* Step scalars: one f32 tensor [SCALAR_COUNT], written before a step runs, read by ops while it
- * runs; so a captured step can be replayed. */
-enum {
-    SCALAR_LR,
-    SCALAR_GRAD_SCALE /*1 / images in the global batch*/,
-    SCALAR_BIAS_CORRECTION1 /*1 - beta1^t*/,
-    SCALAR_BIAS_CORRECTION2,
-    /* where OP_DROP's draws are addressed, in halves of 16 bits, which a float holds exactly: the
-     * step, and the place of the micro-batch's first image in the global batch */
-    SCALAR_STEP_LOW,
-    SCALAR_STEP_HIGH,
-    SCALAR_PLACE_LOW,
-    SCALAR_PLACE_HIGH,
-    /* LerpAttr.weight: how much of the step's weights goes into their averaged copies */
-    SCALAR_EMA,
-    SCALAR_LOOKAHEAD,
-    SCALAR_COUNT
-};
 
 /* An image's box that is erased once normalised; height 0: none. Inside the image. The last two are
  * the key of its noise (erase_noise.h). */
@@ -94,34 +75,4 @@ typedef struct InputAttr {
     int views; /* VIEWS_...; images of VIEWS_SHIFTED have at least 2 x 2 pixels */
     EraseMode erase;
 } InputAttr;
-
-/* OP_SOFTMAX_XENT: loss, accuracy counts and the gradient of the logits in one pass.
- *   cross entropy         sum of w t (log sum exp(z) - z) over the classes, as torch's
- *   binary cross entropy  sum, or mean, of w (log(1 + exp(z)) - t z), as timm's
- * with logits z, weights w (1 without class_weights f32 [classes]) and targets t = (1 - s) one_hot
- * + s / classes, of which a threshold makes 1 (above) and 0. labels i32 [N]; -1 = padding, counts
- * nowhere. dlogits = scalars[SCALAR_GRAD_SCALE] * d(sum of losses); may lie over logits. stats f64
- * [STATS_COUNT] is overwritten. Ties count against the image: it is in the top k if fewer than k
- * other logits are >= the label's. With mix the target is lambda of the image's own label and the
- * rest of its neighbour's, and the larger share's label is the one that counts (a neighbour without
- * label: the image's own is all of it). With several views rows n, n + N and so on are
- * of one image, whose logits are their mean by the views' weights, and there are no dlogits. */
-enum {
-    XENT_IN_LOGITS,
-    XENT_IN_LABELS,
-    XENT_IN_SCALARS,
-    XENT_IN_LOSS_SCALE /*optional: dlogits times its scale*/,
-    XENT_IN_MIX /*optional*/,
-    XENT_IN_CLASS_WEIGHTS /*optional*/
-};
-enum { XENT_OUT_STATS, XENT_OUT_DLOGITS /*optional*/ };
-enum { STATS_LOSS_SUM, STATS_TOP1, STATS_TOP5, STATS_IMAGES, STATS_COUNT };
-typedef enum LossKind { LOSS_CROSS_ENTROPY, LOSS_BCE, LOSS_KIND_COUNT } LossKind;
-typedef struct XentAttr {
-    float label_smoothing; /* s */
-    int views;             /* VIEWS_... */
-    LossKind loss;
-    float threshold; /* LOSS_BCE; 0: targets stay as they are */
-    int sum;         /* LOSS_BCE: over classes; 0: their mean */
-} XentAttr;
 #endif

@@ -41,7 +41,7 @@ echo '| after a change of | time | files compiled | archives and programs |'
 echo '|---|---|---|---|'
 # shellcheck disable=SC2016,SC2086 # a row is three words
 row 'everything (`make build`)' $whole
-for file in base/status.h kernels/op.h trainer/engine/config/schedule.c; do
+for file in base/status.h kernels/op.h trainer/engine/plan/schedule.c; do
     for ((round = 0; round < rounds; round++)); do
         touch "$file"
         timed all

@@ -11,7 +11,7 @@
 set -euo pipefail
 
 packages=(
-    gcc libc6-dev make pkg-config
+    gcc libc6-dev make
     libdnnl-dev              # oneDNN: convolutions and matrix products on the CPU
     libjpeg-dev libspng-dev  # image decoding
     libyaml-dev              # config files
@@ -90,7 +90,7 @@ libfuzzer() {
 # shellcheck disable=SC2207 # one word
 [[ ${1:-} != --ci ]] || packages+=("${ci_packages[@]}" $(libfuzzer))
 
-# Names of installed packages and of what they provide (pkgconf provides pkg-config).
+# Names of installed packages and of what they provide.
 installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Provides}\n' |
     awk '$1 == "ii" { gsub(/\([^)]*\)|,/, ""); for (i = 2; i <= NF; i++) print $i }')
 missing=()

@@ -123,6 +123,13 @@ static void cpu_describe(const Backend *backend, char *out, size_t bytes)
              v->patch, isa_row()->name, b->block, b->threads, b->threads == 1 ? "" : "s");
 }
 
+static uint32_t cpu_fingerprint(const Backend *backend)
+{
+    const dnnl_version_t *v = dnnl_version();
+    (void)backend; /* instruction sets may differ, and numbers of threads */
+    return (uint32_t)(v->major << 20 | v->minor << 10 | v->patch);
+}
+
 static const BackendVTable vtable = {
     .name = "cpu",
     .ops = ops,
@@ -137,6 +144,7 @@ static const BackendVTable vtable = {
     .stream_wait = cpu_stream_wait,
     .destroy = cpu_destroy,
     .describe = cpu_describe,
+    .fingerprint = cpu_fingerprint,
     .layout_key = cpu_layout_key,
 };
 

@@ -168,7 +168,7 @@ static void set_channel(const Forward *f, int64_t block, int64_t c, float mean, 
     cpu_lanes_fill(lanes->mean, c, b, mean);
     cpu_lanes_fill(lanes->scale, c, b, f->gamma[channel] * inv_std);
     cpu_lanes_fill(lanes->shift, c, b, f->beta[channel]);
-    if (f->saved == NULL) return;
+    if (!f->saved) return;
     f->saved[channel] = mean;
     f->saved[f->view.c + channel] = inv_std;
 }

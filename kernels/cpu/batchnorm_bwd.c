@@ -338,8 +338,8 @@ static void choose(Backward *g, Mask mask, void *dresidual)
     const bool two = g->first.dy2 != NULL, apart = g->sums || g->totals,
                again = apart || type == DTYPE_BF16 ||
                        (!two && (mask == MASK_NONE || mask == MASK_FROM_X)),
-               store = dresidual != NULL || !again;
-    g->first.dz = dresidual != NULL ? dresidual : g->first.dx;
+               store = dresidual || !again;
+    g->first.dz = dresidual ? dresidual : g->first.dx;
     g->second = g->first;
     if (store) g->second.dy = g->first.dz;
     g->sum = (store ? sum_and_store : sum_only)[type][mask][two];

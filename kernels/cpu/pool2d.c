@@ -165,7 +165,7 @@ CPU_INLINE void backward_lanes(const Pool *k, const void *dy, const uint8_t *ind
         for (int64_t q = 0; q < k->y.w; q++) {
             const int64_t from = (p * k->y.w + q) * step, to = (p * a->stride_h - a->pad_h) * row +
                                                                (q * a->stride_w - a->pad_w) * lanes;
-            if (index == NULL) {
+            if (!index) {
                 Range s = taps_inside(q, a->stride_w, a->pad_w, a->kernel_w, k->x.w);
                 avg_position_bwd(dy, from, divisor(a, r, s), r, s, dx, to, row, type, lanes);
                 continue;

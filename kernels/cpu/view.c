@@ -11,7 +11,7 @@ void cpu_view_decide(CpuBackend *b, OpTensor *t)
 Status cpu_view_decide_like(OpTensor *t, const OpTensor *model, const OpInstance *op)
 {
     TRY(cpu_require_decided(model, op));
-    if (model->layout == NULL) cpu_decide_plain(t);
+    if (!model->layout) cpu_decide_plain(t);
     else cpu_view_decide(cpu_backend_of(op), t);
     if (cpu_view(t).b == cpu_view(model).b) return OK;
     return fail(ERR_INTERNAL, "%s: input and output have different channel blocks",

@@ -16,6 +16,7 @@
 #include "kernels/cuda/decision.h"
 #include "kernels/ops/attention.h"
 #include <inttypes.h>
+#include <string.h>
 
 static Status decide(OpInstance *op, OpTensor *qkv, OpTensor *y, OpTensor *lse, OpTensor *scalars)
 {
@@ -34,21 +35,19 @@ static Status decide(OpInstance *op, OpTensor *qkv, OpTensor *y, OpTensor *lse, 
 
 /* ---- by whom ---- */
 
-static bool takes_cudnn(const OpInstance *op, const TensorDesc *qkv, bool statistics)
+static bool takes_cudnn(const OpInstance *op)
 {
     const CudaBackend *b = cuda_backend(op);
     const AttentionAttr *a = op->attr;
     const bool times = b->options.attention == KERNELS_AUTO && cudnn_context_times(b->cudnn);
-    char text[96];
-    StrBuf key = { 0 };
+    AttentionAttr alike; /* of layers that drop nothing */
     if (b->on_trial != TRIAL_NONE) return b->on_trial == TRIAL_CUDNN;
     if (b->options.attention == KERNELS_OWN || b->compute == DTYPE_F32 || a->drop.rate > 0)
         return false;
-    tensor_format(qkv, text, sizeof text);
-    str_printf(&key, "%s by cudnn: %d heads %s %s%s limit %zu", op_name(op->kind), a->heads,
-               dtype_name(b->compute), text, statistics ? " lse" : "", b->workspace_limit);
-    return cuda_decision_of_op(op, op_name(op->kind), times ? KERNELS_AUTO : KERNELS_CUDNN, true,
-                               &key);
+    memset(&alike, 0, sizeof alike);
+    alike.heads = a->heads;
+    return cuda_decision_of_op(op, &alike, op_name(op->kind), times ? KERNELS_AUTO : KERNELS_CUDNN,
+                               true);
 }
 
 /* op->state: cuDNN's plan, or NULL. */
@@ -62,7 +61,7 @@ static Status choose(OpInstance *op, AttentionGraph pass, const TensorDesc *qkv)
     };
     AttentionPlan *plan = NULL;
     op->implementation = "attention_tiles";
-    if (!takes_cudnn(op, qkv, statistics)) return OK;
+    if (!takes_cudnn(op)) return OK;
     TRY(attention_plan_create(&plan, b, pass, &shape));
     op->state = plan;
     op->implementation = attention_plan_name(plan);

@@ -3,6 +3,7 @@
  *
  * A deviceless backend (CudaOptions.properties) is made from a description of a device: it prepares
  * ops as it would there - layouts, sizes, cuDNN's choice of engines -, and refuses to allocate. */
+#include "base/crc32c.h"
 #include "base/mem.h"
 #include "kernels/cuda/cudnn/cudnn_context.h"
 #include "kernels/cuda/cudnn/lt_gemm.h"
@@ -13,6 +14,7 @@
 #include "kernels/cuda/traffic.h"
 #include "kernels/cuda/transfer.h"
 #include <stdio.h>
+#include <string.h>
 
 /* Some data gradients of large f32 tensors have a fast engine only where it may transform them
  * first. */
@@ -104,6 +106,15 @@ static void cuda_describe(const Backend *backend, char *out, size_t bytes)
              cuda_properties_precision_name(b->precision), cudnn);
 }
 
+static uint32_t cuda_fingerprint(const Backend *backend)
+{
+    const CudaBackend *b = (const CudaBackend *)backend;
+    const int64_t numbers[] = { b->deviceless, b->compute_capability, b->precision,
+                                (int64_t)cudnn_context_library() };
+    return crc32c_update(crc32c_update(0, b->device_name, strlen(b->device_name)), numbers,
+                         sizeof numbers);
+}
+
 static void cuda_describe_kernels(const Backend *backend, char *out, size_t bytes)
 {
     cuda_decision_describe(((const CudaBackend *)backend)->kernels, out, bytes);
@@ -139,6 +150,7 @@ static const BackendVTable vtable = {
     .stream_wait = cuda_device_stream_wait,
     .destroy = cuda_destroy,
     .describe = cuda_describe,
+    .fingerprint = cuda_fingerprint,
 };
 
 const BackendVTable *backend_cuda_table(void)

@@ -2,8 +2,10 @@
 #include "kernels/cuda/decision.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "kernels/cuda/cudnn/cudnn_context.h"
 #include "kernels/cuda/time_ops.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,15 +63,48 @@ static const CudaDecision *find(const CudaDecision *list, const char *key)
     return list;
 }
 
-bool cuda_decision_make(CudaBackend *b, CudaDecision **list, StrBuf *key, const DecisionQuestion *q)
+/* Attributes as the numbers that they are: what an op prints for people may be reworded. */
+static void add_op(const OpShape *op, StrBuf *key)
 {
-    const CudaDecision *known = key->failed ? NULL : find(*list, key->text);
-    CudaDecision *made = key->failed || known ? NULL : mem_calloc(1, sizeof *made);
+    const size_t words = op_def(op->kind)->attr_bytes / sizeof(uint32_t);
+    char text[64];
+    str_printf(key, " %s", op_name(op->kind));
+    for (size_t k = 0; k < words; k++) {
+        uint32_t word = 0;
+        memcpy(&word, (const char *)op->attr + k * sizeof word, sizeof word);
+        str_printf(key, "%c%" PRIu32, k ? '.' : ' ', word);
+    }
+    for (int i = 0; i < OP_MAX_INPUTS + OP_MAX_OUTPUTS; i++) {
+        const bool input = i < OP_MAX_INPUTS;
+        const int slot = input ? i : i - OP_MAX_INPUTS;
+        const TensorDesc *t = input ? &op->in[slot] : &op->out[slot];
+        tensor_format(t, text, sizeof text);
+        if (t->rank) str_printf(key, " %s%d:%s", input ? "" : "->", slot, text);
+    }
+    str_add(key, ";");
+}
+
+/* All that decides how fast it is. */
+static StrBuf key_of(const CudaBackend *b, const DecisionQuestion *q)
+{
+    StrBuf key = { 0 };
+    str_printf(&key, "%s %s: %s", q->name, q->by,
+               b->precision == PRECISION_TF32 ? "tf32" : dtype_name(b->compute));
+    for (int i = 0; i < q->op_count; i++) add_op(&q->ops[i], &key);
+    str_printf(&key, " limit %zu", b->workspace_limit);
+    return key;
+}
+
+bool cuda_decision_make(CudaBackend *b, CudaDecision **list, const DecisionQuestion *q)
+{
+    StrBuf key = key_of(b, q);
+    const CudaDecision *known = key.failed ? NULL : find(*list, key.text);
+    CudaDecision *made = key.failed || known ? NULL : mem_calloc(1, sizeof *made);
     if (!made) {
-        str_free(key);
+        str_free(&key);
         return known && known->outcome == OUTCOME_TAKEN;
     }
-    *made = (CudaDecision){ NULL, key->text, q->name, decide(b, q, key->text) };
+    *made = (CudaDecision){ NULL, key.text, q->name, decide(b, q, key.text) };
     made->next = *list; /* deciding may have asked for others */
     *list = made;
     return made->outcome == OUTCOME_TAKEN;
@@ -97,12 +132,15 @@ static Status time_op(CudaBackend *b, const void *shape, const char *what, doubl
     return cuda_time_ops(b, what, rows, ms);
 }
 
-bool cuda_decision_of_op(const OpInstance *op, const char *name, KernelMode mode, bool compiled,
-                         StrBuf *key)
+bool cuda_decision_of_op(const OpInstance *op, const void *attr, const char *name, KernelMode mode,
+                         bool compiled)
 {
     CudaBackend *b = cuda_backend(op);
-    OpShape shape = { .kind = op->kind, .attr = op->attr };
+    OpShape shape = { .kind = op->kind, .attr = attr };
     const DecisionQuestion q = { .name = name,
+                                 .by = "by cudnn",
+                                 .ops = &shape,
+                                 .op_count = 1,
                                  .attempt = attempt_op,
                                  .time = time_op,
                                  .cookie = &shape,
@@ -110,7 +148,7 @@ bool cuda_decision_of_op(const OpInstance *op, const char *name, KernelMode mode
                                  .timed = mode == KERNELS_AUTO };
     for (int i = 0; i < OP_MAX_INPUTS; i++) shape.in[i] = op->in[i].desc;
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) shape.out[i] = op->out[i].desc;
-    return cuda_decision_make(b, &b->kernels, key, &q);
+    return cuda_decision_make(b, &b->kernels, &q);
 }
 
 /* ---- saying so ---- */

@@ -2,7 +2,6 @@
  * usual one. Each is kept under a key, and made once. */
 #ifndef CONVOY_KERNELS_CUDA_DECISION_H
 #define CONVOY_KERNELS_CUDA_DECISION_H
-#include "base/str.h"
 #include "kernels/cuda/cuda.h"
 
 typedef enum Outcome {
@@ -18,6 +17,10 @@ typedef struct CudaDecision CudaDecision; /* a list; NULL: empty */
 
 typedef struct DecisionQuestion {
     const char *name; /* under which it is counted; lives as long as the list */
+    const char *by;   /* cuDNN's way, behind the name in warnings */
+    /* What it is about: kinds, attributes and shapes, by which the answer is known. */
+    const OpShape *ops;
+    int op_count;
     /* The time in ms of the usual way and of cuDNN's, as cuda_time_ops() measures; what: for
      * warnings. */
     Status (*time)(CudaBackend *b, const void *cookie, const char *what, double ms[2]);
@@ -31,14 +34,13 @@ typedef struct DecisionQuestion {
     bool timed;
 } DecisionQuestion;
 
-/* Whether cuDNN's way is taken for what key describes, which must name all that decides how fast it
- * is. Takes over the key's text. False where memory ran out. */
-bool cuda_decision_make(CudaBackend *b, CudaDecision **list, StrBuf *key,
-                        const DecisionQuestion *q);
+/* Whether cuDNN's way is taken. False where memory ran out. */
+bool cuda_decision_make(CudaBackend *b, CudaDecision **list, const DecisionQuestion *q);
 /* The same for one op that our kernels and cuDNN can both run; its prepare() takes the way that
- * CudaBackend.on_trial says. name: of the question; compiled likewise. mode is not KERNELS_OWN. */
-bool cuda_decision_of_op(const OpInstance *op, const char *name, KernelMode mode, bool compiled,
-                         StrBuf *key);
+ * CudaBackend.on_trial says. attr: the op's, without what makes no difference here. name: of the
+ * question; compiled likewise. mode is not KERNELS_OWN. */
+bool cuda_decision_of_op(const OpInstance *op, const void *attr, const char *name, KernelMode mode,
+                         bool compiled);
 /* "statistics 23 of 24 shapes, 1 without an engine; ..."; "" for an empty list. */
 void cuda_decision_describe(const CudaDecision *list, char *out, size_t bytes);
 void cuda_decision_free(CudaDecision *list);

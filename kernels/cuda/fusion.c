@@ -16,30 +16,6 @@
 #include "kernels/cuda/time_ops.h"
 #include "kernels/fuse_choice.h"
 
-/* ---- the fusion in words: all that decides how fast it is ---- */
-
-static void add_op(const OpShape *op, StrBuf *key)
-{
-    const OpDef *def = op_def(op->kind);
-    char text[96] = "";
-    if (def->print) def->print(op->attr, text, sizeof text);
-    str_printf(key, " %s %s", op_name(op->kind), text);
-    for (int i = 0; i < OP_MAX_INPUTS; i++) {
-        if (op->in[i].rank == 0) continue;
-        tensor_format(&op->in[i], text, sizeof text);
-        str_printf(key, " %d:%s", i, text);
-    }
-    tensor_format(&op->out[0], text, sizeof text);
-    str_printf(key, " -> %s;", text);
-}
-
-static void write_key(const CudaBackend *b, const Fusion *f, StrBuf *key)
-{
-    str_printf(key, "fusion %s:", f->name);
-    for (int i = 0; i < f->after_count; i++) add_op(&f->after[i], key);
-    str_printf(key, " limit %zu", b->workspace_limit);
-}
-
 /* ---- deciding ---- */
 
 static Status try_fusion(CudaBackend *b, const void *cookie)
@@ -70,8 +46,10 @@ static bool is_offered(const CudaBackend *b, OpKind made)
 bool cuda_fusion_takes(void *backend, const Fusion *fusion)
 {
     CudaBackend *b = backend;
-    StrBuf key = { 0 };
     const DecisionQuestion q = { .name = fusion->name,
+                                 .by = "fused",
+                                 .ops = fusion->after,
+                                 .op_count = fusion->after_count,
                                  .attempt = try_fusion,
                                  .time = time_fusion,
                                  .cookie = fusion,
@@ -80,8 +58,7 @@ bool cuda_fusion_takes(void *backend, const Fusion *fusion)
     if (b->options.fuse == FUSE_NONE || !is_offered(b, fusion->after[0].kind)) return false;
     if (b->options.fuse_only && !(b->options.fuse_only & fuse_choice_bit(fusion->name)))
         return false;
-    write_key(b, fusion, &key);
-    return cuda_decision_make(b, &b->fusions, &key, &q);
+    return cuda_decision_make(b, &b->fusions, &q);
 }
 
 void cuda_fusion_describe(const Backend *backend, char *out, size_t bytes)

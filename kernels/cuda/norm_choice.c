@@ -54,30 +54,11 @@ static bool is_cudnns(const OpInstance *op, const Pass *pass)
 
 /* ---- deciding ---- */
 
-/* The instance in words: all that decides how fast it is. */
-static void write_key(const OpInstance *op, const Pass *pass, StrBuf *key)
-{
-    const CudaBackend *b = cuda_backend(op);
-    const OpDef *def = op_def(op->kind);
-    char text[96];
-    def->print(op->attr, text, sizeof text);
-    str_printf(key, "%s by cudnn: %s %s", pass->name, text, dtype_name(b->compute));
-    tensor_format(&op->in[pass->x].desc, text, sizeof text);
-    str_printf(key, " %s", text);
-    for (int i = 0; i < OP_MAX_INPUTS; i++)
-        if (i != pass->x && op->in[i].desc.rank == 4) str_printf(key, " %s", def->in_names[i]);
-    for (int i = 0; i < OP_MAX_OUTPUTS; i++)
-        if (op->out[i].desc.rank == 4) str_printf(key, " %s", def->out_names[i]);
-    str_printf(key, " limit %zu", b->workspace_limit);
-}
-
 static bool takes_cudnn(const OpInstance *op, const Pass *pass)
 {
     const KernelMode mode = cuda_backend(op)->options.batchnorm;
-    StrBuf key = { 0 };
     if (mode == KERNELS_OWN || !is_cudnns(op, pass)) return false;
-    write_key(op, pass, &key);
-    return cuda_decision_of_op(op, pass->name, mode, true, &key);
+    return cuda_decision_of_op(op, op->attr, pass->name, mode, true);
 }
 
 static Status prepare(OpInstance *op, const Pass *pass)

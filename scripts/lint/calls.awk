@@ -42,10 +42,6 @@ function visit(v,   i, n, next_node, w, member)
 
 function say_circle(member, n,   i, j, shown, text)
 {
-    for (i = 1; i <= circles; i++) {
-        for (j = 1; j <= n; j++) if (!((i, member[j]) in in_circle)) break
-        if (j > n) { circle_used[i] = 1; return }
-    }
     shown = 0
     for (i = 1; i <= n; i++) for (j = 1; j <= n; j++)
         if ((member[i], member[j]) in tie && ++shown <= 24)
@@ -83,6 +79,4 @@ END {
     for (i = 1; i <= count; i++)
         if (name[i] in home) add_edge(user[i], home[name[i]], name[i])
     find_circles("files")
-    for (i = 1; i <= circles; i++)
-        if (!circle_used[i]) print rooms ": circle of " circle_text[i] ": there is none"
 }

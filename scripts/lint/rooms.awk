@@ -14,12 +14,6 @@ BEGIN {
             floor[$2] = 1
         } else if ($1 == "list") {
             list_names[$2, $3] = $4
-        } else if ($1 == "circle") {
-            circles++
-            for (i = 2; i <= NF; i++) {
-                in_circle[circles, $i] = 1
-                circle_text[circles] = circle_text[circles] " " $i
-            }
         }
     }
     close(rooms)

@@ -97,6 +97,11 @@ bool cudnn_context_version(char *out, size_t bytes)
     return true;
 }
 
+uint64_t cudnn_context_library(void)
+{
+    return 1;
+}
+
 const char *cudnn_context_compiled_version(void)
 {
     return "none";

@@ -9,7 +9,7 @@
 #include "trainer/app/log/console.h"
 #include "trainer/app/log/runlog.h"
 #include "trainer/engine/config/config.h"
-#include "trainer/engine/config/schedule.h"
+#include "trainer/engine/plan/schedule.h"
 #include "trainer/engine/rules/penalty.h"
 #include <stdio.h>
 #include <string.h>

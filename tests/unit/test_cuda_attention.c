@@ -105,7 +105,9 @@ TEST(auto_measures_attention_where_the_answer_is_kept)
 
 TEST(auto_follows_what_the_cache_says_of_attention)
 {
-    static const char key[] = "attention by cudnn: 2 heads bf16 f32[3,384,7,1] lse limit 268435456";
+    static const char key[] =
+        "attention by cudnn: bf16 attention 2.0.0.0.0.0.0.0 0:f32[3,384,7,1] ->0:f32[3,128,7,1] "
+        "->1:f32[3,2,7]; limit 268435456";
     for (int taken = 0; taken < 2; taken++) {
         Backend *b;
         if (!open_device(&b, PRECISION_BF16, KERNELS_AUTO)) return;

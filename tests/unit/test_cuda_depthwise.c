@@ -95,8 +95,8 @@ TEST(auto_measures_each_shape_once_and_keeps_the_answer)
 TEST(auto_follows_what_the_cache_says)
 {
     static const char key[] =
-        "depthwise by cudnn: /1 pad 1 groups 16 bf16 f32[2,16,9,9] f32[16,1,3,3] -> "
-        "f32[2,16,9,9] limit 268435456";
+        "depthwise by cudnn: bf16 conv2d 1.1.1.1.1.1.16 0:f32[2,16,9,9] 1:f32[16,1,3,3] "
+        "->0:f32[2,16,9,9]; limit 268435456";
     for (int taken = 0; taken < 2; taken++) {
         Backend *b;
         if (!open_device(&b, KERNELS_AUTO)) return;

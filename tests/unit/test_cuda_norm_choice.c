@@ -201,7 +201,9 @@ TEST(auto_measures_each_shape_once_and_keeps_the_answer)
 
 TEST(auto_follows_what_the_cache_says)
 {
-    static const char key[] = "batchnorm by cudnn: train relu bf16 f32[2,16,4,5] y limit 268435456";
+    static const char key[] =
+        "batchnorm by cudnn: bf16 batchnorm 925353388.1036831949.0.1.0 0:f32[2,16,4,5] 1:f32[16] "
+        "2:f32[16] 3:f32[16] 4:f32[16] ->0:f32[2,16,4,5] ->1:f32[2,16]; limit 268435456";
     for (int taken = 0; taken < 2; taken++) {
         const Case k = { .attr = &relu, .c = 16, .rank = 4 };
         Backend *b;

@@ -430,6 +430,17 @@ TEST(gradients_are_products_where_that_pays)
     CHECK((has == CPU_BF16_AMX) == (any != 0));
 }
 
+TEST(ranks_are_told_apart_by_the_library_alone)
+{
+    start();
+    const uint32_t two = backend->v->fingerprint(backend);
+    const CpuOptions one = { .threads = 1 };
+    backend_destroy(backend);
+    REQUIRE_OK(backend_cpu_create(&backend, &one));
+    CHECK(two != 0 && backend->v->fingerprint(backend) == two);
+    backend_destroy(backend);
+}
+
 TEST(describes_itself)
 {
     start();

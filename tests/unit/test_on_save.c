@@ -4,7 +4,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/engine/files/on_save.h"
+#include "trainer/engine/train/on_save.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * stages end. */
 #include "models/models.h"
 #include "tests/test.h"
-#include "trainer/engine/config/progressive.h"
+#include "trainer/engine/plan/progressive.h"
 
 static Config *load(const char *sizes, const char *until)
 {

@@ -1,7 +1,7 @@
 /* test_schedule.c - learning rates step by step: warm-up, the shapes after it, the scaling by the
  * batch. */
 #include "tests/test.h"
-#include "trainer/engine/config/schedule.h"
+#include "trainer/engine/plan/schedule.h"
 #include <math.h>
 
 /* Of 100 steps, ten to an epoch, at a peak of 0.8 unless sets say otherwise. */

@@ -1,8 +1,8 @@
 /* The learning rate as a function of the step. */
 #include "tests/test.h"
 #include "trainer/engine/config/config.h"
-#include "trainer/engine/config/schedule.h"
-#include "trainer/engine/config/train_plan.h"
+#include "trainer/engine/plan/schedule.h"
+#include "trainer/engine/plan/train_plan.h"
 #include <stdio.h>
 
 /* AWS's TensorFlow example for ResNet-50 on Kubernetes trains 300 steps of 8192 images, with a rate

@@ -4,8 +4,8 @@
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/golden.h"
-#include "trainer/engine/config/schedule.h"
-#include "trainer/engine/config/train_plan.h"
+#include "trainer/engine/plan/schedule.h"
+#include "trainer/engine/plan/train_plan.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

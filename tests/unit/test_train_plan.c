@@ -1,7 +1,7 @@
 /* test_train_plan.c - steps and images where train.accumulate is a list: against a walk through the
  * stream, step by step. */
 #include "tests/test.h"
-#include "trainer/engine/config/schedule.h"
+#include "trainer/engine/plan/schedule.h"
 #include <math.h>
 
 enum { IMAGES = 100, BATCH = 3, WORLD = 2 };

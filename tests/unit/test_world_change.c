@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "data/data.h"
 #include "tests/test.h"
-#include "trainer/engine/config/train_plan.h"
+#include "trainer/engine/plan/train_plan.h"
 #include <string.h>
 
 enum { IMAGES = 150, GLOBAL_BATCH = 12, EPOCHS = 2, STEPS = IMAGES * EPOCHS / GLOBAL_BATCH };

@@ -172,6 +172,13 @@ bool cudnn_context_version(char *out, size_t bytes)
     return true;
 }
 
+uint64_t cudnn_context_library(void)
+{
+    CudnnApi api;
+    if (cudnn_api_open(&api) != OK) return 0;
+    return (uint64_t)api.get_version() << 32 | (uint32_t)api.get_cudart_version();
+}
+
 const char *cudnn_context_compiled_version(void)
 {
     return CUDNN_COMPILED_VERSION;

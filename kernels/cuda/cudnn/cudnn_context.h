@@ -24,5 +24,6 @@ Status cudnn_context_add_choice(CudnnContext *c, const char *key, bool taken, do
 /* The library found at run time: "cuDNN 9.19.0 for CUDA 13" and true, or why it cannot be opened
  * and false. */
 bool cudnn_context_version(char *out, size_t bytes);
+uint64_t cudnn_context_library(void); /* the same as a number, 0 if it cannot be opened */
 const char *cudnn_context_compiled_version(void); /* of the header: "9.19.0"; static */
 #endif

@@ -10,9 +10,9 @@
 #include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/cmd.h"
 #include "trainer/app/cmd/inspect_bytes.h"
-#include "trainer/engine/config/cost.h"
 #include "trainer/engine/files/checkpoint.h"
 #include "trainer/engine/files/run_source.h"
+#include "trainer/engine/plan/cost.h"
 #include "trainer/engine/session/precision.h"
 #include <math.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "trainer/app/cmd/command_run.h"
 #include "trainer/app/report/html.h"
 #include "trainer/app/report/plot.h"
-#include "trainer/engine/config/schedule.h"
+#include "trainer/engine/plan/schedule.h"
 #include "trainer/engine/session/augment_options.h"
 #include "trainer/engine/session/session_open.h"
 #include <math.h>

@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "kernels/ops/update.h"
 #include "trainer/app/cmd/command_run.h"
-#include "trainer/engine/config/progressive.h"
+#include "trainer/engine/plan/progressive.h"
 #include "trainer/engine/rules/optimizer.h"
 #include "trainer/engine/session/device_rates.h"
 #include "trainer/engine/session/memory.h"

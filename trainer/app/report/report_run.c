@@ -8,15 +8,13 @@
 
 #define LINES_PER_ARENA 256
 
-/* Room for one more element of an array that doubles. */
-static Status grow(void *array, int64_t count, size_t size)
+/* An array that doubles, with room for one more element; NULL, and it is gone, without memory. */
+static void *make_room(void *array, int64_t count, size_t size)
 {
-    void **p = array;
-    if (count & (count - 1) && count > 0) return OK; /* not a power of two: there is room */
-    void *larger = mem_realloc(*p, (size_t)(count ? count * 2 : 1) * size);
-    if (!larger) return ERR_MEMORY;
-    *p = larger;
-    return OK;
+    if (count & (count - 1)) return array; /* not a power of two: there is room */
+    void *larger = mem_realloc(array, (size_t)(count ? count * 2 : 1) * size);
+    if (!larger) mem_free(array);
+    return larger;
 }
 
 /* As of a record that comes now. */
@@ -69,7 +67,7 @@ static Status take_step(ReportRun *r, RunRecord *record)
         return OK;
     }
     cut_behind(r, s->step - 1);
-    TRY(grow(&r->steps, r->step_count, sizeof *r->steps));
+    if (!(r->steps = make_room(r->steps, r->step_count, sizeof *r->steps))) return ERR_MEMORY;
     s->elapsed_s = elapsed_of(r);
     r->steps[r->step_count++] = *s;
     return OK;
@@ -80,7 +78,7 @@ static Status take_epoch(ReportRun *r, RunRecord *record)
     EpochRecord *e = &record->epoch;
     TRY(records_keep_texts(record, r->arena));
     const int64_t before = r->epoch_count > 0 ? r->epochs[r->epoch_count - 1].batch : 0;
-    TRY(grow(&r->epochs, r->epoch_count, sizeof *r->epochs));
+    if (!(r->epochs = make_room(r->epochs, r->epoch_count, sizeof *r->epochs))) return ERR_MEMORY;
     e->first = r->cold;
     e->steps_before = r->step_count ? r->steps[r->step_count - 1].step : 0;
     e->batch = e->steps > 0 ? e->images / e->steps : r->start.global_batch;
@@ -104,7 +102,7 @@ static Status take_eval(ReportRun *r, RunRecord *record)
     if (e->foreign) return OK; /* of other images or weights */
     int64_t at = r->eval_count;
     TRY(records_keep_texts(record, r->arena));
-    TRY(grow(&r->evals, r->eval_count, sizeof *r->evals));
+    if (!(r->evals = make_room(r->evals, r->eval_count, sizeof *r->evals))) return ERR_MEMORY;
     /* in the order of steps: convoy eval may look at an earlier checkpoint */
     for (; at > 0 && r->evals[at - 1].step > e->step; at--) r->evals[at] = r->evals[at - 1];
     r->eval_count++;
@@ -151,7 +149,7 @@ static Status look_of(ReportLook **out, ReportRun *r, int64_t gpu)
 {
     *out = r->look_count ? &r->looks[r->look_count - 1] : NULL;
     if (*out && gpu > (*out)->last_gpu) return OK;
-    TRY(grow(&r->looks, r->look_count, sizeof *r->looks));
+    if (!(r->looks = make_room(r->looks, r->look_count, sizeof *r->looks))) return ERR_MEMORY;
     *out = &r->looks[r->look_count++];
     const StepRecord *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
     **out = (ReportLook){ .step = last ? last->step : 0,

@@ -163,7 +163,7 @@ static void add_batch_file(StrBuf *out)
     char own[1024], installed[2048] = "";
     char *slash = process_own_path(own, sizeof own) == OK ? strrchr(own, '/') : NULL;
     if (slash) *slash = '\0';
-    if (slash && (slash = strrchr(own, '/')) != NULL) /* own is PREFIX/bin */
+    if (slash && (slash = strrchr(own, '/'))) /* own is PREFIX/bin */
         snprintf(installed, sizeof installed, "%.*s/share/convoy/%s", (int)(slash - own), own,
                  in_tree);
     bool elsewhere = access(in_tree, R_OK) != 0 && access(installed, R_OK) == 0;

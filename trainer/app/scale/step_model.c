@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "models/models.h"
-#include "trainer/engine/config/progressive.h"
+#include "trainer/engine/plan/progressive.h"
 #include "trainer/engine/train/reducer.h"
 #include <math.h>
 #include <string.h>

@@ -38,7 +38,7 @@ static int64_t launched_ranks(void)
     int64_t ranks = 0;
     for (int i = 0; i < LAUNCH_VARIABLES; i++) {
         const char *text = getenv(launch_variables[i].name);
-        if (text == NULL) continue;
+        if (!text) continue;
         int64_t value = 1;
         if (launch_variables[i].size && !str_to_i64(text, &value)) value = 1;
         bool is_shell = strncmp(launch_variables[i].name, "SLURM_", 6) == 0 && value <= 1;
@@ -214,5 +214,5 @@ void comm_abort(Comm *c, int exit_code)
 
 void comm_destroy(Comm *c)
 {
-    if (c != NULL) c->v->destroy(c);
+    if (c) c->v->destroy(c);
 }

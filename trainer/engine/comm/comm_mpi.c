@@ -206,7 +206,7 @@ static bool take_job(MpiComm *m)
 static Lane *free_lane(MpiComm *m)
 {
     for (int i = 0; i < LANES; i++)
-        if (m->lanes[i].job == NULL) return &m->lanes[i];
+        if (!m->lanes[i].job) return &m->lanes[i];
     return NULL;
 }
 
@@ -214,7 +214,7 @@ static Lane *free_lane(MpiComm *m)
 static bool start_pieces(MpiComm *m)
 {
     bool any = false;
-    while (m->busy_lanes < LANES && (m->starting != NULL || take_job(m))) {
+    while (m->busy_lanes < LANES && (m->starting || take_job(m))) {
         CommJob *job = m->starting;
         if (m->total == 0) { /* an empty job needs no message; it is empty on every rank */
             m->starting = NULL;
@@ -253,7 +253,7 @@ static bool poll_lanes(MpiComm *m)
     for (int i = 0; i < LANES; i++) {
         Lane *lane = &m->lanes[i];
         int done = 0;
-        if (lane->job == NULL) continue;
+        if (!lane->job) continue;
         MPI_Test(&lane->request, &done, MPI_STATUS_IGNORE);
         if (!done) continue;
         any = true;
@@ -274,8 +274,7 @@ static void forgive_pause(MpiComm *m, double now)
     double pause_s = peer_watchdog_pause_s(&m->polled_s, now);
     for (int i = 0; i < LANES && pause_s > 0; i++) {
         Lane *lane = &m->lanes[i];
-        if (lane->job != NULL)
-            lane->started_s = peer_watchdog_forgive(lane->started_s, pause_s, now);
+        if (lane->job) lane->started_s = peer_watchdog_forgive(lane->started_s, pause_s, now);
     }
 }
 
@@ -286,7 +285,7 @@ static void watch(MpiComm *m)
     if (timeout_s <= 0) return;
     for (int i = 0; i < LANES; i++) {
         const Lane *lane = &m->lanes[i];
-        if (lane->job == NULL || now - lane->started_s < timeout_s) continue;
+        if (!lane->job || now - lane->started_s < timeout_s) continue;
         leave_hung(m, now - lane->started_s, lane->job->name ? lane->job->name : "unnamed");
     }
 }
@@ -296,11 +295,10 @@ static void watch(MpiComm *m)
 static bool await_work(MpiComm *m)
 {
     pthread_mutex_lock(&m->lock);
-    while (m->queue_length == 0 && m->starting == NULL && m->busy_lanes == 0 && !m->stop &&
-           !m->abort)
+    while (m->queue_length == 0 && !m->starting && m->busy_lanes == 0 && !m->stop && !m->abort)
         pthread_cond_wait(&m->wake, &m->lock);
     bool abort = m->abort;
-    bool work = m->queue_length > 0 || m->starting != NULL || m->busy_lanes > 0;
+    bool work = m->queue_length > 0 || m->starting || m->busy_lanes > 0;
     pthread_mutex_unlock(&m->lock);
     if (abort) MPI_Abort(MPI_COMM_WORLD, m->abort_code);
     return work;
@@ -485,8 +483,8 @@ static void await_start(MpiComm *m, double limit_s, bool (*stopped)(void))
 Status comm_mpi_create(Comm **out, double start_s, bool (*stopped)(void))
 {
     *out = NULL;
-    MpiComm *m = mem_calloc(1, sizeof(MpiComm));
-    if (m == NULL) return ERR_MEMORY;
+    MpiComm *m = mem_calloc(1, sizeof *m);
+    if (!m) return ERR_MEMORY;
     m->base.v = &mpi_vtable;
     m->base.name = "mpi";
     m->comm = m->group = MPI_COMM_NULL;

@@ -39,8 +39,8 @@ static const CommVTable self_vtable = {
 
 Status comm_self_create(Comm **out)
 {
-    Comm *c = *out = mem_calloc(1, sizeof(Comm));
-    if (c == NULL) return ERR_MEMORY;
+    Comm *c = *out = mem_calloc(1, sizeof *c);
+    if (!c) return ERR_MEMORY;
     c->v = &self_vtable;
     c->world = c->local_world = 1;
     c->name = "self";

@@ -14,8 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CONFIG_LIST_MAX  16
-#define CONFIG_BYTES_MAX (256 << 10) /* of its text; more is something else, named by mistake */
+#define CONFIG_LIST_MAX        16
+#define PROGRESSIVE_STAGES_MAX 8           /* image sizes of a run */
+#define CONFIG_BYTES_MAX       (256 << 10) /* of its text; more is another file, by mistake */
 typedef struct ConfigList {
     int count;
     double values[CONFIG_LIST_MAX];

@@ -5,7 +5,6 @@
 #include "models/models.h"
 #include "trainer/engine/config/config_internal.h"
 #include "trainer/engine/config/param_groups.h"
-#include "trainer/engine/config/progressive.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

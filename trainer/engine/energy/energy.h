@@ -8,7 +8,7 @@
 #ifndef CONVOY_TRAINER_ENGINE_ENERGY_ENERGY_H
 #define CONVOY_TRAINER_ENGINE_ENERGY_ENERGY_H
 #include "trainer/engine/comm/comm.h"
-#include "trainer/engine/config/cost.h"
+#include "trainer/engine/plan/cost.h"
 
 enum { ENERGY_UUID_BYTES = 48, ENERGY_TEXT_BYTES = 192 };
 

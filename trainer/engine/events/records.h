@@ -7,7 +7,7 @@
 #define CONVOY_TRAINER_ENGINE_EVENTS_RECORDS_H
 #include "base/arena.h"
 #include "base/json.h"
-#include "trainer/engine/config/cost.h"
+#include "trainer/engine/plan/cost.h"
 
 #define RECORD_MEMBER(R, type, name, unit, when) RECORD_##type name;
 #define RECORD_STRUCT(kind, Type)                                                                  \

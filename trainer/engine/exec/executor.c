@@ -237,7 +237,9 @@ static Status alloc_slabs(Executor *x)
 
 static Status alloc_results(Executor *x)
 {
-    TRY(executor_alloc_host(x, (size_t)x->options.results * sizeof *x->results, &x->results));
+    void *results = NULL;
+    TRY(executor_alloc_host(x, (size_t)x->options.results * sizeof *x->results, &results));
+    x->results = results;
     for (int i = 0; i < x->program_count; i++) {
         TRY(x->backend->v->alloc(x->backend, sizeof *x->results, &x->programs[i]->stats));
         x->programs[i]->result = x->results[0];
@@ -250,7 +252,7 @@ static Status reserve_events(Executor *x, int count)
 {
     Backend *b = x->backend;
     if (!b->v->device || count <= x->event_count) return OK;
-    Event **events = mem_realloc(x->events, (size_t)count * sizeof(Event *));
+    Event **events = mem_realloc(x->events, (size_t)count * sizeof *events);
     if (!events) return ERR_MEMORY;
     x->events = events;
     while (x->event_count < count) {

@@ -73,8 +73,8 @@ const OpTensor *executor_record(const Executor *x, const char *name);
 /* From the next run on. Copies values and does not wait for runs under way. */
 Status executor_set_record(Executor *x, const char *name, const void *values);
 
-/* Memory that the host shares with the backend's streams (out: where its address goes). */
-Status executor_alloc_host(Executor *x, size_t bytes, void *out);
+/* Memory that the host shares with the backend's streams. */
+Status executor_alloc_host(Executor *x, size_t bytes, void **out);
 void executor_free_host(Executor *x, void *p); /* NULL ok */
 /* Enqueues a copy within the backend's memory, of whole floats. */
 Status executor_copy(Executor *x, void *to, const void *from, size_t bytes, Stream *stream);

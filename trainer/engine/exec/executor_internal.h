@@ -16,7 +16,7 @@ typedef struct StateEntry {
 typedef struct Record {
     const char *name; /* a program's graph owns it */
     OpTensor tensor;
-    char *ring; /* [RECORD_RING] values on their way there */
+    void *ring; /* [RECORD_RING] values on their way there */
     size_t place_bytes;
     Event *copied[RECORD_RING]; /* devices: the copy from this place is done */
     int next;

@@ -4,12 +4,11 @@
 #include "trainer/engine/exec/executor_internal.h"
 #include <string.h>
 
-Status executor_alloc_host(Executor *x, size_t bytes, void *out)
+Status executor_alloc_host(Executor *x, size_t bytes, void **out)
 {
     Backend *b = x->backend;
-    void **p = out;
-    if (b->v->device) return b->v->device->alloc_pinned(b, bytes, p);
-    return (*p = mem_calloc(1, bytes)) ? OK : ERR_MEMORY;
+    if (b->v->device) return b->v->device->alloc_pinned(b, bytes, out);
+    return (*out = mem_calloc(1, bytes)) ? OK : ERR_MEMORY;
 }
 
 void executor_free_host(Executor *x, void *p)
@@ -90,7 +89,7 @@ Status executor_set_record(Executor *x, const char *name, const void *values)
     ASSERT(r);
     if (d) TRY(wait_for_place(x, r));
     const int place = r->next;
-    char *from = r->ring + (size_t)place * r->place_bytes;
+    char *from = (char *)r->ring + (size_t)place * r->place_bytes;
     memcpy(from, values, r->place_bytes);
     r->next = (place + 1) % RECORD_RING;
     if (!d) return x->backend->v->import_tensor(x->backend, &r->tensor, from);

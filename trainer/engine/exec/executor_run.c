@@ -109,7 +109,7 @@ static Status run_item(Executor *x, Program *p, const Timeline *t, int index, St
 static Status reserve_timers(Executor *x, int count)
 {
     Event **timers = count > x->timer_count
-                         ? mem_realloc(x->timers, (size_t)count * sizeof(Event *))
+                         ? mem_realloc(x->timers, (size_t)count * sizeof *x->timers)
                          : x->timers;
     if (count > 0 && !timers) return ERR_MEMORY;
     x->timers = timers;

@@ -90,7 +90,7 @@ static Status make_header(StrBuf *header, const SafeTensor *tensors, int tensor_
     uint32_t data_crc = 0;
     char digits[CRC_DIGITS + 1];
     for (int i = 0; i < tensor_count; i++) {
-        ASSERT(format_dtype_name(tensors[i].desc.dtype) != NULL);
+        ASSERT(format_dtype_name(tensors[i].desc.dtype));
         data_crc = crc32c_update(data_crc, tensors[i].data, tensor_plain_bytes(&tensors[i].desc));
     }
     snprintf(digits, sizeof(digits), "%08" PRIx32, data_crc);
@@ -278,13 +278,13 @@ static Status check_name(const SafeFile *f, const char *name)
 
 static bool whole_number(const JsonValue *v)
 {
-    return v != NULL && v->type == JSON_NUMBER && v->is_integer && v->integer >= 0;
+    return v && v->type == JSON_NUMBER && v->is_integer && v->integer >= 0;
 }
 
 static Status parse_dtype(const SafeFile *f, const JsonValue *entry, DType *out)
 {
     const char *dtype = json_text(entry, "dtype", NULL);
-    if (dtype == NULL) return bad_tensor(f, entry->key, "no dtype");
+    if (!dtype) return bad_tensor(f, entry->key, "no dtype");
     for (int i = 0; i < DTYPE_ROWS; i++) {
         if (strcmp(dtype, dtype_rows[i].name) != 0) continue;
         *out = dtype_rows[i].dtype;
@@ -298,11 +298,11 @@ static Status parse_shape(const SafeFile *f, const JsonValue *entry, TensorDesc 
                           size_t *bytes)
 {
     const JsonValue *shape = json_get(entry, "shape");
-    if (shape == NULL || shape->type != JSON_ARRAY) return bad_tensor(f, entry->key, "no shape");
+    if (!shape || shape->type != JSON_ARRAY) return bad_tensor(f, entry->key, "no shape");
     int64_t dims[TENSOR_MAX_RANK] = { 1 };
     int rank = 0;
     *bytes = dtype_bytes(desc->dtype);
-    for (const JsonValue *d = shape->child; d != NULL; d = d->next) {
+    for (const JsonValue *d = shape->child; d; d = d->next) {
         if (!whole_number(d)) return bad_tensor(f, entry->key, "a dimension is no whole number");
         if (rank == TENSOR_MAX_RANK) return bad_tensor(f, entry->key, "more than 4 dimensions");
         if (!mem_mul(*bytes, (size_t)d->integer, bytes))
@@ -317,9 +317,9 @@ static Status parse_shape(const SafeFile *f, const JsonValue *entry, TensorDesc 
 static Status parse_range(const SafeFile *f, const JsonValue *entry, size_t bytes, SafeTensor *out)
 {
     const JsonValue *offsets = json_get(entry, "data_offsets");
-    const JsonValue *begin = offsets != NULL && offsets->type == JSON_ARRAY ? offsets->child : NULL;
-    const JsonValue *end = begin != NULL ? begin->next : NULL;
-    if (!whole_number(begin) || !whole_number(end) || end->next != NULL)
+    const JsonValue *begin = offsets && offsets->type == JSON_ARRAY ? offsets->child : NULL;
+    const JsonValue *end = begin ? begin->next : NULL;
+    if (!whole_number(begin) || !whole_number(end) || end->next)
         return bad_tensor(f, entry->key, "data_offsets are not two whole numbers");
     if (begin->integer > end->integer || (uint64_t)end->integer > f->data_bytes)
         return bad_tensor(f, entry->key, "data_offsets lie outside of the file: not complete?");
@@ -379,7 +379,7 @@ static int compare_to_name(const void *name, const void *entry)
 static Status sort_names(SafeFile *f)
 {
     f->by_name = mem_calloc((size_t)f->count + 1, sizeof *f->by_name);
-    if (f->by_name == NULL) return ERR_MEMORY;
+    if (!f->by_name) return ERR_MEMORY;
     for (int i = 0; i < f->count; i++) f->by_name[i] = &f->tensors[i];
     qsort(f->by_name, (size_t)f->count, sizeof *f->by_name, compare_names);
     for (int i = 1; i < f->count; i++)
@@ -391,10 +391,10 @@ static Status sort_names(SafeFile *f)
 static Status parse_tensors(SafeFile *f)
 {
     size_t entries = 0;
-    for (const JsonValue *v = f->root->child; v != NULL; v = v->next) entries++;
-    f->tensors = mem_calloc(entries, sizeof(SafeTensor));
-    if (f->tensors == NULL) return ERR_MEMORY;
-    for (const JsonValue *v = f->root->child; v != NULL; v = v->next) {
+    for (const JsonValue *v = f->root->child; v; v = v->next) entries++;
+    f->tensors = mem_calloc(entries, sizeof *f->tensors);
+    if (!f->tensors) return ERR_MEMORY;
+    for (const JsonValue *v = f->root->child; v; v = v->next) {
         if (v == f->metadata) continue;
         TRY(parse_tensor(f, v, &f->tensors[f->count]));
         f->count++;
@@ -407,7 +407,7 @@ static Status parse_tensors(SafeFile *f)
 static Status check_data_crc(const SafeFile *f)
 {
     const char *stored = safetensors_metadata(f, "crc32c");
-    if (stored == NULL) return OK;
+    if (!stored) return OK;
     char digits[CRC_DIGITS + 1];
     snprintf(digits, sizeof(digits), "%08" PRIx32, f->data_crc);
     if (strcmp(stored, digits) != 0)
@@ -426,7 +426,7 @@ static Status parse_header(SafeFile *f)
         return fail(ERR_DATA, "%s: header is not a JSON object", f->path);
     f->root = root;
     f->metadata = json_get(root, "__metadata__");
-    if (f->metadata != NULL && f->metadata->type != JSON_OBJECT)
+    if (f->metadata && f->metadata->type != JSON_OBJECT)
         return fail(ERR_DATA, "%s: __metadata__ is not an object", f->path);
     return OK;
 }
@@ -445,11 +445,11 @@ static Status open_file(SafeFile *f, bool whole)
 static Status open_part(SafeFile **out, const char *path, bool whole)
 {
     *out = NULL;
-    SafeFile *f = mem_calloc(1, sizeof(SafeFile));
-    if (f == NULL) return ERR_MEMORY;
+    SafeFile *f = mem_calloc(1, sizeof *f);
+    if (!f) return ERR_MEMORY;
     f->fd = -1;
     f->path = mem_strdup(path);
-    Status status = f->path != NULL ? open_file(f, whole) : ERR_MEMORY;
+    Status status = f->path ? open_file(f, whole) : ERR_MEMORY;
     if (f->fd >= 0) close(f->fd);
     if (status != OK) {
         safetensors_close(f);
@@ -471,7 +471,7 @@ Status safetensors_open_header(SafeFile **out, const char *path)
 
 void safetensors_close(SafeFile *f)
 {
-    if (f == NULL) return;
+    if (!f) return;
     mem_free(f->bytes);
     arena_destroy(f->arena);
     mem_free(f->tensors);
@@ -514,7 +514,7 @@ const SafeTensor *safetensors_find(const SafeFile *f, const char *name)
     }
     const SafeTensor **found =
         bsearch(name, f->by_name, (size_t)f->count, sizeof *f->by_name, compare_to_name);
-    return found != NULL ? *found : NULL;
+    return found ? *found : NULL;
 }
 
 const char *safetensors_metadata(const SafeFile *f, const char *key)

@@ -94,7 +94,7 @@ static Status fill(WeightList *list, const Graph *g)
 
 Status weights_list(WeightList *out, const Graph *g, const ModelDef *def, ModelNames names)
 {
-    *out = (WeightList){ .items = mem_calloc((size_t)count_weights(g) + 1, sizeof(Weight)) };
+    *out = (WeightList){ .items = mem_calloc((size_t)count_weights(g) + 1, sizeof *out->items) };
     if (!out->items) return ERR_MEMORY;
     Status status = build_named(&out->named, g, def, names);
     if (status == OK && count_weights(out->named) != count_weights(g))
@@ -132,8 +132,7 @@ static bool is_state(const char *name)
 
 bool weights_are_checkpoint(const SafeFile *file)
 {
-    return safetensors_metadata(file, "config") != NULL &&
-           safetensors_metadata(file, "header_crc32c") != NULL;
+    return safetensors_metadata(file, "config") && safetensors_metadata(file, "header_crc32c");
 }
 
 /* What stands before a tensor's name in a file that has it as "model.conv1.weight": its length, 0

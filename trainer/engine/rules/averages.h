@@ -6,8 +6,8 @@
  * skips moves nothing. Lookahead acts first: it is part of the update. */
 #ifndef CONVOY_TRAINER_ENGINE_RULES_AVERAGES_H
 #define CONVOY_TRAINER_ENGINE_RULES_AVERAGES_H
-#include "trainer/engine/config/averaging.h"
 #include "trainer/engine/exec/state.h"
+#include "trainer/engine/plan/averaging.h"
 
 enum { AVERAGES_STATES_MAX = 2 * AVERAGE_KIND_COUNT };
 int averages_states(const Config *c, StateDef *out); /* the copies; how many states they are */

@@ -246,7 +246,9 @@ static Status add_result(const Optimizer *o, void *to, const OpTensor *from)
 
 static Status add_results(Optimizer *o)
 {
-    TRY(executor_alloc_host(o->executor, OPTIMIZER_RESULTS * sizeof *o->results, &o->results));
+    void *results = NULL;
+    TRY(executor_alloc_host(o->executor, OPTIMIZER_RESULTS * sizeof *o->results, &results));
+    o->results = results;
     if (o->norm.wanted) TRY(add_result(o, o->results->clip, &o->norm.clip));
     return o->scale.state ? add_result(o, o->results->scale, o->scale.state) : OK;
 }

@@ -235,16 +235,15 @@ static uint32_t print_of_states(const Executor *x, const Backend *b)
     return crc;
 }
 
-/* Slabs are exchanged as they lie in memory, so all ranks must keep tensors alike. What else a
- * backend says of itself must be the same, but where it can tell how tensors lie only its first
- * words, which name the library: instruction sets may differ, and numbers of threads. */
+/* Slabs are exchanged as they lie in memory, so all ranks must keep tensors alike. */
 static Status check_alike(Session *s)
 {
+    const Backend *b = s->backend;
+    const uint32_t states = print_of_states(s->executor, b),
+                   library = b->v->fingerprint ? b->v->fingerprint(b) : 0;
     char text[256];
-    s->backend->v->describe(s->backend, text, sizeof text);
-    const size_t same = s->backend->v->layout_key ? strcspn(text, ",") : strlen(text);
-    const uint32_t print = print_of_states(s->executor, s->backend);
-    if (comm_all_equal(s->comm, crc32c_update(print, text, same))) return OK;
+    if (comm_all_equal(s->comm, (int64_t)((uint64_t)library << 32 | states))) return OK;
+    b->v->describe(b, text, sizeof text);
     return fail(
         ERR_ENV,
         "the ranks' processors, GPUs or libraries differ (here: %s); run on machines of one kind",

@@ -11,7 +11,7 @@ struct HostReduce {
     Backend *backend;
     Bucket *buckets;
     int bucket_count;
-    char *grads, *buffers; /* pinned */
+    void *grads, *buffers; /* pinned */
     Event **fetched;       /* [buckets] */
 };
 
@@ -20,14 +20,14 @@ static Status fill(HostReduce *s, const Bucket *buckets)
     const DeviceVTable *d = s->backend->v->device;
     size_t count = (size_t)s->bucket_count;
     s->buckets = mem_calloc(count + 1, sizeof *s->buckets);
-    s->fetched = mem_calloc(count + 1, sizeof(Event *));
+    s->fetched = mem_calloc(count + 1, sizeof *s->fetched);
     if (!s->buckets || !s->fetched) return ERR_MEMORY;
     memcpy(s->buckets, buckets, count * sizeof *buckets);
     for (size_t k = 0; k < count; k++) TRY(d->event_create(s->backend, &s->fetched[k]));
     size_t grads = executor_slab_bytes(s->executor, SLAB_GRAD),
            buffers = executor_slab_bytes(s->executor, SLAB_BUFFER);
-    TRY(d->alloc_pinned(s->backend, grads, (void **)&s->grads));
-    return buffers > 0 ? d->alloc_pinned(s->backend, buffers, (void **)&s->buffers) : OK;
+    TRY(d->alloc_pinned(s->backend, grads, &s->grads));
+    return buffers > 0 ? d->alloc_pinned(s->backend, buffers, &s->buffers) : OK;
 }
 
 Status host_reduce_create(HostReduce **out, Executor *x, const Bucket *buckets, int bucket_count)
@@ -76,8 +76,8 @@ Status host_reduce_fetch(HostReduce *s, int bucket, Stream *stream)
 {
     const DeviceVTable *d = s->backend->v->device;
     const Bucket *b = &s->buckets[bucket];
-    TRY(d->copy_out(s->backend, s->grads + b->offset, on_device(s, SLAB_GRAD, b->offset), b->bytes,
-                    stream));
+    TRY(d->copy_out(s->backend, (char *)s->grads + b->offset, on_device(s, SLAB_GRAD, b->offset),
+                    b->bytes, stream));
     return d->event_record(s->backend, s->fetched[bucket], stream);
 }
 
@@ -95,7 +95,7 @@ Status host_reduce_return(HostReduce *s, int bucket, Stream *stream)
 {
     const Bucket *b = &s->buckets[bucket];
     return s->backend->v->device->copy_in(s->backend, on_device(s, SLAB_GRAD, b->offset),
-                                          s->grads + b->offset, b->bytes, stream);
+                                          (char *)s->grads + b->offset, b->bytes, stream);
 }
 
 Status host_reduce_fetch_buffers(HostReduce *s, Stream *stream)

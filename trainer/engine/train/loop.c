@@ -209,7 +209,7 @@ static Status evaluate_ema(Loop *l, EvalResult *out)
 static bool patience_over(const Loop *l)
 {
     const int64_t patience = l->s->config->train.patience;
-    return patience > 0 && l->checkpoint.stale >= patience;
+    return patience > 0 && l->best.stale >= patience;
 }
 
 static Status evaluate_alone(Loop *l, int64_t step, bool *best)
@@ -237,16 +237,16 @@ static Status evaluate_alone(Loop *l, int64_t step, bool *best)
                     (long long)r.bad);
     if (!isfinite(record.ema_best ? ema.loss : r.loss))
         log_warning("the loss on data.val is not finite: this evaluation cannot be the best");
-    const double had = l->checkpoint.best_top1; /* -1: none */
+    const double had = l->best.top1; /* -1: none */
     *best = records_better(&record, had < 0 ? (double)NAN : had);
-    if (*best) l->checkpoint.best_top1 = records_score(&record);
-    l->checkpoint.stale = *best ? 0 : l->checkpoint.stale + 1;
+    if (*best) l->best.top1 = records_score(&record);
+    l->best.stale = *best ? 0 : l->best.stale + 1;
     if (patience_over(l))
         log_info("train.patience: %lld evaluation%s without one better than top-1 %.2f %%%s: the "
                  "run ends after step %lld",
-                 (long long)l->checkpoint.stale, l->checkpoint.stale == 1 ? "" : "s",
-                 100 * fmax(l->checkpoint.best_top1, 0),
-                 record.ema_best ? " of averaged weights" : "", (long long)step + 1);
+                 (long long)l->best.stale, l->best.stale == 1 ? "" : "s",
+                 100 * fmax(l->best.top1, 0), record.ema_best ? " of averaged weights" : "",
+                 (long long)step + 1);
     return OK;
 }
 
@@ -521,7 +521,7 @@ static void finish_trace(Loop *l, Status status)
 
 Status loop_run(Session *s, const RunEvents *events, Energy *energy)
 {
-    Loop l = { .s = s, .events = events, .checkpoint.best_top1 = -1, .rollback.lr_factor = 1 };
+    Loop l = { .s = s, .events = events, .best.top1 = -1, .rollback.lr_factor = 1 };
     Status status = loop_spent_begin(&l, energy);
     if (status == OK) status = run(&l);
     log_progress("%s", "");

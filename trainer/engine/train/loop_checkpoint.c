@@ -87,8 +87,8 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .global_batch = images - train_plan_images(&s->plan, steps - 1),
                             .dataset_images = s->plan.images,
                             .norm_images = norm_images(s),
-                            .best_top1 = l->checkpoint.best_top1,
-                            .stale = l->checkpoint.stale,
+                            .best_top1 = l->best.top1,
+                            .stale = l->best.stale,
                             .val_print = s->val_print,
                             .eval_due = eval_due,
                             .lr_factor = l->rollback.lr_factor,
@@ -251,9 +251,8 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
         log_warning("data.val has other images than those that %s has its best top-1, %.2f %%, of: "
                     "the best begins anew",
                     path, 100 * meta->best_top1);
-    else if (own) { /* another run's best is not in this folder */
-        l->checkpoint.best_top1 = meta->best_top1;
-        l->checkpoint.stale = meta->stale;
+    else if (own) { /* another run's best is not in this folder */ l->best.top1 = meta->best_top1;
+        l->best.stale = meta->stale;
     }
     /* a run that goes back knows what it has spent since */
     if (own && l->start.below == 0) cost_read(meta->spent, &l->spent.sums);
@@ -310,22 +309,9 @@ static Status start_averages(Loop *l)
 Status loop_checkpoint_resume(Loop *l)
 {
     TRY(comm_agree(l->s->comm, loop_is_main(l) ? resume_on_main(l) : OK));
-    double carried[] = { l->start.resumed,           l->start.eval_due,
-                         (double)l->start.step,      (double)l->start.step_offset,
-                         l->checkpoint.best_top1,    l->start.own,
-                         (double)l->rollback.count,  (double)l->rollback.diverged,
-                         (double)l->rollback.to,     l->rollback.lr_factor,
-                         (double)l->checkpoint.stale };
-    comm_broadcast(l->s->comm, carried, sizeof carried, 0, "resume position");
-    l->start.resumed = carried[0] != 0;
-    l->start.eval_due = carried[1] != 0;
-    l->start.step = (int64_t)carried[2];
-    l->start.step_offset = (int64_t)carried[3];
-    l->checkpoint.best_top1 = carried[4];
-    l->start.own = carried[5] != 0;
-    l->checkpoint.stale = (int64_t)carried[10];
-    l->rollback =
-        (LoopRollback){ (int64_t)carried[6], (int64_t)carried[7], (int64_t)carried[8], carried[9] };
+    comm_broadcast(l->s->comm, &l->start, sizeof l->start, 0, "resume position");
+    comm_broadcast(l->s->comm, &l->rollback, sizeof l->rollback, 0, "times that the run went back");
+    comm_broadcast(l->s->comm, &l->best, sizeof l->best, 0, "best evaluation");
     stepper_set_lr_factor(l->stepper, l->rollback.lr_factor);
     stepper_set_step_offset(l->stepper, l->start.step_offset);
     TRY(session_broadcast(l->s));

@@ -2,7 +2,7 @@
 #ifndef CONVOY_TRAINER_ENGINE_TRAIN_LOOP_STATE_H
 #define CONVOY_TRAINER_ENGINE_TRAIN_LOOP_STATE_H
 #include "trainer/engine/events/run_events.h"
-#include "trainer/engine/files/on_save.h"
+#include "trainer/engine/train/on_save.h"
 #include "trainer/engine/train/stepper.h"
 #include "trainer/engine/train/train_state.h"
 
@@ -25,9 +25,11 @@ typedef struct Loop {
         StrBuf config_text;       /* resolved YAML */
         CheckpointWriter *writer; /* rank 0 only, as is the next */
         OnSave *on_save;          /* NULL without checkpoint.on_save */
-        double best_top1;
-        int64_t stale; /* evaluations since then */
     } checkpoint;
+    struct {
+        double top1;   /* -1: none yet */
+        int64_t stale; /* evaluations since then */
+    } best;
     struct { /* what the run goes on from */
         int64_t step;
         int64_t step_offset; /* updates behind it beyond that number */

@@ -81,25 +81,25 @@ static void fill_set(Reducer *r, ReducerSet *set)
 Status reducer_create(Reducer **out, Comm *comm, const ReducerOptions *o)
 {
     *out = NULL;
-    Reducer *r = mem_calloc(1, sizeof(Reducer));
-    if (r == NULL) return ERR_MEMORY;
+    Reducer *r = mem_calloc(1, sizeof *r);
+    if (!r) return ERR_MEMORY;
     size_t count = (size_t)o->bucket_count;
     r->comm = comm;
     r->options = *o;
     r->finished = -1;
-    r->buckets = mem_calloc(count, sizeof(Bucket));
+    r->buckets = mem_calloc(count, sizeof *r->buckets);
     r->names = mem_calloc(count, NAME_BYTES);
     r->options.buckets = r->buckets;
-    bool complete = r->buckets != NULL && r->names != NULL;
+    bool complete = r->buckets && r->names;
     for (int i = 0; i < SETS && complete; i++) {
-        r->sets[i].jobs = mem_calloc(count + 2, sizeof(CommJob));
+        r->sets[i].jobs = mem_calloc(count + 2, sizeof *r->sets[i].jobs);
         complete = r->sets[i].jobs != NULL;
     }
     if (!complete) {
         reducer_destroy(r);
         return ERR_MEMORY;
     }
-    if (count > 0) memcpy(r->buckets, o->buckets, count * sizeof(Bucket));
+    if (count > 0) memcpy(r->buckets, o->buckets, count * sizeof *r->buckets);
     for (int i = 0; i < SETS; i++) fill_set(r, &r->sets[i]);
     reducer_begin(r);
     *out = r;
@@ -108,7 +108,7 @@ Status reducer_create(Reducer **out, Comm *comm, const ReducerOptions *o)
 
 void reducer_destroy(Reducer *r)
 {
-    if (r == NULL) return;
+    if (!r) return;
     for (int i = 0; i < SETS; i++) mem_free(r->sets[i].jobs);
     mem_free(r->names);
     mem_free(r->buckets);

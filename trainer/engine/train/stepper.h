@@ -1,7 +1,7 @@
 /* stepper.h - one training step. The comment at the head of stepper.c is its life story. */
 #ifndef CONVOY_TRAINER_ENGINE_TRAIN_STEPPER_H
 #define CONVOY_TRAINER_ENGINE_TRAIN_STEPPER_H
-#include "trainer/engine/config/schedule.h"
+#include "trainer/engine/plan/schedule.h"
 #include "trainer/engine/rules/averages.h"
 #include "trainer/engine/rules/optimizer.h"
 #include "trainer/engine/session/session.h"

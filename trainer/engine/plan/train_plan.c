@@ -1,6 +1,6 @@
 /* train_plan.c - see train_plan.h. Positions in the training stream are counted in images, so that
  * nothing here depends on rounding twice. */
-#include "trainer/engine/config/train_plan.h"
+#include "trainer/engine/plan/train_plan.h"
 #include <math.h>
 
 /* Both passes of a step read its images, which lie in one batch slot. */

@@ -1,5 +1,5 @@
 /* on_save.c - see on_save.h. */
-#include "trainer/engine/files/on_save.h"
+#include "trainer/engine/train/on_save.h"
 
 #include "base/clock.h"
 #include "base/log.h"

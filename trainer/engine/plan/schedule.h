@@ -1,8 +1,8 @@
 /* schedule.h - the learning rate as a pure function of the step: nothing is kept, so resume and a
  * change of world size need nothing. */
-#ifndef CONVOY_TRAINER_ENGINE_CONFIG_SCHEDULE_H
-#define CONVOY_TRAINER_ENGINE_CONFIG_SCHEDULE_H
-#include "trainer/engine/config/train_plan.h"
+#ifndef CONVOY_TRAINER_ENGINE_PLAN_SCHEDULE_H
+#define CONVOY_TRAINER_ENGINE_PLAN_SCHEDULE_H
+#include "trainer/engine/plan/train_plan.h"
 
 typedef struct Schedule {
     ScheduleShape name;

@@ -1,5 +1,5 @@
 /* cost.c - see cost.h. */
-#include "trainer/engine/config/cost.h"
+#include "trainer/engine/plan/cost.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* cost.h - what a run has spent, in hours of hosts and joules, and what that costs by the prices
  * that the user gives (cost.*). No price is known here. */
-#ifndef CONVOY_TRAINER_ENGINE_CONFIG_COST_H
-#define CONVOY_TRAINER_ENGINE_CONFIG_COST_H
+#ifndef CONVOY_TRAINER_ENGINE_PLAN_COST_H
+#define CONVOY_TRAINER_ENGINE_PLAN_COST_H
 #include "trainer/engine/config/config.h"
 
 typedef enum CostPart {             /* of a run: all that it spends is in one of them */

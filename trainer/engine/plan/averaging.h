@@ -4,10 +4,10 @@
  * A weight w stands for average += w (weights - average); below 0 the step has no turn. update is
  * the number of updates done, this step's included: of a step that a loss scale skips there is none
  * (OP_LERP then does nothing). */
-#ifndef CONVOY_TRAINER_ENGINE_CONFIG_AVERAGING_H
-#define CONVOY_TRAINER_ENGINE_CONFIG_AVERAGING_H
+#ifndef CONVOY_TRAINER_ENGINE_PLAN_AVERAGING_H
+#define CONVOY_TRAINER_ENGINE_PLAN_AVERAGING_H
 #include "base/str.h"
-#include "trainer/engine/config/train_plan.h"
+#include "trainer/engine/plan/train_plan.h"
 
 /* In the order in which they act. */
 typedef enum AverageKind { AVERAGE_LOOKAHEAD, AVERAGE_EMA, AVERAGE_KIND_COUNT } AverageKind;

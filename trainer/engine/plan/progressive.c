@@ -1,5 +1,5 @@
 /* progressive.c - see progressive.h. */
-#include "trainer/engine/config/progressive.h"
+#include "trainer/engine/plan/progressive.h"
 
 int progressive_stage_count(const Config *c)
 {

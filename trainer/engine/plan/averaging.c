@@ -1,5 +1,5 @@
 /* averaging.c - see averaging.h. */
-#include "trainer/engine/config/averaging.h"
+#include "trainer/engine/plan/averaging.h"
 #include <math.h>
 #include <stdio.h>
 

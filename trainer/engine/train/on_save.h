@@ -6,8 +6,8 @@
  * ends, the newest waits and those between are passed over. A command that fails, or runs for
  * longer than the limit and is killed, is a warning that names step, exit code and the last line
  * that it printed. With the run it dies, and all that it has started or left in the background. */
-#ifndef CONVOY_TRAINER_ENGINE_FILES_ON_SAVE_H
-#define CONVOY_TRAINER_ENGINE_FILES_ON_SAVE_H
+#ifndef CONVOY_TRAINER_ENGINE_TRAIN_ON_SAVE_H
+#define CONVOY_TRAINER_ENGINE_TRAIN_ON_SAVE_H
 #include "base/status.h"
 #include <stdbool.h>
 #include <stdint.h>

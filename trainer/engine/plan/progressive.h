@@ -7,11 +7,9 @@
  * always has data.image_size. Pure functions of config and run plan, so a resumed run is where it
  * would be.
  */
-#ifndef CONVOY_TRAINER_ENGINE_CONFIG_PROGRESSIVE_H
-#define CONVOY_TRAINER_ENGINE_CONFIG_PROGRESSIVE_H
-#include "trainer/engine/config/train_plan.h"
-
-#define PROGRESSIVE_STAGES_MAX 8
+#ifndef CONVOY_TRAINER_ENGINE_PLAN_PROGRESSIVE_H
+#define CONVOY_TRAINER_ENGINE_PLAN_PROGRESSIVE_H
+#include "trainer/engine/plan/train_plan.h"
 
 int progressive_stage_count(const Config *c);               /* 1..PROGRESSIVE_STAGES_MAX */
 int64_t progressive_image_size(const Config *c, int stage); /* pixels, height and width */

@@ -5,8 +5,8 @@
  * which it begins, the last value in all further ones. Steps of one value in a row are a phase; the
  * stream of images goes on from one to the next.
  */
-#ifndef CONVOY_TRAINER_ENGINE_CONFIG_TRAIN_PLAN_H
-#define CONVOY_TRAINER_ENGINE_CONFIG_TRAIN_PLAN_H
+#ifndef CONVOY_TRAINER_ENGINE_PLAN_TRAIN_PLAN_H
+#define CONVOY_TRAINER_ENGINE_PLAN_TRAIN_PLAN_H
 #include "trainer/engine/config/config.h"
 
 typedef struct TrainPhase {

@@ -1,5 +1,5 @@
 /* schedule.c - see schedule.h. One function per shape, in a table indexed by the config's names. */
-#include "trainer/engine/config/schedule.h"
+#include "trainer/engine/plan/schedule.h"
 #include "base/log.h"
 #include <math.h>
 
