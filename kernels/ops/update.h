@@ -36,11 +36,13 @@ typedef struct UpdateTraits {
     bool decoupled_decay; /* weight decay is no part of the loss */
     TrustBy trust;        /* whether segments may have trust ratios */
     double eps;           /* as published; 0: UPDATE_EPS */
+    double betas[2];      /* likewise; 0: torch.optim.Adam's */
 } UpdateTraits;
 
 const UpdateTraits *update_traits(UpdateKind kind);
 int update_states(UpdateKind kind, double momentum); /* that it keeps with this momentum */
 double update_eps(UpdateKind kind);                  /* as published */
+const double *update_betas(UpdateKind kind);         /* likewise; two */
 /* Chunks of a segment for OP_TRUST_RATIO, and of all. */
 int64_t update_trust_chunks(const UpdateSegment *s);
 int64_t update_all_trust_chunks(const UpdateAttr *a);

@@ -58,7 +58,8 @@ TEST(rows_are_complete)
         CHECK(math != runtime);
         CHECK((k->type == KEY_ENUM) == (k->names != NULL));
         CHECK(k->names ||
-              ((!k->other || k->type == KEY_INT || k->type == KEY_DOUBLE) && k->name_count == 0));
+              ((!k->other || k->type == KEY_INT || k->type == KEY_DOUBLE || k->type == KEY_LIST) &&
+               k->name_count == 0));
         if (k->type == KEY_INT || k->type == KEY_DOUBLE || k->type == KEY_LIST)
             CHECK(k->min < k->max);
         const char *dot = strchr(k->key, '.');

@@ -485,10 +485,37 @@ TEST(auto_eps_is_what_the_optimizer_was_published_with)
                   "it must be auto, or a number from 1e-30 to 1");
 }
 
+static void check_betas(const char *name, const char *betas, double beta1, double beta2)
+{
+    Config *c = NULL;
+    StrBuf yaml = { 0 };
+    const char *const sets[] = { name, betas };
+    REQUIRE_OK(config_load(&c, NULL, sets, betas ? 2 : 1));
+    CHECK_INT(c->optimizer.betas.count, 2);
+    CHECK(c->optimizer.betas.values[0] == beta1 && c->optimizer.betas.values[1] == beta2);
+    CHECK_OK(config_dump_yaml(c, &yaml));
+    CHECK(yaml.text && !strstr(yaml.text, "betas: auto") && !strstr(yaml.text, "betas: []"));
+    str_free(&yaml);
+    config_destroy(c);
+}
+
+TEST(auto_betas_are_what_the_optimizer_was_published_with)
+{
+    check_betas("optimizer.name=sgd", NULL, 0.9, 0.999);
+    check_betas("optimizer.name=adamw", "optimizer.betas=auto", 0.9, 0.999);
+    check_betas("optimizer.name=adamw", "optimizer.betas=[auto]", 0.9, 0.999);
+    check_betas("optimizer.name=adamw", "optimizer.betas=0.5, 0.25", 0.5, 0.25);
+    check_refused("optimizer.name=adamw", "optimizer.betas=0.9, auto",
+                  "it must be auto, or a list of numbers from 0 to below 1");
+    check_refused("optimizer.name=adamw", "optimizer.betas=", "has 0 values; it takes two");
+}
+
 TEST(keys_name_whose_they_are)
 {
     check_refused("optimizer.name=rmsprop_tf", "optimizer.nesterov=true",
-                  "optimizer.nesterov is no part of optimizer.name lamb and rmsprop_tf");
+                  "optimizer.nesterov is no part of optimizer.name rmsprop_tf");
+    check_refused("optimizer.name=adam", "optimizer.nesterov=true",
+                  "optimizer.nesterov is no part of optimizer.name adam");
     check_refused("optimizer.name=lars_mlperf", "optimizer.trust_clip=true",
                   "optimizer.trust_clip needs optimizer.name lars or lamb");
     check_refused("optimizer.name=adam", "optimizer.always_adapt=true",

@@ -296,8 +296,8 @@ const ConfigKey config_keys[] = {
     {DOUBLE(optimizer, layer_decay, "1", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MIN,
      "Factor of the learning rate from each block of the network to the one before it, from the "
      "last layer down (timm's --layer-decay)"},
-    {LIST(optimizer, betas, "0.9, 0.999", 0, 1), KEY_MATH | KEY_OPEN_MAX,
-     "Decay rates of the two moments of adam, adamw and lamb"},
+    {HEAD(optimizer, betas, KEY_LIST), "auto", 0, 1, "auto", NULL, 0, KEY_MATH | KEY_OPEN_MAX,
+     "Decay rates of the two moments of adam, adamw and lamb. auto: as published, 0.9, 0.999"},
     {DOUBLE(optimizer, alpha, "0.9", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MAX,
      "rmsprop_tf: decay rate of the mean square"},
     {HEAD(optimizer, eps, KEY_DOUBLE), "auto", 1e-30, 1, "auto", NULL, 0, KEY_MATH,
