@@ -21,7 +21,9 @@
     ROW(LAMB, "lamb", 2, .state_names = { "exp_avg", "exp_avg_sq" }, .counts_updates = true,       \
         .decoupled_decay = true, .trust = TRUST_BY_UPDATE, .eps = 1e-6)                            \
     ROW(RMSPROP_TF, "rmsprop_tf", 2, .state_names = { "momentum", "square_avg" },                  \
-        .state_start = { 0, 1 }, .eps = 1e-3)
+        .state_start = { 0, 1 }, .eps = 1e-3)                                                      \
+    ROW(LION, "lion", 1, .state_names = { "exp_avg" }, .decoupled_decay = true,                    \
+        .betas = { 0.9, 0.99 })
 
 /* What a parameter's norm is divided by for its trust ratio. */
 typedef enum TrustBy { TRUST_NONE, TRUST_BY_GRADIENT, TRUST_BY_UPDATE } TrustBy;

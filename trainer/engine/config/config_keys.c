@@ -280,8 +280,8 @@ const ConfigKey config_keys[] = {
     {BOOL(optimizer, nesterov, "false"), KEY_MATH,
      "Nesterov's form of momentum, of sgd, lars and lars_mlperf"},
     {DOUBLE(optimizer, weight_decay, "0.0001", 0, 100), KEY_MATH,
-     "L2 penalty of sgd, adam, lars, lars_mlperf and rmsprop_tf, decoupled decay of adamw and "
-     "lamb"},
+     "L2 penalty of sgd, adam, lars, lars_mlperf and rmsprop_tf, decoupled decay of adamw, "
+     "lamb and lion"},
     {BOOL(optimizer, decay_all, "false"), KEY_MATH,
      "Decay biases and batch norm too, not only convolution and linear weights"},
     {ENUM(optimizer, decay_skip, "timm", decay_skip_names), KEY_MATH | KEY_YOUNG,
@@ -297,7 +297,8 @@ const ConfigKey config_keys[] = {
      "Factor of the learning rate from each block of the network to the one before it, from the "
      "last layer down (timm's --layer-decay)"},
     {HEAD(optimizer, betas, KEY_LIST), "auto", 0, 1, "auto", NULL, 0, KEY_MATH | KEY_OPEN_MAX,
-     "Decay rates of the two moments of adam, adamw and lamb. auto: as published, 0.9, 0.999"},
+     "Decay rates of the two moments of adam, adamw and lamb; of lion, its update's and its "
+     "momentum's. auto: as published, 0.9, 0.99 for lion, 0.9, 0.999 for others"},
     {DOUBLE(optimizer, alpha, "0.9", 0, 1), KEY_MATH | KEY_YOUNG | KEY_OPEN_MAX,
      "rmsprop_tf: decay rate of the mean square"},
     {HEAD(optimizer, eps, KEY_DOUBLE), "auto", 1e-30, 1, "auto", NULL, 0, KEY_MATH,
