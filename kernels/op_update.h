@@ -55,7 +55,11 @@ typedef struct GradNormAttr {
  * LARS_MLPERF as MLPerf's reference, with the learning rate inside the momentum: d = lr r (g + wd
  * p), m = momentum m + d, p -= (nesterov ? d + momentum m : m). LAMB as timm's Lamb: moments as
  * Adam's, u = m^ / (sqrt(v^) + eps) + wd p, p -= lr r u. RMSPROP_TF as timm's RMSpropTF: d = g + wd
- * p; s += (1 - beta2) (d^2 - s), from s = 1; m = momentum m + lr d / sqrt(s + eps); p -= m. */
+ * p; s += (1 - beta2) (d^2 - s), from s = 1; m = momentum m + lr d / sqrt(s + eps); p -= m.
+ *
+ * LION as timm's Lion: p *= 1 - lr wd; p -= lr sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 -
+ * beta2) g. sign(0) is 0, so padding stays 0; that of what is no number is no number, so that the
+ * run notices. */
 typedef enum UpdateKind {
     UPDATE_SGD,
     UPDATE_ADAM,
@@ -64,6 +68,7 @@ typedef enum UpdateKind {
     UPDATE_LARS_MLPERF,
     UPDATE_LAMB,
     UPDATE_RMSPROP_TF,
+    UPDATE_LION,
     UPDATE_KIND_COUNT
 } UpdateKind;
 enum {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Golden file for tests/unit/test_optimizer_rules.c: LARS, LAMB and RMSProp-TF in float64, by timm
-and by the equations of MLPerf's reference, with a learning rate that changes in every step.
+"""Golden file for tests/unit/test_optimizer_rules.c: LARS, LAMB, RMSProp-TF and Lion in float64, by
+timm and by the equations of MLPerf's reference, with a learning rate that changes in every step.
 
 Values come from make_golden.py's counter formula, which the C test computes too. Run by hand in an
 environment with torch, torchvision and timm, never by build or tests:
@@ -9,6 +9,7 @@ environment with torch, torchvision and timm, never by build or tests:
 
 small.CASE    three and two values: all of them after each of three steps, with a trust coefficient
               of .001
+long.lion     values and state of a tensor after 10, 20 and 30 steps
 random.CASE   100 tensors of 1 to 20,000 values: of each the first and the last value and the norm
               after four steps
 resnet20.CASE losses of 30 steps on one batch; resnet20.CASE.float32: how far, relatively, the same
@@ -21,7 +22,7 @@ import sys
 import numpy as np
 import timm
 import torch
-from timm.optim import Lamb, Lars, RMSpropTF
+from timm.optim import Lamb, Lars, Lion, RMSpropTF
 from torch import nn
 
 import make_golden
@@ -30,7 +31,7 @@ from make_golden import CifarResNet, images, labels, line, mix, rounded
 SMALL = ([0.5, -1.0, 2.0], [1.0, -0.25])
 SMALL_GRADIENTS = (([0.1, -0.2, 0.3], [3.0, 4.0]), ([-0.05, 0.4, 0.2], [0.0, 0.5]),
                    ([0.3, 0.1, -0.6], [-1.0, 2.0]))
-TENSORS, LONGEST = 100, 20000
+TENSORS, LONGEST, LONG = 100, 20000, 100
 FACTORS = (1.0, 2.0, 0.5, 0.25)  # of the learning rate, step by step
 STEPS = 30
 
@@ -79,6 +80,7 @@ CASES = {
     "lamb_always": (of(Lamb, max_grad_norm=None, always_adapt=True, foreach=False), .01, .02),
     "rmsprop_tf": (of(RMSpropTF, alpha=.9, momentum=.9, eps=.001, foreach=False), .1, .01),
     "rmsprop_tf_plain": (of(RMSpropTF, alpha=.9, momentum=0, eps=.001, foreach=False), .1, .01),
+    "lion": (of(Lion, foreach=False), .01, 1.0),
 }
 # Of the network: losses fall in 30 steps, and rounding does not part trajectories.
 NETWORK = {
@@ -86,6 +88,7 @@ NETWORK = {
     "lars_mlperf": (of(MlperfLars, momentum=.9, trust_coeff=.05), .003, .01),
     "lamb": (of(Lamb, max_grad_norm=1.0, foreach=False), 3e-4, .02),
     "rmsprop_tf": (of(RMSpropTF, alpha=.9, momentum=.9, eps=.001, foreach=False), 5e-4, .01),
+    "lion": (of(Lion, foreach=False), 5e-5, 1.0),
 }
 
 
@@ -143,6 +146,26 @@ def random(out):
         out.write("\n")
 
 
+def long(out):
+    """Steps of the same length in float32 too: no sign may hang on rounding, but where the gradient
+    was 0 in all steps so far, as it is of the first two values."""
+    make, lr, decay = CASES["lion"]
+    p = nn.Parameter(torch.from_numpy(rounded(2 * mix(6000, LONG) - 1)))
+    optimizer, values, least = make(groups([p], lr, decay, lambda i, p: True)), [], 1.0
+    for t in range(STEPS):
+        set_lr(optimizer, lr * FACTORS[t % len(FACTORS)])
+        p.grad = torch.from_numpy(rounded((2 * mix(6001 + t, LONG) - 1) * 0.25))
+        p.grad[:2] = 0
+        before = optimizer.state[p].get("exp_avg", torch.zeros_like(p))[2:] * 0.9
+        added = p.grad[2:] * 0.1
+        least = min(least, ((before + added).abs() / (before.abs() + added.abs())).min().item())
+        optimizer.step()
+        if t % 10 == 9:
+            values += torch.cat([p.detach(), optimizer.state[p]["exp_avg"]]).tolist()
+    assert least > 1e-5, least
+    line(out, "long.lion", values)
+
+
 def train(model, x, y, make, lr, decay):
     optimizer = make(groups(list(model.parameters()), lr, decay, lambda i, p: p.dim() > 1))
     losses = []
@@ -175,6 +198,7 @@ def main():
                      f"numpy {np.__version__}\n")
     small(sys.stdout)
     random(sys.stdout)
+    long(sys.stdout)
     network(sys.stdout, "narrow", (8, 16, 32))
     network(sys.stdout, "resnet20", (16, 32, 64))
 

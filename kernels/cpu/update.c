@@ -140,6 +140,19 @@ CPU_INLINE void rmsprop_tf_lanes(const UpdateRange *range, int64_t i, const Upda
     }
 }
 
+CPU_CLONES static void step_lion(const UpdateRange *range, const UpdateRates *rates)
+{
+    UpdateRates r = *rates;
+    float *p = range->param, *m = range->state0;
+    const float *g = range->grad;
+#pragma omp simd
+    for (int64_t i = 0; i < range->count; i++) {
+        float d = r.unscale * g[i], u = m[i] + r.one_minus_beta1 * (d - m[i]);
+        p[i] = p[i] * r.keep - r.lr * (u > 0 ? 1.0f : u < 0 ? -1.0f : u);
+        m[i] = m[i] + r.one_minus_beta2 * (d - m[i]);
+    }
+}
+
 #define LANES_STEP(name, lanes_of)                                                                 \
     CPU_CLONES static void name(const UpdateRange *range, const UpdateRates *rates)                \
     {                                                                                              \
@@ -162,7 +175,8 @@ static StepFn *step_of(const UpdateAttr *a)
                                    [UPDATE_LARS_MLPERF] = { step_lars_mlperf, step_lars_mlperf,
                                                             step_lars_mlperf },
                                    [UPDATE_LAMB] = { .plain = step_lamb },
-                                   [UPDATE_RMSPROP_TF] = { .plain = step_rmsprop_tf } };
+                                   [UPDATE_RMSPROP_TF] = { .plain = step_rmsprop_tf },
+                                   [UPDATE_LION] = { .plain = step_lion } };
     if (!update_traits(a->kind)->by_momentum || a->momentum == 0.0f) return rules[a->kind].plain;
     return a->nesterov ? rules[a->kind].nesterov : rules[a->kind].momentum;
 }

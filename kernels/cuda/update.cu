@@ -38,6 +38,8 @@ __device__ __forceinline__ void step_element(UpdateElement *e, const UpdateRates
         return update_lamb(e, r);
     case UPDATE_RMSPROP_TF:
         return update_rmsprop_tf(e, r);
+    case UPDATE_LION:
+        return update_lion(e, r);
     case UPDATE_KIND_COUNT:
         return;
     }

@@ -114,4 +114,11 @@ CUDA_BOTH static inline void update_rmsprop_tf(UpdateElement *e, const UpdateRat
     e->state0 = r->momentum * e->state0 + r->step * d / sqrtf(e->state1 + r->eps);
     e->p -= e->state0;
 }
+
+CUDA_BOTH static inline void update_lion(UpdateElement *e, const UpdateRates *r)
+{
+    float d = r->unscale * e->g, u = e->state0 + r->one_minus_beta1 * (d - e->state0);
+    e->p = e->p * r->keep - r->step * (u > 0 ? 1.0f : u < 0 ? -1.0f : u);
+    e->state0 = e->state0 + r->one_minus_beta2 * (d - e->state0);
+}
 #endif

@@ -28,6 +28,12 @@ double update_eps(UpdateKind kind)
     return rows[kind].eps > 0 ? rows[kind].eps : UPDATE_EPS;
 }
 
+const double *update_betas(UpdateKind kind)
+{
+    static const double adam[2] = { 0.9, 0.999 };
+    return rows[kind].betas[0] > 0 ? rows[kind].betas : adam;
+}
+
 int64_t update_trust_chunks(const UpdateSegment *s)
 {
     return s->adapts ? (s->count + TRUST_CHUNK - 1) / TRUST_CHUNK : 0;

@@ -21,7 +21,9 @@
     ROW(LAMB, "lamb", 2, .state_names = { "exp_avg", "exp_avg_sq" }, .counts_updates = true,       \
         .decoupled_decay = true, .trust = TRUST_BY_UPDATE, .eps = 1e-6)                            \
     ROW(RMSPROP_TF, "rmsprop_tf", 2, .state_names = { "momentum", "square_avg" },                  \
-        .state_start = { 0, 1 }, .eps = 1e-3)
+        .state_start = { 0, 1 }, .eps = 1e-3)                                                      \
+    ROW(LION, "lion", 1, .state_names = { "exp_avg" }, .decoupled_decay = true,                    \
+        .betas = { 0.9, 0.99 })
 
 /* What a parameter's norm is divided by for its trust ratio. */
 typedef enum TrustBy { TRUST_NONE, TRUST_BY_GRADIENT, TRUST_BY_UPDATE } TrustBy;
@@ -36,11 +38,13 @@ typedef struct UpdateTraits {
     bool decoupled_decay; /* weight decay is no part of the loss */
     TrustBy trust;        /* whether segments may have trust ratios */
     double eps;           /* as published; 0: UPDATE_EPS */
+    double betas[2];      /* likewise; 0: torch.optim.Adam's */
 } UpdateTraits;
 
 const UpdateTraits *update_traits(UpdateKind kind);
 int update_states(UpdateKind kind, double momentum); /* that it keeps with this momentum */
 double update_eps(UpdateKind kind);                  /* as published */
+const double *update_betas(UpdateKind kind);         /* likewise; two */
 /* Chunks of a segment for OP_TRUST_RATIO, and of all. */
 int64_t update_trust_chunks(const UpdateSegment *s);
 int64_t update_all_trust_chunks(const UpdateAttr *a);

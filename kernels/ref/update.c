@@ -94,6 +94,14 @@ static void step_rmsprop_tf(const UpdateAttr *a, const double *scalars, const Up
     *e.p -= *e.state0;
 }
 
+static void step_lion(const UpdateAttr *a, const double *scalars, const UpdateSegment *s, Element e)
+{
+    double lr = lr_of(scalars, s), u = a->beta1 * *e.state0 + (1 - a->beta1) * e.g;
+    *e.p -= lr * (double)s->weight_decay * *e.p;
+    *e.p -= lr * (u > 0 ? 1 : u < 0 ? -1 : u);
+    *e.state0 = a->beta2 * *e.state0 + (1 - a->beta2) * e.g;
+}
+
 static void (*const steps[UPDATE_KIND_COUNT])(const UpdateAttr *, const double *,
                                               const UpdateSegment *, Element) = {
     [UPDATE_SGD] = step_sgd,
@@ -103,6 +111,7 @@ static void (*const steps[UPDATE_KIND_COUNT])(const UpdateAttr *, const double *
     [UPDATE_LARS_MLPERF] = step_lars_mlperf,
     [UPDATE_LAMB] = step_lamb,
     [UPDATE_RMSPROP_TF] = step_rmsprop_tf,
+    [UPDATE_LION] = step_lion,
 };
 
 static double *state_of(const OpInstance *op, int slot)

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# optimizers.sh - LARS, LAMB and RMSProp-TF in whole runs: stopped and continued to the bit, however
-# gradients are cut into buckets, and alike on any number of ranks and passes.
+# optimizers.sh - LARS, LAMB, RMSProp-TF and Lion in whole runs: stopped and continued to the bit,
+# however gradients are cut into buckets, and alike on any number of ranks and passes.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 7
 make_config
 
 # Trust ratios are norms of sums over ranks and passes: with frozen batch norm they are the same.
 # Two steps for that: after more of them rounding shows.
-for name in lars lars_mlperf lamb rmsprop_tf; do
+for name in lars lars_mlperf lamb rmsprop_tf lion; do
     keys=("optimizer.name=$name" schedule.name=step "schedule.milestones=0.1, 0.4" train.epochs=9
         model.bn=frozen optimizer.weight_decay=0.01 train.eval_every=0)
     case $name in
         lars*) keys+=(optimizer.lr=0.05 optimizer.trust_coefficient=0.02) ;;
         lamb) keys+=(optimizer.lr=0.005 optimizer.clip_norm=1) ;;
+        # a gradient within rounding of 0 may have either sign: steps are short, then, to be near
+        lion) keys+=(optimizer.lr=0.0001) ;;
         *) keys+=(optimizer.lr=0.005) ;;
     esac
     train "$name" 1 "${keys[@]}" train.max_steps=6

@@ -416,6 +416,18 @@ static void build_update(const int64_t *p, Problem *out)
     out->terms = 1;
 }
 
+/* Where the sign that Lion takes could hang on rounding, it is that of 0. */
+static void leave_kink(const int64_t *p, const UpdateAttr *a, Host *in)
+{
+    const double clip = p[UCLIP] ? in[UPDATE_IN_CLIP].v[CLIP_FACTOR] : 1;
+    double *g = in[UPDATE_IN_GRAD].v, *m = in[UPDATE_IN_STATE0].v;
+    for (int64_t i = 0; i < p[UCOUNT]; i++) {
+        const double kept = a->beta1 * m[i], added = (1 - a->beta1) * clip * g[i];
+        if (i % 16 != 0 && fabs(kept + added) > 1e-4 * (fabs(kept) + fabs(added))) continue;
+        g[i] = m[i] = 0;
+    }
+}
+
 static void fill_update(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
 {
     fill_default(problem, mode, rng, in);
@@ -430,6 +442,7 @@ static void fill_update(const int64_t *p, const Problem *problem, Mode mode, Rng
     if (p[UCLIP]) in[UPDATE_IN_CLIP].v[CLIP_FACTOR] = fill_float((double)p[UCLIP] / 1000);
     for (int64_t i = 0; p[URATIO] && i < p[USEGMENTS]; i++)
         in[UPDATE_IN_RATIO].v[i] = fill_float((double)(p[URATIO] * (i + 1)) / 1000);
+    if (p[UKIND] == UPDATE_LION) leave_kink(p, &problem->attr.update, in);
     if (!p[USCALE]) return;
     Host *grad = &in[UPDATE_IN_GRAD], *state = &in[UPDATE_IN_LOSS_SCALE];
     for (int64_t i = 0; i < p[UCOUNT]; i++) grad->v[i] = fill_float(grad->v[i] * (double)p[USCALE]);

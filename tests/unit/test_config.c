@@ -57,7 +57,8 @@ TEST(rows_are_complete)
         CHECK(math != runtime);
         CHECK((k->type == KEY_ENUM) == (k->names != NULL));
         CHECK(k->names ||
-              ((!k->other || k->type == KEY_INT || k->type == KEY_DOUBLE) && k->name_count == 0));
+              ((!k->other || k->type == KEY_INT || k->type == KEY_DOUBLE || k->type == KEY_LIST) &&
+               k->name_count == 0));
         if (k->type == KEY_INT || k->type == KEY_DOUBLE || k->type == KEY_LIST)
             CHECK(k->min < k->max);
         const char *dot = strchr(k->key, '.');
@@ -217,10 +218,9 @@ TEST(bad_values_name_key_value_and_range)
                   "train.seed is \"1.5\"; it must be a whole number from 0");
     check_refused("train: {seed: 99999999999999999999}\n", "train.seed");
     check_refused("train: {epochs: }\n", "train.epochs is empty");
-    check_refused(
-        "optimizer: {name: sdg}\n",
-        "must be one of sgd, adam, adamw, lars, lars_mlperf, lamb, rmsprop_tf (did you mean "
-        "sgd?)");
+    check_refused("optimizer: {name: sdg}\n",
+                  "must be one of sgd, adam, adamw, lars, lars_mlperf, lamb, rmsprop_tf, lion (did "
+                  "you mean sgd?)");
     check_refused("optimizer: {nesterov: maybe}\n", "it must be true or false");
     check_refused("data: {std: [0.5, 0, 1]}\n",
                   "data.std is \"0\"; it must be a list of numbers from 1e-06 to 1000");

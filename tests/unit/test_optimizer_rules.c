@@ -1,6 +1,6 @@
-/* test_optimizer_rules.c - LARS, LAMB and RMSProp-TF against timm's in float64, with a learning
- * rate that changes from step to step (scripts/make_golden_optimizers.py): by themselves on tensors
- * from the formula, and training a network through the trainer's optimizer. */
+/* test_optimizer_rules.c - LARS, LAMB, RMSProp-TF and Lion against timm's in float64, with a
+ * learning rate that changes from step to step (scripts/make_golden_optimizers.py): by themselves
+ * on tensors from the formula, and training a network through the trainer's optimizer. */
 #include "base/mem.h"
 #include "kernels/ops/update.h"
 #include "tests/test.h"
@@ -41,6 +41,7 @@ static const Rule rules[] = {
     { "lamb_always", UPDATE_LAMB, 0.01, 0.02, 0, 0, 0, false, false, true },
     { "rmsprop_tf", UPDATE_RMSPROP_TF, 0.1, 0.01, 0.9, 0, 0, false, false, false },
     { "rmsprop_tf_plain", UPDATE_RMSPROP_TF, 0.1, 0.01, 0, 0, 0, false, false, false },
+    { "lion", UPDATE_LION, 0.01, 1, 0, 0, 0, false, false, false },
 };
 enum { RULES = sizeof rules / sizeof *rules };
 
@@ -123,7 +124,8 @@ static void open_flat(Flat *f, const Rule *rule, int threads)
                            .momentum = (float)rule->momentum,
                            .eps = (float)update_eps(rule->kind),
                            .beta1 = 0.9,
-                           .beta2 = rule->kind == UPDATE_RMSPROP_TF ? 0.9 : 0.999,
+                           .beta2 =
+                               rule->kind == UPDATE_RMSPROP_TF ? 0.9 : update_betas(rule->kind)[1],
                            .trust_coefficient = rule->coefficient,
                            .trust_clip = rule->trust_clip,
                            .nesterov = rule->nesterov } };
@@ -133,7 +135,7 @@ static void open_flat(Flat *f, const Rule *rule, int threads)
 
 static void step_flat(Flat *f, const Rule *rule, int step)
 {
-    f->scalars[SCALAR_LR] = (float)(rule->lr * factors[step]);
+    f->scalars[SCALAR_LR] = (float)(rule->lr * factors[step % STEPS_MAX]);
     f->scalars[SCALAR_BIAS_CORRECTION1] = (float)(1 - pow(0.9, step + 1));
     f->scalars[SCALAR_BIAS_CORRECTION2] = (float)(1 - pow(0.999, step + 1));
     CHECK_OK(f->backend->v->ops[OP_GRAD_SQUARES]->run(&f->squares, NULL));
@@ -275,6 +277,52 @@ TEST(rules_do_not_depend_on_threads)
     }
 }
 
+/* Lion's steps are as long in float32: signs agree, the parameter is off by rounding alone. */
+TEST(lion_keeps_timms_state_for_30_steps)
+{
+    enum { COUNT = 100, PARTS = 3 };
+    const Rule *rule = &rules[RULES - 1];
+    double want[GOLDEN_VALUES];
+    Flat f;
+    REQUIRE(rule->kind == UPDATE_LION);
+    REQUIRE(golden_read(FILE_NAME, "long.lion", want) == 2 * COUNT * PARTS);
+    open_flat(&f, rule, 1);
+    add_tensor(&f, rule, COUNT, true);
+    alloc_flat(&f);
+    prepare_flat(&f, rule);
+    fill_values(&f, 0, f.param, 6000, 1);
+    for (int step = 0; step < 30; step++) {
+        fill_values(&f, 0, f.grad, 6001 + (uint32_t)step, 0.25);
+        f.grad[0] = f.grad[1] = 0;
+        step_flat(&f, rule, step);
+        const double *p = want + (ptrdiff_t)step / 10 * 2 * COUNT, *m = p + COUNT;
+        for (int i = 0; i < COUNT && step % 10 == 9; i++) {
+            check_value("lion", "parameter", i, (double)f.param[i], p[i], 1);
+            check_value("lion", "state", i, (double)f.states[0][i], m[i], 0.25);
+        }
+    }
+    CHECK(f.states[0][0] == 0 && f.states[0][2] != 0);
+    close_flat(&f);
+}
+
+/* sign(0) is 0; and a gradient that is no number shows, by which the run notices. */
+TEST(lion_knows_signs_of_zero_and_of_no_number)
+{
+    const Rule plain = { .name = "lion", .kind = UPDATE_LION, .lr = 0.5 };
+    Flat f;
+    open_flat(&f, &plain, 1);
+    add_tensor(&f, &plain, 5, false);
+    alloc_flat(&f);
+    prepare_flat(&f, &plain);
+    const float grad[] = { 0, -0.0F, 1e-30F, -1e-30F, NAN };
+    for (int i = 0; i < 5; i++) f.param[i] = 1;
+    memcpy(f.grad, grad, sizeof grad);
+    step_flat(&f, &plain, 0);
+    CHECK(f.param[0] == 1 && f.param[1] == 1 && f.param[2] == 0.5F && f.param[3] == 1.5F);
+    CHECK(isnan(f.param[4]) && isnan(f.states[0][4]));
+    close_flat(&f);
+}
+
 /* ---- training a network ---- */
 
 /* The golden file has 30 of both, and they hold; fewer where tests run beside others. */
@@ -308,6 +356,9 @@ static const Setting lamb = {
 };
 static const Setting rmsprop_tf = {
     "rmsprop_tf", 5e-4, { "optimizer.name=rmsprop_tf", "optimizer.weight_decay=0.01" }, 2
+};
+static const Setting lion = {
+    "lion", 5e-5, { "optimizer.name=lion", "optimizer.weight_decay=1" }, 2
 };
 
 typedef struct Training {
@@ -399,6 +450,10 @@ TEST(rmsprop_tf_trains_like_timm)
 {
     check_training(&rmsprop_tf);
 }
+TEST(lion_trains_like_timm)
+{
+    check_training(&lion);
+}
 
 /* A step of parameters and states; the norm of all gradients adds bucket by bucket, so that nothing
  * is clipped here. */
@@ -485,10 +540,40 @@ TEST(auto_eps_is_what_the_optimizer_was_published_with)
                   "it must be auto, or a number from 1e-30 to 1");
 }
 
+static void check_betas(const char *name, const char *betas, double beta1, double beta2)
+{
+    Config *c = NULL;
+    StrBuf yaml = { 0 };
+    const char *const sets[] = { name, betas };
+    REQUIRE_OK(config_load(&c, NULL, sets, betas ? 2 : 1));
+    CHECK_INT(c->optimizer.betas.count, 2);
+    CHECK(c->optimizer.betas.values[0] == beta1 && c->optimizer.betas.values[1] == beta2);
+    CHECK_OK(config_dump_yaml(c, &yaml));
+    CHECK(yaml.text && !strstr(yaml.text, "betas: auto") && !strstr(yaml.text, "betas: []"));
+    str_free(&yaml);
+    config_destroy(c);
+}
+
+TEST(auto_betas_are_what_the_optimizer_was_published_with)
+{
+    check_betas("optimizer.name=sgd", NULL, 0.9, 0.999);
+    check_betas("optimizer.name=adamw", "optimizer.betas=auto", 0.9, 0.999);
+    check_betas("optimizer.name=lion", NULL, 0.9, 0.99);
+    check_betas("optimizer.name=adamw", "optimizer.betas=[auto]", 0.9, 0.999);
+    check_betas("optimizer.name=adamw", "optimizer.betas=0.5, 0.25", 0.5, 0.25);
+    check_refused("optimizer.name=adamw", "optimizer.betas=0.9, auto",
+                  "it must be auto, or a list of numbers from 0 to below 1");
+    check_refused("optimizer.name=adamw", "optimizer.betas=", "has 0 values; it takes two");
+}
+
 TEST(keys_name_whose_they_are)
 {
     check_refused("optimizer.name=rmsprop_tf", "optimizer.nesterov=true",
-                  "optimizer.nesterov is no part of optimizer.name lamb and rmsprop_tf");
+                  "optimizer.nesterov is no part of optimizer.name rmsprop_tf");
+    check_refused("optimizer.name=lion", "optimizer.nesterov=true",
+                  "optimizer.nesterov is no part of optimizer.name lion");
+    check_refused("optimizer.name=adam", "optimizer.nesterov=true",
+                  "optimizer.nesterov is no part of optimizer.name adam");
     check_refused("optimizer.name=lars_mlperf", "optimizer.trust_clip=true",
                   "optimizer.trust_clip needs optimizer.name lars or lamb");
     check_refused("optimizer.name=adam", "optimizer.always_adapt=true",

@@ -99,7 +99,7 @@ typedef struct Config {
         double alpha, trust_coefficient;
         bool nesterov, trust_clip, always_adapt;
         DecaySkip decay_skip;
-        ConfigList betas;
+        ConfigList betas /*count CONFIG_OTHER until it is loaded: auto*/;
         double head_lr, layer_decay /*factors; 1 = off*/;
         char *groups;
         double sam_rho /*0 = off*/;

@@ -1,7 +1,7 @@
 /* config_check.c - the checks between keys. */
 #include "kernels/backend_cuda.h"
 #include "kernels/fuse_choice.h"
-#include "kernels/op_update.h"
+#include "kernels/ops/update.h"
 #include "models/models.h"
 #include "trainer/engine/config/config_internal.h"
 #include "trainer/engine/config/param_groups.h"
@@ -242,19 +242,20 @@ static Status check_scale(const Config *c, const ConfigOrigin *origin)
     return OK;
 }
 
-/* adam and adamw leave nesterov unread, as they always have. */
 static Status check_optimizer(const Config *c, const ConfigOrigin *origin)
 {
     const int name = c->optimizer.name;
+    const UpdateTraits *traits = update_traits((UpdateKind)name);
     const bool timm = name == UPDATE_LARS || name == UPDATE_LAMB;
     if (c->optimizer.betas.count != 2)
         return config_fail_key(origin, "optimizer.betas", "has %d values; it takes two",
                                c->optimizer.betas.count);
+    if (c->optimizer.nesterov && !traits->by_momentum)
+        return config_fail_key(origin, "optimizer.nesterov", "is no part of optimizer.name %s",
+                               traits->name);
     const Refusal rows[] = {
         { c->optimizer.nesterov && c->optimizer.momentum <= 0, "optimizer.nesterov",
           "needs optimizer.momentum above 0" },
-        { c->optimizer.nesterov && (name == UPDATE_LAMB || name == UPDATE_RMSPROP_TF),
-          "optimizer.nesterov", "is no part of optimizer.name lamb and rmsprop_tf" },
         { c->optimizer.trust_clip && !timm, "optimizer.trust_clip",
           "needs optimizer.name lars or lamb" },
         { c->optimizer.always_adapt && !timm, "optimizer.always_adapt",

@@ -31,7 +31,7 @@ typedef struct ConfigKey {
     size_t offset;
     const char *fallback; /* the default, in the form in which --set takes it */
     double min, max;      /* numbers, and each value of a list; max may be INFINITY */
-    /* KEY_ENUM, KEY_INT, KEY_DOUBLE: the word for CONFIG_OTHER; NULL: there is none */
+    /* KEY_ENUM, KEY_INT, KEY_DOUBLE, KEY_LIST: the word for CONFIG_OTHER; NULL: there is none */
     const char *other;
     const char *const *names; /* KEY_ENUM: the owner's, of which the first name_count may be said */
     int name_count;

@@ -273,8 +273,8 @@ const ConfigKey config_keys[] = {
     {BOOL(optimizer, nesterov, "false"), KEY_MATH,
      "Nesterov's form of momentum, of sgd, lars and lars_mlperf"},
     {DOUBLE(optimizer, weight_decay, "0.0001", 0, 100), KEY_MATH,
-     "L2 penalty of sgd, adam, lars, lars_mlperf and rmsprop_tf, decoupled decay of adamw and "
-     "lamb"},
+     "L2 penalty of sgd, adam, lars, lars_mlperf and rmsprop_tf, decoupled decay of adamw, "
+     "lamb and lion"},
     {ENUM(optimizer, decay_skip, "timm", decay_skip_names), KEY_MATH,
      "What does not decay, and lars and lamb do not adapt: biases, norms, layer scales, positions "
      "and class tokens (timm, mlperf), norms (torchvision), parameters with bn in their name "
@@ -287,8 +287,9 @@ const ConfigKey config_keys[] = {
     {DOUBLE(optimizer, layer_decay, "1", 0, 1), KEY_MATH | KEY_OPEN_MIN,
      "Factor of the learning rate from each block of the network to the one before it, from the "
      "last layer down (timm's --layer-decay)"},
-    {LIST(optimizer, betas, "0.9, 0.999", 0, 1), KEY_MATH | KEY_OPEN_MAX,
-     "Decay rates of the two moments of adam, adamw and lamb"},
+    {HEAD(optimizer, betas, KEY_LIST), "auto", 0, 1, "auto", NULL, 0, KEY_MATH | KEY_OPEN_MAX,
+     "Decay rates of the two moments of adam, adamw and lamb; of lion, its update's and its "
+     "momentum's. auto: as published, 0.9, 0.99 for lion, 0.9, 0.999 for others"},
     {DOUBLE(optimizer, alpha, "0.9", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "rmsprop_tf: decay rate of the mean square"},
     {HEAD(optimizer, eps, KEY_DOUBLE), "auto", 1e-30, 1, "auto", NULL, 0, KEY_MATH,

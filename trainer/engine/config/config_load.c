@@ -140,10 +140,13 @@ static Status resolve_sets(Config *c, const ConfigOrigin *origin)
 }
 
 /* What the optimizer was published with. */
-static void resolve_eps(Config *c)
+static void resolve_published(Config *c)
 {
-    if (c->optimizer.eps == CONFIG_OTHER)
-        c->optimizer.eps = update_eps((UpdateKind)c->optimizer.name);
+    const UpdateKind kind = (UpdateKind)c->optimizer.name;
+    const double *betas = update_betas(kind);
+    if (c->optimizer.eps == CONFIG_OTHER) c->optimizer.eps = update_eps(kind);
+    if (c->optimizer.betas.count == CONFIG_OTHER)
+        c->optimizer.betas = (ConfigList){ .count = 2, .values = { betas[0], betas[1] } };
 }
 
 /* A warm-up in steps stands in for the default one in epochs; that both are said is an error. kept:
@@ -180,7 +183,7 @@ Status config_override(Config *c, const char *const *sets, int set_count)
     ConfigOrigin origin = { .path = NULL };
     TRY(override_kept(c, &origin, sets, set_count));
     if (c->data.eval_resize == CONFIG_OTHER) resolve_eval_resize(c);
-    resolve_eps(c);
+    resolve_published(c);
     resolve_warmup(c, &origin, true);
     TRY(resolve_sets(c, &origin));
     return config_check(c, &origin);
@@ -199,7 +202,7 @@ static Status load(Config *c, ConfigOrigin *origin, const char *folder, const ch
     TRY((folder ? override_kept : override)(c, origin, sets, set_count));
     if (path && c->run.dir[0] == '\0') TRY(default_run_dir(c, path));
     resolve_eval_resize(c);
-    resolve_eps(c);
+    resolve_published(c);
     resolve_warmup(c, origin, folder != NULL);
     TRY(resolve_sets(c, origin));
     return config_check(c, origin);
@@ -255,7 +258,7 @@ Status config_parse(Config **out, const char *yaml)
     Status status = set_defaults(c);
     if (status == OK) status = config_read_yaml(c, &origin, origin.path, yaml, strlen(yaml));
     if (status == OK) resolve_eval_resize(c);
-    if (status == OK) resolve_eps(c);
+    if (status == OK) resolve_published(c);
     if (status == OK) *out = c;
     else config_destroy(c);
     return status;

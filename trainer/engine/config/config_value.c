@@ -156,12 +156,14 @@ static Status set_list(const ConfigKey *key, ConfigList *field, const char *cons
                        const char *where)
 {
     ConfigList list = { 0 };
+    const bool other = key->other && count == 1 && strcmp(items[0], key->other) == 0;
     if (count > CONFIG_LIST_MAX)
         return fail(ERR_USAGE, "%s%s has %d values; it takes at most %d", where, key->key, count,
                     CONFIG_LIST_MAX);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count && !other; i++)
         if (!parse_number(key, items[i], &list.values[list.count++]))
             return fail_value(key, items[i], where);
+    if (other) list.count = CONFIG_OTHER;
     *field = list;
     return OK;
 }
