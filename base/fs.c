@@ -71,7 +71,7 @@ static Status cannot_read(const char *path, int error)
 
 /* Only what is a file, and not too large; bytes: as fstat() says, a first guess, since files grow,
  * and some report 0. */
-static Status measure(int fd, const char *path, size_t limit, size_t *bytes)
+static Status measure_file(int fd, const char *path, size_t limit, size_t *bytes)
 {
     struct stat info;
     if (fstat(fd, &info) != 0) return cannot_read(path, errno);
@@ -88,7 +88,7 @@ static Status measure(int fd, const char *path, size_t limit, size_t *bytes)
 static Status read_all(int fd, const char *path, size_t limit, uint8_t **out, size_t *bytes)
 {
     size_t length = 0, capacity = 0;
-    TRY(measure(fd, path, limit, &capacity));
+    TRY(measure_file(fd, path, limit, &capacity));
     capacity = capacity > 0 ? capacity + 2 : 4096;
     uint8_t *data = mem_alloc(capacity);
     if (!data) return ERR_MEMORY;

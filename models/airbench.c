@@ -63,7 +63,7 @@ static TensorId group(Graph *g, int index, TensorId x, int64_t width)
     return x;
 }
 
-static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
+static Status build_airbench(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const int64_t patch = o->graph.channels * WHITEN_KERNEL * WHITEN_KERNEL;
     TensorId x = graph_images(g, &o->graph);
@@ -81,7 +81,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 static const ModelDef rows[] = {
     { .name = "airbench94",
       .summary = "Keller Jordan's network for CIFAR-10 in seconds (2023)",
-      .build = build,
+      .build = build_airbench,
       .input = { 3, 32 },
       .one_size = true,
       .least_size = LEAST_SIZE },

@@ -76,7 +76,7 @@ static TensorId add_classifier(Graph *g, TensorId x, const ModelOptions *o)
     return x;
 }
 
-static Status build(Graph *g, const ModelDef *def, const ModelOptions *options)
+static Status build_convnext(Graph *g, const ModelDef *def, const ModelOptions *options)
 {
     const ConvNextRow *row = def->params;
     ModelOptions o = *options;
@@ -108,8 +108,9 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *options)
 #define ROW(letter, top1, resize, ...)                                                             \
     {                                                                                              \
         .name = "convnext_" letter,                                                                \
-        .summary = "ConvNeXt, Liu et al. 2022, torchvision's names and shapes", .build = build,    \
-        .params = &(const ConvNextRow){ __VA_ARGS__ }, .input = { 3, 224 },                        \
+        .summary = "ConvNeXt, Liu et al. 2022, torchvision's names and shapes",                    \
+        .build = build_convnext, .params = &(const ConvNextRow){ __VA_ARGS__ },                    \
+        .input = { 3, 224 },                                                                       \
         .weights = { WEIGHTS("IMAGENET1K_V1", top1, 224, resize, MODEL_BILINEAR, false) },         \
         .drops = true, .least_size = 32, .apart = true                                             \
     }

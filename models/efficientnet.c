@@ -171,7 +171,7 @@ static TensorId add_head(const Builder *b, TensorId x)
     return block_conv_bn(b->g, timm ? "conv_head" : conv, timm ? "bn2" : bn, x, &head);
 }
 
-static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
+static Status build_efficientnet(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const EfficientNetRow *row = def->params;
     const bool timm = row->flavour == TENSORFLOW;
@@ -198,7 +198,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 /* size of its images, what was published; then stages, width, depth and dropout of the paper, eps
  * and momentum of the norms: torchvision's B5 to B7 keep TensorFlow's eps. */
 #define ROW(flavour, name_of, says, size, weights_of, ...)                                         \
-    .name = name_of, .summary = says, .build = build,                                              \
+    .name = name_of, .summary = says, .build = build_efficientnet,                                 \
     .params = &(const EfficientNetRow){ flavour, __VA_ARGS__ }, .input = { 3, size },              \
     .weights = WEIGHTS weights_of, .drops = true, .stems = true
 #define V1(top1, size, resize) WEIGHTS("IMAGENET1K_V1", top1, size, resize, MODEL_BICUBIC, false)

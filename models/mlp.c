@@ -11,7 +11,7 @@ typedef struct MlpRow {
     int64_t hidden[MAX_HIDDEN];
 } MlpRow;
 
-static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
+static Status build_mlp(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const MlpRow *row = def->params;
     char name[BLOCK_NAME_MAX];
@@ -30,7 +30,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 static const ModelDef rows[] = {
     { .name = "mlp",
       .summary = "perceptron with two hidden layers of 512",
-      .build = build,
+      .build = build_mlp,
       .params = &(const MlpRow){ 2, { 512, 512 } },
       .input = { 1, 28 },
       .one_size = true },

@@ -73,7 +73,7 @@ static ConvBnOptions spatial(int64_t width, int64_t group, double narrow, int st
                             .groups = groups > 1 ? (int)groups : 1 };
 }
 
-static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
+static Status build_regnet(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const RegNetRow *row = def->params;
     const ConvBnOptions stem = { .filters = block_scale_channels(STEM_CHANNELS, o->width),
@@ -106,7 +106,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 
 #define ROW(name_of, xy, excites, weights_of, ...)                                                 \
     {                                                                                              \
-        .name = name_of, .summary = xy, .build = build, .drops = true, .stems = true,              \
+        .name = name_of, .summary = xy, .build = build_regnet, .drops = true, .stems = true,       \
         .params = &(const RegNetRow){ excites, __VA_ARGS__ }, .input = { 3, 224 },                 \
         .weights = WEIGHTS weights_of, .apart = true                                               \
     }

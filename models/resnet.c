@@ -78,7 +78,7 @@ static void set_spatial(const ResNetRow *row, int64_t planes, double width, Bloc
     block->spatial = row->groups == 1 ? scaled : block->groups * each;
 }
 
-static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
+static Status build_resnet(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const ResNetRow *row = def->params;
     TensorId x = graph_images(g, &o->graph);
@@ -114,9 +114,9 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 /* published weights; then block, blocks of each stage, groups, width_of_64 */
 #define ROW_OF(deep, name_of, summary_of, weights_of, ...)                                         \
     {                                                                                              \
-        .name = name_of, .summary = summary_of, .build = build, .drops = true, .stems = true,      \
-        .blurs = true, .params = &(const ResNetRow){ deep, __VA_ARGS__ }, .input = { 3, 224 },     \
-        .weights = WEIGHTS weights_of                                                              \
+        .name = name_of, .summary = summary_of, .build = build_resnet, .drops = true,              \
+        .stems = true, .blurs = true, .params = &(const ResNetRow){ deep, __VA_ARGS__ },           \
+        .input = { 3, 224 }, .weights = WEIGHTS weights_of                                         \
     }
 #define ROW(...)   ROW_OF(false, __VA_ARGS__)
 #define ROW_D(...) ROW_OF(true, __VA_ARGS__)

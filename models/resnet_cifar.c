@@ -14,7 +14,7 @@ typedef struct CifarResNetRow {
     int blocks; /* of a stage */
 } CifarResNetRow;
 
-static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
+static Status build_resnet_cifar(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const CifarResNetRow *row = def->params;
     const ConvBnOptions stem = { .filters = block_scale_channels(FIRST_PLANES, o->width),
@@ -47,7 +47,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *o)
 #define ROW(name_of, blocks_of)                                                                    \
     {                                                                                              \
         .name = name_of, .summary = "ResNet for 32 px images, He et al. 2015 section 4.2",         \
-        .build = build, .drops = true, .stems = true, .blurs = true,                               \
+        .build = build_resnet_cifar, .drops = true, .stems = true, .blurs = true,                  \
         .params = &(const CifarResNetRow){ blocks_of }, .input = {                                 \
             3,                                                                                     \
             32                                                                                     \

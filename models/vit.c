@@ -169,7 +169,7 @@ static Status check_sizes(const VitRow *row, const GraphOptions *o, int64_t head
     return OK;
 }
 
-static Status build(Graph *g, const ModelDef *def, const ModelOptions *options)
+static Status build_vit(Graph *g, const ModelDef *def, const ModelOptions *options)
 {
     const VitRow *row = def->params;
     const GraphOptions *size = &options->graph;
@@ -188,7 +188,7 @@ static Status build(Graph *g, const ModelDef *def, const ModelOptions *options)
 
 #define ROW(id, patch, heads, blocks, naming, whose, text, ...)                                    \
     {                                                                                              \
-        .name = id, .summary = text, .build = build,                                               \
+        .name = id, .summary = text, .build = build_vit,                                           \
         .params = &(const VitRow){ patch, heads, blocks, &naming }, .input = { 3, 224 },           \
         .weights = { __VA_ARGS__ }, .drops = true, .one_size = true, .least_size = patch,          \
         .names = whose, .apart = (whose) == MODEL_NAMES_TORCHVISION                                \

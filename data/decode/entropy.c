@@ -120,7 +120,7 @@ static uint32_t make_entry(EntropyKind kind, uint8_t byte, int length)
            (uint32_t)((64 - s.size) & 63) << 16 | (uint32_t)s.run << 24;
 }
 
-static bool build(Table *t, EntropyKind kind)
+static bool build_entropy(Table *t, EntropyKind kind)
 {
     uint32_t code = 0;
     int symbols = 0;
@@ -166,7 +166,7 @@ bool entropy_set_code(Entropy *e, EntropyKind kind, int slot, const EntropyCode 
     Table *t = &e->tables[kind][slot];
     if (t->valid && memcmp(&t->code, code, sizeof *code) == 0) return true;
     t->code = *code;
-    t->valid = build(t, kind);
+    t->valid = build_entropy(t, kind);
     if (t->valid && kind == ENTROPY_AC) build_pairs(t);
     return t->valid;
 }

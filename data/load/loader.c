@@ -337,7 +337,7 @@ static Status start_threads(Loader *l)
     return OK;
 }
 
-static Status build(Loader *l)
+static Status build_loader(Loader *l)
 {
     const LoaderOptions *o = &l->o;
     l->source = dataset_source(l->dataset);
@@ -374,7 +374,7 @@ Status loader_create(Loader **out, const Dataset *d, const LoaderOptions *o)
     l->dataset = d;
     l->maker = &sample_images;
     l->o = *o;
-    Status status = build(l);
+    Status status = build_loader(l);
     if (status == OK) *out = l;
     else loader_destroy(l);
     return status;

@@ -323,7 +323,7 @@ void readers_release(Readers *r, int64_t number, double decode_s)
 
 /* ---- life ---- */
 
-static Status build(Readers *r)
+static Status build_readers(Readers *r)
 {
     int remembered = r->o.dataset->learned->readers;
     r->size.count = r->o.threads > 0 ? r->o.threads : remembered > 0 ? remembered : READERS_FIRST;
@@ -362,7 +362,7 @@ Status readers_create(Readers **out, const ReadersOptions *o)
     r->o = *o;
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->room, NULL);
-    Status status = build(r);
+    Status status = build_readers(r);
     if (status == OK) *out = r;
     else readers_destroy(r);
     return status;

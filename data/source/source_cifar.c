@@ -126,7 +126,7 @@ static Status name_classes(CifarSource *s, const char *folder)
     return OK;
 }
 
-static Status fill(CifarSource *s, const DatasetOptions *o)
+static Status fill_cifar(CifarSource *s, const DatasetOptions *o)
 {
     if (!fs_is_dir(o->path)) return fail(ERR_DATA, "%s: no such folder", o->path);
     TRY(find_kind(o->path, o->role, &s->cifar));
@@ -153,7 +153,7 @@ static Status cifar_open(Source **out, const DatasetOptions *o, const Index *ind
     (void)index;
     CifarSource *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
-    Status status = fill(s, o);
+    Status status = fill_cifar(s, o);
     if (status == OK) *out = &s->base;
     else cifar_close(&s->base);
     return status;

@@ -149,7 +149,7 @@ static Status count_classes(IdxSource *s)
     return OK;
 }
 
-static Status fill(IdxSource *s, const DatasetOptions *o)
+static Status fill_idx(IdxSource *s, const DatasetOptions *o)
 {
     char images_path[PATH_BYTES], labels_path[PATH_BYTES];
     if (!fs_is_dir(o->path)) return fail(ERR_DATA, "%s: no such folder", o->path);
@@ -187,7 +187,7 @@ static Status idx_open(Source **out, const DatasetOptions *o, const Index *index
     (void)index;
     IdxSource *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
-    Status status = fill(s, o);
+    Status status = fill_idx(s, o);
     if (status == OK) *out = &s->base;
     else idx_close(&s->base);
     return status;

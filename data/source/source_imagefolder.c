@@ -31,7 +31,7 @@ static void folder_close(Source *base)
 }
 
 /* Takes root over. */
-static Status fill(FolderSource *s, char *root, const Index *index)
+static Status fill_imagefolder(FolderSource *s, char *root, const Index *index)
 {
     s->root = root;
     if (!root) return ERR_MEMORY;
@@ -49,7 +49,7 @@ static Status open_root(Source **out, char *root, const Index *index)
         return ERR_MEMORY;
     }
     s->root_fd = -1;
-    Status status = fill(s, root, index);
+    Status status = fill_imagefolder(s, root, index);
     if (status == OK) *out = &s->base;
     else folder_close(&s->base);
     return status;

@@ -53,7 +53,7 @@ static Status check_complete(const char *path, const Index *index)
     return status;
 }
 
-static Status fill(PackedSource *s, const char *path, const Index *index)
+static Status fill_packed(PackedSource *s, const char *path, const Index *index)
 {
     if (!(index->header->flags & INDEX_PACKED))
         return fail(ERR_DATA, "%s: the index does not say where samples lie", path);
@@ -74,7 +74,7 @@ Status source_packed_open(Source **out, const DatasetOptions *o, const Index *in
     if (!s) return ERR_MEMORY;
     s->base.index = index;
     s->root_fd = -1;
-    Status status = fill(s, o->path, index);
+    Status status = fill_packed(s, o->path, index);
     if (status == OK) *out = &s->base;
     else source_packed_close(&s->base);
     return status;

@@ -257,7 +257,7 @@ static void relabel(const Classes *c, PackedScan *scan)
         }
 }
 
-static Status build(Index **out, Classes *c, PackedScan *scan, const ScanOptions *o)
+static Status build_tfrecord(Index **out, Classes *c, PackedScan *scan, const ScanOptions *o)
 {
     const char *folder = scan->files.folder;
     PackedFilesNames table;
@@ -287,7 +287,7 @@ static Status assemble(Index **out, PackedScan *scan, const ScanOptions *o)
     Classes c = { 0 };
     Status status = find_names(&c, scan);
     if (status != OK) fail_note(status, "%s", o->path);
-    else status = build(out, &c, scan, o);
+    else status = build_tfrecord(out, &c, scan, o);
     mem_free((void *)c.names);
     mem_free(c.sorted);
     mem_free(c.to);

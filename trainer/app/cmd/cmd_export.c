@@ -65,7 +65,7 @@ typedef struct Output {
 } Output;
 
 /* The counters come first: they are the wider type. */
-static Status fill(Output *o, const WeightList *list, const SafeFile *file)
+static Status fill_export(Output *o, const WeightList *list, const SafeFile *file)
 {
     static const char mean_suffix[] = ".running_mean";
     o->tensors = mem_calloc((size_t)list->count * 2 + 1, sizeof *o->tensors);
@@ -97,7 +97,7 @@ static Status export_safetensors(const CheckpointModel *m, const char *path, Mod
                                { "class_names", m->meta.class_names },
                                { "named_classes", m->meta.named_classes ? "1" : "0" } };
     TRY(weights_list(&list, m->graph, m->def, names));
-    Status status = fill(&o, &list, m->file);
+    Status status = fill_export(&o, &list, m->file);
     if (status == OK)
         status = safetensors_write(path, o.tensors, o.count, about, m->meta.class_names ? 3 : 1);
     mem_free(o.tensors);

@@ -24,7 +24,7 @@ static const char help[] =
     "65 if it is not right\n  --threads N     how many threads list (default 16)\n";
 
 /* The index is read here only to say what is in it; dataset_open has loaded or made it. */
-static Status build(const DatasetOptions *o, const char *file)
+static Status build_index(const DatasetOptions *o, const char *file)
 {
     Dataset *d = NULL;
     double start_s = clock_s();
@@ -60,7 +60,7 @@ Status cmd_index(int argc, char **argv)
     char *file = NULL;
     TRY(dataset_index_file(&file, &o));
     if (!file) return fail(ERR_USAGE, "%s: data of this format needs no index", o.path);
-    Status status = args_value(&args, "--check") ? check(&o, file) : build(&o, file);
+    Status status = args_value(&args, "--check") ? check(&o, file) : build_index(&o, file);
     mem_free(file);
     return status;
 }

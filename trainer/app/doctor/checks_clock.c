@@ -17,7 +17,7 @@ void doctor_clock_bound(double before, double here, double after, double *least,
     if (here - before < *most) *most = here - before;
 }
 
-static void measure(Comm *comm, double *least, double *most)
+static void measure_clock(Comm *comm, double *least, double *most)
 {
     *least = -INFINITY;
     *most = INFINITY;
@@ -39,7 +39,7 @@ void doctor_check_clocks(const DoctorOptions *o, DoctorReport *r)
     if (!o->comm) return;
     snprintf(first, sizeof first, "%s", process_host());
     comm_broadcast(o->comm, first, sizeof first, 0, "clocks");
-    measure(o->comm, &least, &most);
+    measure_clock(o->comm, &least, &most);
     double skew = 0.5 * (least + most), slack = 0.5 * fabs(most - least);
     bool much = fabs(skew) - slack > SKEW_MUCH_S;
     if (o->comm->world == 1)

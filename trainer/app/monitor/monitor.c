@@ -176,7 +176,7 @@ static Status open_emf(Monitor *m, const Config *c, const Comm *comm)
     return config_file_name(&m->emf_path, "monitor.emf", c->monitor.emf, 0, 1);
 }
 
-static Status fill(Monitor *m, const Config *c, const Comm *comm, bool gpus)
+static Status fill_monitor(Monitor *m, const Config *c, const Comm *comm, bool gpus)
 {
     const bool main_rank = comm->rank == 0;
     char whole[PATH_MAX]; /* runs of one name in two folders are two series */
@@ -217,7 +217,7 @@ Status monitor_create(Monitor **out, const Config *c, const Comm *comm, bool gpu
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->wake, NULL);
     gauges_init(&m->gauges);
-    Status status = fill(m, c, comm, gpus);
+    Status status = fill_monitor(m, c, comm, gpus);
     if (status != OK) monitor_destroy(m);
     else *out = m;
     return status;

@@ -154,7 +154,7 @@ static double value_of(const Curve *c, const void *record)
 }
 
 /* All points of a curve of a run. */
-static void fill(PlotPoint *out, const ReportRun *r, const Curve *c, const Ground *g)
+static void fill_curves(PlotPoint *out, const ReportRun *r, const Curve *c, const Ground *g)
 {
     const double no = (double)NAN;
     for (int64_t i = 0; i < records_of(r, c->source); i++) {
@@ -191,7 +191,7 @@ static void draw(StrBuf *out, const RunSet *set, const Curve *c, const Ground *g
         const ReportRun *r = &set->runs[i];
         int64_t n = records_of(r, c->source);
         PlotPoint *bins = room->bins + (int64_t)i * PLOT_BINS;
-        fill(room->all, r, c, g);
+        fill_curves(room->all, r, c, g);
         bool marked = strcmp(c->unit, "loss") == 0;
         room->series[i] =
             (PlotSeries){ .points = bins,

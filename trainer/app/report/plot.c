@@ -65,7 +65,7 @@ static void put_ticks_of_ranks(Axis *a, const Plot *p)
         if (a->ticks < AXIS_TICKS_MAX) a->tick[a->ticks++] = exp2(e);
 }
 
-static bool measure(Drawing *d)
+static bool measure_plot(Drawing *d)
 {
     const Plot *p = d->plot;
     axis_init(&d->x, p->log_x ? AXIS_LOG : p->whole_x ? AXIS_WHOLE : AXIS_EXACT);
@@ -470,7 +470,7 @@ static void draw_strips(const Drawing *d)
 void plot_svg(StrBuf *out, const Plot *p)
 {
     Drawing d = { .out = out, .plot = p };
-    if (!measure(&d)) return;
+    if (!measure_plot(&d)) return;
     str_printf(out,
                "<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" font-family=\"system-ui,sans-serif\" "
                "font-size=\"12\" aria-label=\"",

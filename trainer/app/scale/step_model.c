@@ -23,7 +23,7 @@ static const TextRow texts[] = {
     { "roberta-large", 24, 1101913, 12596224, 52000768, 512 },
 };
 
-static Status build(Graph **out, const Config *c, const ModelDef *def)
+static Status build_step_model(Graph **out, const Config *c, const ModelDef *def)
 {
     const int64_t size = progressive_image_size(c, progressive_stage_count(c) - 1);
     ModelOptions o = config_model_options(c, size, -1);
@@ -89,7 +89,7 @@ static Status list_network(StepModel *m, const Config *c, const char *network)
         return fail(ERR_USAGE, "unknown network %s%s; others are roberta-base and roberta-large",
                     network, near);
     }
-    TRY(build(&g, c, def));
+    TRY(build_step_model(&g, c, def));
     Status status = list_gradients(m, g);
     if (c->model.bn != BN_CHOICE_SYNC) m->norms = 0;
     m->norm_ranks = c->model.bn_group;

@@ -29,7 +29,7 @@ static Status add(Executor *x, const State *s)
 }
 
 /* Padding begins alike: without gradients nothing moves there. */
-static Status fill(Executor *x, const State *s)
+static Status fill_state(Executor *x, const State *s)
 {
     if (s->def.start == 0.0f) return OK; /* as it was allocated */
     float *values = mem_alloc(s->bytes);
@@ -49,7 +49,7 @@ Status state_add(Executor *x, const StateDef *def, void **data)
     TRY(x->backend->v->alloc(x->backend, s.bytes, &s.data));
     Status status = add(x, &s);
     if (status != OK) x->backend->v->free(x->backend, s.data);
-    else status = fill(x, &s);
+    else status = fill_state(x, &s);
     if (status == OK) *data = s.data;
     return status;
 }

@@ -333,7 +333,7 @@ static Status make_sums(Builder *b)
     return OK;
 }
 
-static Status fill(Builder *b)
+static Status fill_timeline(Builder *b)
 {
     const size_t nodes = (size_t)graph_node_count(b->g);
     const TimelineOptions *o = &b->t->options;
@@ -367,7 +367,7 @@ Status timeline_create(Timeline **out, const Graph *g, const Plan *p, const Time
     if (o->reduce == TIMELINE_REDUCE_NONE || o->step == TIMELINE_FIRST_PASS)
         t->options.statistics = false;
     Builder b = { .t = t, .g = g, .p = p };
-    Status status = fill(&b);
+    Status status = fill_timeline(&b);
     mem_free(b.node_event);
     mem_free(b.node_position);
     mem_free(b.bucket_event);

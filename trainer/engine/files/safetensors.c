@@ -186,7 +186,7 @@ static Status read_bytes(SafeFile *f, size_t from, size_t to, uint32_t *crc)
     return OK;
 }
 
-static Status measure(SafeFile *f)
+static Status measure_safetensors(SafeFile *f)
 {
     struct stat st;
     f->fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO would wait for a writer */
@@ -229,7 +229,7 @@ static Status read_header(SafeFile *f, bool whole)
 {
     uint8_t length_bytes[LENGTH_BYTES];
     uint32_t unused = 0;
-    TRY(measure(f));
+    TRY(measure_safetensors(f));
     f->bytes = length_bytes;
     Status status = read_bytes(f, 0, LENGTH_BYTES, &unused);
     f->bytes = NULL;

@@ -73,7 +73,7 @@ static Status build_named(Graph **out, const Graph *g, const ModelDef *def, Mode
     return model_build(out, model_named(def, names), &o);
 }
 
-static Status fill(WeightList *list, const Graph *g)
+static Status fill_weights(WeightList *list, const Graph *g)
 {
     TensorId other = 0;
     for (TensorId id = 0; id < graph_tensor_count(g); id++) {
@@ -100,7 +100,7 @@ Status weights_list(WeightList *out, const Graph *g, const ModelDef *def, ModelN
     if (status == OK && count_weights(out->named) != count_weights(g))
         status =
             fail(ERR_INTERNAL, "%s: the network under other names has other tensors", def->name);
-    if (status == OK) status = fill(out, g);
+    if (status == OK) status = fill_weights(out, g);
     if (status != OK) weights_free(out);
     return status;
 }

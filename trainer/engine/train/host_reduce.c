@@ -15,7 +15,7 @@ struct HostReduce {
     Event **fetched;       /* [buckets] */
 };
 
-static Status fill(HostReduce *s, const Bucket *buckets)
+static Status fill_host_reduce(HostReduce *s, const Bucket *buckets)
 {
     const DeviceVTable *d = s->backend->v->device;
     size_t count = (size_t)s->bucket_count;
@@ -36,7 +36,7 @@ Status host_reduce_create(HostReduce **out, Executor *x, const Bucket *buckets, 
     if (!s) return ERR_MEMORY;
     *s =
         (HostReduce){ .executor = x, .backend = executor_backend(x), .bucket_count = bucket_count };
-    Status status = fill(s, buckets);
+    Status status = fill_host_reduce(s, buckets);
     if (status != OK) {
         host_reduce_destroy(s);
         *out = NULL;

@@ -225,7 +225,7 @@ static Status alloc_sums(Stepper *s, size_t bytes)
     return session->backend->v->alloc(session->backend, bytes, &s->sum.grads);
 }
 
-static Status fill(Stepper *s)
+static Status fill_stepper(Stepper *s)
 {
     Session *session = s->session;
     const Config *c = session->config;
@@ -275,7 +275,7 @@ Status stepper_create(Stepper **out, Session *session)
     s->session = session;
     s->lr_factor = 1;
     s->schedule = schedule_from_config(session->config, &session->plan, session->comm->world);
-    Status status = fill(s);
+    Status status = fill_stepper(s);
     if (status != OK) {
         stepper_destroy(s);
         *out = NULL;

@@ -23,7 +23,7 @@ struct Tracing {
     int times_capacity;
 };
 
-static Status fill(Tracing *t, const char *run_dir)
+static Status fill_tracing(Tracing *t, const char *run_dir)
 {
     char name[32];
     snprintf(name, sizeof name, "trace-%d.json", t->rank);
@@ -52,7 +52,7 @@ Status tracing_create(Tracing **out, const char *steps, const char *run_dir, int
     Status status = config_parse_trace_steps(steps, &t->first, &t->last);
     t->first--;
     t->last--;
-    if (status == OK) status = fill(t, run_dir);
+    if (status == OK) status = fill_tracing(t, run_dir);
     if (status != OK) tracing_destroy(t);
     else *out = t;
     return status;

@@ -158,7 +158,7 @@ static Status allocate(BenchSums *s, size_t count)
     return s->comm->world > 1 ? bench_sums_allocate_from(s, count) : OK;
 }
 
-static Status measure(BenchSums *s, const BenchOptions *o, size_t largest)
+static Status measure_allreduce(BenchSums *s, const BenchOptions *o, size_t largest)
 {
     Totals t = { 0 };
     const size_t factor = (size_t)o->factor;
@@ -190,7 +190,7 @@ Status bench_allreduce(Comm *comm, const Config *c, const BenchOptions *o)
     if (comm->world > BENCH_SUMS_RANKS)
         return fail(ERR_USAGE, "convoy bench allreduce: at most %d ranks", BENCH_SUMS_RANKS);
     Status status = bench_sums_join(&s, c);
-    if (status == OK) status = measure(&s, o, largest);
+    if (status == OK) status = measure_allreduce(&s, o, largest);
     bench_sums_close(&s);
     return status;
 }

@@ -141,7 +141,7 @@ static const char *unit(const Replay *r)
     return r->model.tokens ? "tokens" : "images";
 }
 
-static Status measure(Replay *r, double compute_s, double *times)
+static Status measure_like(Replay *r, double compute_s, double *times)
 {
     BenchSums *s = &r->sums;
     int64_t wrong;
@@ -200,7 +200,7 @@ static Status replay(Replay *r)
                     BENCH_SUMS_RANKS, BENCH_SUMS_RANKS_16_BIT);
     double *times = mem_calloc((size_t)o->steps, sizeof *times);
     Status status = comm_agree(comm, times ? prepare(r) : ERR_MEMORY);
-    if (status == OK) status = measure(r, r->units / o->rate, times);
+    if (status == OK) status = measure_like(r, r->units / o->rate, times);
     mem_free(times);
     return status;
 }

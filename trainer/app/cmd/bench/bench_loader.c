@@ -73,7 +73,7 @@ static Status run_loader(Session *s, const Dataset *data, const BenchOptions *o,
     return status;
 }
 
-static Status measure(Session *s, const Dataset *data, const BenchOptions *o, Rates *r)
+static Status measure_loader(Session *s, const Dataset *data, const BenchOptions *o, Rates *r)
 {
     comm_barrier(s->comm, "bench");
     TRY(comm_agree(s->comm, run_loader(s, data, o, r)));
@@ -154,7 +154,7 @@ static Status bench_cold(Session *s, const BenchOptions *o)
         log_info("cold: not measured, as the page cache keeps these files whatever it is told");
         return OK;
     }
-    TRY(measure(s, s->train, o, &r));
+    TRY(measure_loader(s, s->train, o, &r));
     print_rates(INPUT_COLD, &r);
     return OK;
 }
@@ -168,7 +168,7 @@ static Status bench_synthetic(Session *s, const BenchOptions *o)
                                .synthetic_images = dataset_images(s->train),
                                .synthetic_classes = dataset_classes(s->train) };
     Status status = comm_agree(s->comm, dataset_open(&data, &options));
-    if (status == OK) status = measure(s, data, o, &r);
+    if (status == OK) status = measure_loader(s, data, o, &r);
     if (status == OK) print_rates(INPUT_SYNTHETIC, &r);
     dataset_close(data);
     return status;
@@ -178,8 +178,9 @@ static Status bench_cached(Session *s, Input input, const BenchOptions *o)
 {
     Rates r;
     /* The first time brings in what is not there yet. */
-    if (input == INPUT_CACHED && !dataset_in_memory(s->train)) TRY(measure(s, s->train, o, &r));
-    TRY(measure(s, s->train, o, &r));
+    if (input == INPUT_CACHED && !dataset_in_memory(s->train))
+        TRY(measure_loader(s, s->train, o, &r));
+    TRY(measure_loader(s, s->train, o, &r));
     print_rates(input, &r);
     print_main(s, o, &r);
     return OK;

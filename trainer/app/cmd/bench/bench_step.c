@@ -228,7 +228,7 @@ static Status measure_steps(Session *s, const BenchOptions *o, Stepper *stepper,
     return o->nodes && !s->backend->v->device ? print_peaks(s) : OK;
 }
 
-static Status measure(Session *s, const BenchOptions *o)
+static Status measure_step(Session *s, const BenchOptions *o)
 {
     StepTimes t = { 0 };
     Loader *loader = NULL;
@@ -286,7 +286,7 @@ Status bench_step(Comm *comm, const Config *c, const BenchOptions *o)
     local.schedule.warmup_steps = 0;
     Status status = session_open_bench(&s, &local, comm, SESSION_TRAIN);
     if (status == OK) status = session_commit(&s);
-    if (status == OK) status = measure(&s, o);
+    if (status == OK) status = measure_step(&s, o);
     session_close(&s);
     return status;
 }

@@ -77,7 +77,7 @@ Status bench_sums_wait(BenchSums *s)
 }
 
 /* From what host holds; what the sum is to overwrite is 0. */
-static Status fill(BenchSums *s, size_t bytes)
+static Status fill_sums(BenchSums *s, size_t bytes)
 {
     const DeviceVTable *d = s->device ? s->backend->v->device : NULL;
     if (d) return d->copy_in(s->backend, s->apart ? s->from : s->data, s->host, bytes, s->stream);
@@ -98,7 +98,7 @@ Status bench_sums_check(BenchSums *s, size_t count, DType type, Status (*sum)(vo
     const DeviceVTable *d = s->device ? s->backend->v->device : NULL;
     for (size_t i = 0; i < count; i++)
         s->host[i] = (float)((alike ? 1 : s->comm->rank + 1) * (int)(i % PERIOD + 1));
-    TRY(fill(s, bytes));
+    TRY(fill_sums(s, bytes));
     TRY(sum(cookie));
     if (d) TRY(d->copy_out(s->backend, s->host, s->data, bytes, s->stream));
     TRY(bench_sums_wait(s));
@@ -106,7 +106,7 @@ Status bench_sums_check(BenchSums *s, size_t count, DType type, Status (*sum)(vo
     for (size_t i = 0; i < count; i++)
         *wrong += !((double)s->host[i] == ranks * (double)(i % PERIOD + 1));
     for (size_t i = 0; i < count; i++) s->host[i] = 0;
-    TRY(fill(s, bytes));
+    TRY(fill_sums(s, bytes));
     if (d && s->apart) TRY(d->copy_in(s->backend, s->data, s->host, bytes, s->stream));
     TRY(bench_sums_wait(s));
     comm_allreduce(s->comm, wrong, 1, COMM_I64, COMM_SUM, "bench");
