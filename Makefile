@@ -105,7 +105,8 @@ ifneq ($(MPI),1)
 LIB   := $(filter-out trainer/engine/comm/comm_mpi.c,$(LIB))
 endif
 REF   := $(wildcard kernels/ref/*.c)
-UNIT  := tests/test_main.c $(filter-out $(CUDA_UNUSED_TESTS),$(wildcard tests/unit/*.c))
+UNITS := $(wildcard $(foreach f,* */* */*/* */*/*/*,tests/unit/$(f)/test_*.c))
+UNIT  := tests/test_main.c $(filter-out $(CUDA_UNUSED_TESTS),$(UNITS))
 OPS   := $(wildcard tests/ops/*.c)
 TOOLS := $(wildcard tests/tools/make_*.c)
 SWEEP := $(wildcard tests/sweep/*.c)
@@ -184,9 +185,10 @@ $(B)/obj/trainer/engine/comm/comm_nccl.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFL
 $(B)/obj/base/version.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(if $(COMMIT),-DCONVOY_COMMIT='"$(COMMIT)"')
 SHIM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS) -DCONVOY_DRIVER_SHIM='"$(DRIVER_SHIM)"'
 NVML_FLAGS = $(PLAIN_FLAGS) -DCONVOY_FAKE_NVML='"$(B)/fake_nvml/libnvidia-ml.so.1"'
-$(B)/obj/tests/unit/test_cuda_%.o: ROOM_FLAGS = $(SHIM_FLAGS)
+$(B)/obj/tests/unit/kernels/cuda/%.o: ROOM_FLAGS = $(SHIM_FLAGS)
 $(B)/obj/tests/sweep/%.o: ROOM_FLAGS = $(SHIM_FLAGS)
-$(addprefix $(B)/obj/tests/unit/test_,monitor.o doctor.o energy.o): ROOM_FLAGS = $(NVML_FLAGS)
+$(addprefix $(B)/obj/tests/unit/trainer/,app/monitor/test_monitor.o app/doctor/test_doctor.o \
+  engine/energy/test_energy.o): ROOM_FLAGS = $(NVML_FLAGS)
 
 $(B)/obj/%.o: %.c $(B)/flags | $(B)/headers
 	@mkdir -p $(@D)
@@ -447,7 +449,7 @@ ptxas: ## no CUDA kernel may spill registers, on any architecture; ARGS=--table 
 
 format: ## rewrite all C files with clang-format
 	clang-format -i $(sort $(LIB) $(PROGRAM_SOURCES) $(HEADERS) $(CUDA_FILES) \
-	$(wildcard $(addsuffix /*.c,$(addprefix tests/,unit cover driver_shim slow_files fake_nvml))) \
+	$(UNITS) $(wildcard $(addsuffix /*.c,$(addprefix tests/,cover driver_shim slow_files fake_nvml))) \
 	kernels/backend_cuda_absent.c)
 
 docs: $(CONVOY) ## write the generated pages (docs/config.md)

@@ -104,13 +104,14 @@ CUDA_UNUSED := kernels/backend_cuda_absent.c trainer/engine/comm/comm_nccl_absen
 CUDA_OBJ  := $(patsubst %.cu,$(B)/obj/%.cu.o,$(CUDA_SOURCES))
 else
 CUDA_UNUSED := trainer/engine/comm/comm_nccl.c
-CUDA_UNUSED_TESTS := $(wildcard tests/unit/test_cuda_*.c)
+CUDA_UNUSED_TESTS := $(wildcard tests/unit/kernels/cuda/test_cuda_*.c)
 endif
 
 ifeq ($(EMU),1)
 CUDA_UNUSED += $(CUDA_LIBRARY_FILES) trainer/engine/comm/comm_nccl.c
 # they test the libraries themselves
-CUDA_UNUSED_TESTS := $(CUDA_LIBRARY_FILES:kernels/cuda/cudnn/%.c=tests/unit/test_cuda_%.c)
+CUDA_UNUSED_TESTS := $(patsubst kernels/cuda/cudnn/%.c,tests/unit/kernels/cuda/test_cuda_%.c, \
+                       $(CUDA_LIBRARY_FILES))
 EMU_SOURCES := $(wildcard tests/emu/*.c)
 EMU_CPPFLAGS := -isystem tests/emu -DCONVOY_EMU=1
 CXX ?= g++

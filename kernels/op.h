@@ -9,7 +9,7 @@
  *
  * To add an op: a line in op_list.h, a paragraph in one of these headers, a row in ops/x.c,
  * cpu/x.c, ref/x.c (cuda/x.c), a gradient rule in models/graph/grad.c, a family of cases in
- * tests/ops. What is forgotten does not link, or tests/unit/test_op_tables.c names it. */
+ * tests/ops. What is forgotten does not link, or tests/unit/kernels/test_op_tables.c names it. */
 #ifndef CONVOY_KERNELS_OP_H
 #define CONVOY_KERNELS_OP_H
 #include "base/status.h"

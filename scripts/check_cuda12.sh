@@ -106,8 +106,9 @@ stage build "${build[@]}" -j"$(nproc)" all
 if [[ -x $dir/tree/convoy ]]; then
     "$dir/tree/convoy" --version
     # shellcheck disable=SC2016 # make's own function
-    stage "unit tests" "${build[@]}" 'UNIT=tests/test_main.c $(wildcard tests/unit/test_cuda_*.c)' \
-        unit "ARGS=--filter=cuda --timeout=300"
+    stage "unit tests" "${build[@]}" \
+        'UNIT=tests/test_main.c $(wildcard tests/unit/kernels/cuda/test_cuda_*.c)' unit \
+        "ARGS=--filter=cuda --timeout=300"
     stage "engines for a V100" "${build[@]}" sweep \
         "ARGS=--gpu=v100 --precision=fp16,fp32 --fuse=none"
 fi

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Golden file of averaged weights for tests/unit/test_averaging.c, made by timm's ModelEmaV3 and
+"""Golden file of averaged weights for tests/unit/trainer/engine/plan/test_averaging.c, made by
+timm's ModelEmaV3 and
 Lookahead, torch's AveragedModel as torchvision's references use it, and airbench94's formula; all
 in float64. Needs torch and timm.
 

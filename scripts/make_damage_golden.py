@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden verdicts for tests/unit/test_damage.c: which damaged JPEG files Pillow loads.
+"""Golden verdicts for tests/unit/data/decode/test_damage.c: which damaged JPEG files Pillow loads.
 
 Run by hand with any Pillow, never by build or tests:
 

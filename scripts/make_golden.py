@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden files for tests/unit/test_golden.c: logits,
+"""Golden files for tests/unit/models/test_golden.c: logits,
 loss and gradients of networks in PyTorch, float64.
 
 Weights, images and labels come from a counter formula that the C test computes too, so only results

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Golden file for tests/unit/test_optimizer_rules.c: LARS, LAMB, RMSProp-TF and Lion in float64, by
+"""Golden file for tests/unit/trainer/engine/rules/test_optimizer_rules.c: LARS, LAMB, RMSProp-TF
+and Lion in float64, by
 timm and by the equations of MLPerf's reference, with a learning rate that changes in every step.
 
 Values come from make_golden.py's counter formula, which the C test computes too. Run by hand in an

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden file for tests/unit/test_sharpness.c: sharpness-aware minimisation
+"""Golden file for tests/unit/trainer/engine/rules/test_sharpness.c: sharpness-aware minimisation
 (Foret et al. 2021) over torch.optim.SGD, float64.
 
 Run by hand in an environment with torch and torchvision, never by build or tests:

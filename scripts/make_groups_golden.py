@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Golden file for tests/unit/test_param_rules.c: a few float64 steps of PyTorch with frozen stages
+"""Golden file for tests/unit/trainer/engine/rules/test_param_rules.c: a few float64 steps of
+PyTorch with frozen stages
 and a rate and a decay of their own for each kind of parameter, what float32 PyTorch is off there,
 and how timm's --layer-decay groups the parameters of each network.
 

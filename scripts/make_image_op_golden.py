@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden checksums for tests/unit/test_image_op.c:
+"""Golden checksums for tests/unit/data/augment/test_image_op.c:
 what torchvision.transforms.functional and timm.data.auto_augment make of PIL images.
 
 Run by hand, never by build or tests:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Golden numbers for tests/unit/test_mix.c: binary cross entropy by timm, weighted cross entropy by
+"""Golden numbers for tests/unit/data/augment/test_mix.c: binary cross entropy by timm, weighted
+cross entropy by
 torch, both in float64.
 
 Run by hand in an environment with torch and timm, never by build or tests:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Golden numbers for tests/unit/test_mix.c: images normalised, erased and mixed, and the loss of
+"""Golden numbers for tests/unit/data/augment/test_mix.c: images normalised, erased and mixed, and
+the loss of
 mixed targets, by torch and torchvision.
 
 Run by hand in an environment with torch and torchvision, never by build or tests:

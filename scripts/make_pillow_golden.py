@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden images for tests/unit/test_pillow.c: small files of many kinds,
+"""Golden images for tests/unit/data/decode/test_pillow.c: small files of many kinds,
 and checksums of what Pillow makes of them.
 
 Run by hand with Debian 12's own Python and Pillow (python3-pil, on the libjpeg-turbo 2.1.5 that

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Golden tables for tests/unit/test_policy.c: magnitudes and sub-policies as torchvision has them,
+"""Golden tables for tests/unit/data/augment/test_policy.c: magnitudes and sub-policies as
+torchvision has them,
 and what timm's RandAugment of increasing severity gives its ops.
 
 Run by hand in an environment with torch, torchvision and timm, never by build or tests:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Golden file for tests/unit/test_positions.c: positions of patches interpolated by torchvision's
+"""Golden file for tests/unit/models/test_positions.c: positions of patches interpolated by
+torchvision's
 interpolate_embeddings and timm's resample_abs_pos_embed. Values come from make_golden.py's counter
 formula, which the C test computes too. Run by hand in an environment with torch, torchvision and
 timm, never by build or tests:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Golden file of learning rates for tests/unit/test_schedule_golden.c, from the formulas that
+"""Golden file of learning rates for tests/unit/trainer/engine/plan/test_schedule_golden.c, from the
+formulas that
 published trainers use, in fractions; only the cosine is of floats.
 
     python3 scripts/make_schedule_golden.py > tests/golden/schedules.txt

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tests/golden/whiten.txt for tests/unit/test_whiten.c: filters that whiten 2x2 patches of images,
+"""tests/golden/whiten.txt for tests/unit/models/test_whiten.c: filters that whiten 2x2 patches of
+images,
 by torch.linalg.eigh in float64. Run by hand, with torch, never by build or tests:
 
     python3 scripts/make_whiten_golden.py tests/golden

@@ -2,11 +2,11 @@
  *
  *     TEST(numbers_are_whole) { int64_t v; CHECK(!str_to_i64("7x", &v)); }
  *
- * in tests/unit/test_str.c is test "str.numbers_are_whole". Tests register themselves before main()
- * starts, so there is no list to edit. Each runs in a process of its own, with a time limit. A
- * failing CHECK prints file, line and values and goes on; a failing REQUIRE leaves the test. All
- * macros may be used in helper functions (REQUIRE only in those that return void). They must stay
- * on the test's main thread or be the only one that checks. */
+ * in tests/unit/base/test_str.c is test "str.numbers_are_whole". Tests register themselves before
+ * main() starts, so there is no list to edit. Each runs in a process of its own, with a time
+ * limit. A failing CHECK prints file, line and values and goes on; a failing REQUIRE leaves the
+ * test. All macros may be used in helper functions (REQUIRE only in those that return void). They
+ * must stay on the test's main thread or be the only one that checks. */
 #ifndef CONVOY_TESTS_TEST_H
 #define CONVOY_TESTS_TEST_H
 #include "base/status.h"

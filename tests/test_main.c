@@ -53,7 +53,7 @@ typedef struct Tally {
 
 /* ---- registration ---- */
 
-/* "tests/unit/test_str.c", "empty" -> "str.empty" */
+/* "tests/unit/base/test_str.c", "empty" -> "str.empty" */
 static void test_id(const TestCase *test, char *out)
 {
     const char *slash = strrchr(test->file, '/'), *file = slash ? slash + 1 : test->file;

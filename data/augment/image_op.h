@@ -3,7 +3,7 @@
  *
  * Each kind is one function of torchvision.transforms.functional, or of timm.data.auto_augment, on
  * a PIL image; value is its parameter, so a picture after a list of ops equals theirs after the
- * same list. tests/unit/test_image_op.c holds Pillow's checksums. */
+ * same list. tests/unit/data/augment/test_image_op.c holds Pillow's checksums. */
 #ifndef CONVOY_DATA_AUGMENT_IMAGE_OP_H
 #define CONVOY_DATA_AUGMENT_IMAGE_OP_H
 #include "data/augment/affine_op.h"

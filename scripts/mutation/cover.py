@@ -4,6 +4,7 @@ The programs of a tree built with COVER_FLAGS note which basic blocks they enter
 (tests/cover/cover.c); objdump says of which lines a block is.
 """
 
+import glob
 import hashlib
 import json
 import os
@@ -91,7 +92,8 @@ def all_tests(tree):
 
 def file_of(name):
     kind, _, rest = name.partition(":")
-    return {"unit": "tests/unit/test_%s.c" % rest.split(".")[0], "ops": "tests/ops/main.c",
+    pattern = "tests/unit/**/test_%s.c" % rest.split(".")[0]
+    return {"unit": (glob.glob(pattern, recursive=True) or [pattern])[0], "ops": "tests/ops/main.c",
             "e2e": "tests/e2e/%s.sh" % rest}[kind]
 
 

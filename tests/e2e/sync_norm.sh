@@ -8,7 +8,7 @@ no_grace
 make_data "$SCRATCH/data" 12 2
 make_config
 # Rounding moves an element over the kink of a ReLU now and then, which gradients show: compared are
-# losses. (tests/unit/test_norm_sums.c compares gradients, without rounding.)
+# losses. (tests/unit/models/test_norm_sums.c compares gradients, without rounding.)
 steps=(train.max_steps=2 schedule.name=constant train.batch_per_rank=16)
 sync=("${steps[@]}" model.bn=sync)
 

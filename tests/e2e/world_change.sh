@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # world_change.sh - a run goes on with 4, then 2, then 3 ranks at one global batch, in the middle of
 # epochs: the losses of all steps are those of a run that never changed. (Which samples each step
-# sees: tests/unit/test_world_change.c.)
+# sees: tests/unit/trainer/engine/plan/test_world_change.c.)
 source tests/e2e/lib/common.sh
 have_mpi || { echo "built without MPI" && exit 77; }
 make_data "$SCRATCH/data" 15 1

@@ -1,6 +1,5 @@
-/* self_kernels.h - kernels on which the double itself is tested (tests/unit/test_emu.c): some of
- * them wrong on purpose.
- */
+/* self_kernels.h - kernels on which the double itself is tested
+ * (tests/unit/kernels/cuda/test_emu.c): some of them wrong on purpose. */
 #ifndef CONVOY_TESTS_EMU_SELF_KERNELS_H
 #define CONVOY_TESTS_EMU_SELF_KERNELS_H
 #include "cuda_runtime_api.h"

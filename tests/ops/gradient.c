@@ -273,7 +273,7 @@ static Status check_problem(Work *w, const Case *c, Verdict *verdict)
 {
     Host in[OP_MAX_INPUTS] = { { { 0 }, NULL } };
     TRY(make_problems(w, c));
-    /* whose statistics are not x's alone: tests/unit/test_norm_sums.c */
+    /* whose statistics are not x's alone: tests/unit/models/test_norm_sums.c */
     if (w->forward.kind == OP_BATCHNORM && w->forward.attr.bn.ranks) return OK;
     for (int i = 0; i < OP_MAX_INPUTS; i++) TRY(host_make(w->arena, &w->in[i], &w->forward.in[i]));
     if (c->family->fill) c->family->fill(c->p, &w->forward, MODE_FLOAT, &w->rng, w->in);

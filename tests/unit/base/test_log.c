@@ -295,7 +295,7 @@ TEST(broken_invariant_aborts_with_one_line)
     uint8_t *data;
     size_t bytes;
     REQUIRE_OK(fs_read_file(path_in_scratch("stderr"), &data, &bytes));
-    CHECK_CONTAINS((const char *)data, "convoy: error: rank 0: tests/unit/test_log.c:");
+    CHECK_CONTAINS((const char *)data, "convoy: error: rank 0: tests/unit/base/test_log.c:");
     CHECK_CONTAINS((const char *)data, "broken invariant: 1 + 1 == 3\n");
     mem_free(data);
 }
