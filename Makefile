@@ -30,7 +30,7 @@ CC := gcc
 endif
 
 comma    := ,
-# VARIANT=/NAME on the command line is a build of its own under build/NAME (scripts/gpu_pack.sh: one
+# VARIANT=/NAME on the command line is a build of its own under build/NAME (gpu/gpu_pack.sh: one
 # for a single kind of GPU).
 VARIANT  := $(if $(filter 1,$(MPI)),,/no-mpi)$(if $(filter 1,$(EMU)),/emu)
 VARIANT  := $(VARIANT)$(if $(filter 1,$(DEBUG)),/debug)
@@ -223,7 +223,7 @@ HEADERS_NEEDED := stdlib.h:libc6-dev:glibc-devel jpeglib.h:libjpeg-dev:libjpeg-t
                   hwloc.h:libhwloc-dev:hwloc-devel zlib.h:zlib1g-dev:zlib-devel \
                   $(if $(filter 1,$(MPI)),mpi.h:libopenmpi-dev:openmpi-devel)
 $(B)/headers: $(B)/flags
-	@scripts/headers.sh '$(CC) $(OWN_CPPFLAGS) $(CPPFLAGS) $(MPI_CFLAGS)' $(HEADERS_NEEDED)
+	@scripts/build/headers.sh '$(CC) $(OWN_CPPFLAGS) $(CPPFLAGS) $(MPI_CFLAGS)' $(HEADERS_NEEDED)
 	@touch $@
 
 define link
@@ -286,7 +286,7 @@ $(INSTALLED): $(call objects,trainer/app/main.c) $(OWN_LIBS)
 
 # For clangd and other tools that want to know how each file is compiled.
 compile_commands.json: FORCE
-	@$(MAKE) --no-print-directory -nB V=1 MAKEFLAGS= build | scripts/compile_commands.sh > $@.new
+	@$(MAKE) --no-print-directory -nB V=1 MAKEFLAGS= build | scripts/build/compile_commands.sh > $@.new
 	@mv $@.new $@
 
 install: $(INSTALLED) ## install into PREFIX (/usr/local), below DESTDIR if that is set
@@ -394,7 +394,7 @@ ops: $(B)/ops ## operations against the float64 reference; ARGS="--op=conv --ben
 	@$(B)/ops $(ARGS)
 
 caps: $(B)/unit $(B)/ops ## gradients and operations as with SSE4.1, AVX and AVX2 alone
-	@scripts/caps.sh
+	@scripts/dev/caps.sh
 
 NO_CUDNN = echo 'skip sweep: no cuDNN in this build'; echo '0 passed, 0 failed, 1 skipped'
 sweep: $(SWEEP_PROGRAM)
@@ -410,7 +410,7 @@ e2e: $(CONVOY) $(INSTALLED) tools ## whole runs with mpirun; ARGS="tests/e2e/x.s
 
 fuzz: $(addprefix build/fuzz/,$(FUZZ_TARGETS))
 fuzz: ## fuzz every parser with libFuzzer (clang); FUZZ_RUNS=1000000 inputs each
-	@scripts/fuzz.sh $(FUZZ_TARGETS)
+	@scripts/dev/fuzz.sh $(FUZZ_TARGETS)
 
 # The same number for each: what one of the slow ones lacks, no other makes up for.
 fuzz-long: ## the same with ten million inputs in all; an hour or two
@@ -418,18 +418,18 @@ fuzz-long: ## the same with ten million inputs in all; an hour or two
 	FUZZ_RUNS=$$(((total + count - 1) / count)) $(MAKE) --no-print-directory fuzz
 
 mutants: ## put 200 faults into the product, one at a time: do the tests notice? (an hour)
-	@scripts/mutants.py $(ARGS)
+	@scripts/dev/mutants.py $(ARGS)
 
 asan: ## unit, ops and the example under the address and undefined-behaviour sanitizers
 	@scripts/test.sh SAN=address,undefined build unit ops example
 
 emu: $(if $(SAN),,tools)
 emu: ## unit tests, operations and whole runs on an emulated device (tests/emu); SAN=...: no runs
-	@SAN='$(SAN)' scripts/emu.sh
+	@SAN='$(SAN)' scripts/dev/emu.sh
 
 example: $(B)/example $(B)/make_shapes
 example: ## train with the engine in a program of its own: examples/train.c
-	@scripts/example.sh $(B)/example $(B)
+	@scripts/dev/example.sh $(B)/example $(B)
 
 libs: ## say what a program with libconvoy.a in it links
 	@echo $(ENGINE_LIBS)
@@ -445,7 +445,7 @@ lint: ## floors, names, what nobody needs, headers, forbidden words, form
 NO_CUDA = echo 'skip ptxas: no CUDA in this build'; echo '0 passed, 0 failed, 1 skipped'
 ptxas: $(PTXAS_OBJ)
 ptxas: ## no CUDA kernel may spill registers, on any architecture; ARGS=--table lists them all
-	@$(if $(PTXAS_OBJ),scripts/ptxas.sh $(ARGS) $(PTXAS_OBJ:.o=.ptxas),$(NO_CUDA))
+	@$(if $(PTXAS_OBJ),scripts/dev/ptxas.sh $(ARGS) $(PTXAS_OBJ:.o=.ptxas),$(NO_CUDA))
 
 format: ## rewrite all C files with clang-format
 	clang-format -i $(sort $(LIB) $(PROGRAM_SOURCES) $(HEADERS) $(CUDA_FILES) \

@@ -22,12 +22,13 @@
 #   branches  checks that pass, fail, hang and are skipped, alone and side by side: shows that this
 #             script tells them apart
 #
-# Each begins with the GPU's properties. Where scripts/gpu_pack.sh has filled .gpu/, that is used;
-# else the binaries of `make build`. Each check has a time limit of its own, so one that hangs costs
-# only that. What was found is in OUTDIR/gpu_check_PART.tar.gz, the plans of cuDNN that were chosen
-# in OUTDIR/gpu_plans_PART.tar.gz; both are written anew after every check, and scripts/gpu_learn.py
-# reads them. Plans in .gpu/plans or configs/gpus are taken, so that nothing is timed twice. The
-# summary is printed, and its last line is "N passed, N failed, N skipped".
+# Each begins with the GPU's properties. Where scripts/gpu/gpu_pack.sh has filled .gpu/, that is
+# used; else the binaries of `make build`. Each check has a time limit of its own, so one that hangs
+# costs only that. What was found is in OUTDIR/gpu_check_PART.tar.gz, the plans of cuDNN that were
+# chosen in OUTDIR/gpu_plans_PART.tar.gz; both are written anew after every check, and
+# scripts/gpu/gpu_learn.py reads them. Plans in .gpu/plans or configs/gpus are taken, so that
+# nothing is timed twice. The summary is printed, with this for its last line:
+# "N passed, N failed, N skipped".
 #
 #   REHEARSE=h200    on a machine without a GPU: the emulated build (make EMU=1 build), PyTorch on
 #                    the CPU, tiny shapes, and that description of configs/gpus. Shows that every
@@ -104,7 +105,7 @@ for file in configs/gpus/*.plans .gpu/plans/*.plans; do
 done
 for b in convoy check unit make_shapes make_commcheck make_ckptdiff make_jsonlcheck; do
     [[ -x $bin/$b ]] || {
-        echo "gpu_check: $bin/$b is not there; see scripts/gpu_pack.sh" >&2
+        echo "gpu_check: $bin/$b is not there; see scripts/gpu/gpu_pack.sh" >&2
         exit 78
     }
 done
@@ -295,7 +296,8 @@ small_or_whole() {
 }
 
 one_step() { # NAME SECONDS [SETTINGS]: a rate, and all that convoy says
-    check "$1" "$2" python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --rate-only \
+    check "$1" "$2" python3 scripts/bench/bench_gpu_nodes.py "${net[@]}" --precision bf16 \
+        --rate-only \
         --verbose "${@:3}"
 }
 
@@ -304,22 +306,22 @@ networks() { # begin|check
 }
 
 gradients() { # begin|check
-    with_torch "$1" gradients 120 python3 scripts/check_gradients.py "$scratch/gradients" \
+    with_torch "$1" gradients 120 python3 scripts/bench/check_gradients.py "$scratch/gradients" \
         --convoy "$convoy" --plan-cache "$plans" "${gradients[@]}"
 }
 
 nodes() { # PRECISION SECONDS
-    check "nodes_$1" "$2" python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision "$1" \
+    check "nodes_$1" "$2" python3 scripts/bench/bench_gpu_nodes.py "${net[@]}" --precision "$1" \
         --json "$work/nodes_$1.json" --layers "$work/layers_$1.csv" --verbose "${brief[@]}"
 }
 
 matrix() { # NAME SECONDS PRECISION SETTINGS...
-    check "matrix_$1" "$2" python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision "$3" \
+    check "matrix_$1" "$2" python3 scripts/bench/bench_gpu_nodes.py "${net[@]}" --precision "$3" \
         "${brief[@]}" --json "$work/matrix_$1.json" --against "${@:4}"
 }
 
 peers() { # NAME SECONDS PRECISION ALTERNATIONS LIMIT MODES...
-    with_torch check "peers_$1" "$2" python3 scripts/bench_gpu_peers.py "${net[@]}" \
+    with_torch check "peers_$1" "$2" python3 scripts/bench/bench_gpu_peers.py "${net[@]}" \
         --precision "$3" --alternations "$4" --limit "$5" --json "$work/peers_$1.json" \
         --modes "${@:6}"
 }
@@ -537,10 +539,11 @@ part_train() {
     local precision op modes=(eager graph compile)
     [[ -z $rehearse ]] || modes=(eager)
     network resnet50 256 224
-    check synthetic 60 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 --rate-only
+    check synthetic 60 python3 scripts/bench/bench_gpu_nodes.py "${net[@]}" --precision bf16 \
+        --rate-only
     jpeg_files 80 synthetic
     network efficientnet_b0 256 224
-    check nodes_b0 60 python3 scripts/bench_gpu_nodes.py "${net[@]}" --precision bf16 \
+    check nodes_b0 60 python3 scripts/bench/bench_gpu_nodes.py "${net[@]}" --precision bf16 \
         --json "$work/nodes_b0.json" --layers "$work/layers_b0.csv"
     peers b0 110 bf16 1 60 "${modes[@]}"
     # The choice cudnn compiles some engines, which auto finds in the plan cache.
@@ -600,7 +603,7 @@ fi
 grep -m 1 -E 'NVIDIA [A-Z]+[0-9]' "$work/nvidia-smi.txt"
 "$convoy" --version | tee "$work/version.txt"
 if [[ $part != branches ]]; then
-    check device 20 python3 scripts/gpu_describe.py "$work/device.json" \
+    check device 20 python3 scripts/gpu/gpu_describe.py "$work/device.json" \
         ${rehearse:+--from "configs/gpus/$rehearse.json"}
     show device
 fi

@@ -1,4 +1,4 @@
-/* cover.c - notes which code a program reaches, for scripts/mutants.py.
+/* cover.c - notes which code a program reaches, for scripts/dev/mutants.py.
  *
  * Linked into programs that were compiled with -fsanitize-coverage=trace-pc and without -fPIE: a
  * call at the head of every basic block. Each program keeps a file COVER_FOLDER/NAME, one byte for

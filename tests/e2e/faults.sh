@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # faults.sh - a file system that fails at one call is never taken for a folder that is empty or a
 # file that is missing: a run goes on from its checkpoint, or says which file cannot be read.
-# scripts/hunt.sh tries many more.
+# scripts/dev/hunt.sh tries many more.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 4 1
 make_config

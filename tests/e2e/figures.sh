@@ -19,13 +19,13 @@ ln -s val "$SCRATCH/data/test"
 
 figure "files that are slow" "^medians of 1 rounds: 0 ms $number images/s; 5 ms $number of" \
     env SIZE=32 STEPS=3 WARMUP=1 BATCH=4 THREADS=1 \
-    scripts/bench_slow_storage.sh "$SCRATCH/data/train" 1
+    scripts/bench/bench_slow_storage.sh "$SCRATCH/data/train" 1
 if taskset -c 0,1 true 2> /dev/null; then
     figure "threads and processes" "^median of 1 rounds: threads over processes $number" \
         env N=2 CONFIG=configs/resnet20-cifar10.yaml STEPS=4 BATCH=4 \
-        scripts/bench_scaling.sh "$SCRATCH/data/train" 1
+        scripts/bench/bench_scaling.sh "$SCRATCH/data/train" 1
     figure "an index" "^  index: [1-9][0-9]* bytes, [1-9][0-9]* an image$" \
-        env SHAPES="2 3" scripts/bench_index.sh "$SCRATCH/index"
+        env SHAPES="2 3" scripts/bench/bench_index.sh "$SCRATCH/index"
     grep -qE "^  scan, .*: $number s$" "$out" || broken_run "an index: no time of the scan"
 else
     echo "not tested: rates of threads and of the index: no two CPUs 0 and 1 here"
@@ -45,26 +45,27 @@ figure "steps of one class" "images_per_s" "$CONVOY" bench step "${small[@]}" mo
 # The kinds that take a second or two. The others: faults.sh, stop.sh, handshake.sh have them.
 mkdir "$SCRATCH/hunt"
 figure "what was tried" "^[1-9][0-9]* passed, 0 f" env SCRATCH="$SCRATCH/hunt" \
-    scripts/hunt.sh --tries 1 commands containers clock
+    scripts/dev/hunt.sh --tries 1 commands containers clock
 for kind in commands containers clock; do
     grep -qE "^$kind: ([1-9][0-9]*) of \1$" "$out" || broken_run "what was tried: no line of $kind"
 done
 
 command -v python3 > /dev/null || { echo "not tested: scripts in Python: none" && exit "$failed"; }
 figure "rules at large batches" "^\| \`sgd\` \| (diverged|$number %) \|$" \
-    python3 scripts/compare_large_batch.py "$SCRATCH/data" --convoy "$CONVOY" --epochs 1 \
+    python3 scripts/bench/compare_large_batch.py "$SCRATCH/data" --convoy "$CONVOY" --epochs 1 \
     --accumulate 1 --rules sgd --rates 1.6 --precision fp32
 mkdir -p "$SCRATCH/none/torch" # PyTorch that cannot be imported
 echo 'raise ImportError' > "$SCRATCH/none/torch/__init__.py"
 export CONVOY_TOOLS=$tools
 figure "decoders in evaluation" "eval convoy huffman \+ index: " env PYTHONPATH="$SCRATCH/none" \
-    python3 scripts/bench_decode_peers.py "$SCRATCH/plain" --rounds 1 --convoy "$CONVOY"
+    python3 scripts/bench/bench_decode_peers.py "$SCRATCH/plain" --rounds 1 --convoy "$CONVOY"
 figure "decoders in training" "train convoy libjpeg: " env PYTHONPATH="$SCRATCH/none" \
-    python3 scripts/bench_decode_peers.py "$SCRATCH/data/train" --rounds 1 --only train \
+    python3 scripts/bench/bench_decode_peers.py "$SCRATCH/data/train" --rounds 1 --only train \
     --augment randaugment --convoy "$CONVOY"
 have_mpi || exit "$failed"
 figure "restarts" "^\| \*\*all\*\* \| $number \| $number \| $number \|$" \
-    python3 scripts/measure_restarts.py "$SCRATCH" --kills 1 --checkpoints 2 model.name=resnet20 \
+    python3 scripts/bench/measure_restarts.py "$SCRATCH" --kills 1 --checkpoints 2 \
+        model.name=resnet20 \
     data.image_size=32 data.eval_resize=32
 grep -qE "^a checkpoint stops training: median $number s" "$out" ||
     broken_run "restarts: no time of a checkpoint"

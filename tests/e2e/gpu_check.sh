@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # gpu_check.sh - scripts/gpu_check.sh tells checks apart that pass, fail, hang, are skipped or come
-# too late, and what it brings back is what scripts/gpu_learn.py writes into the pages.
+# too late, and what it brings back is what scripts/gpu/gpu_learn.py writes into the pages.
 # shellcheck disable=SC2154 # what is sourced sets it
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/cuda.sh
@@ -33,7 +33,8 @@ rm "$SCRATCH/results/scratch/again/failed.txt" # as if all had passed
 REHEARSE=h200 AGAIN=branches expect "nothing left" 0 \
     scripts/gpu_check.sh again "$SCRATCH/results" 60
 expect_text "nothing left" 1 "nothing of branches is left to repeat"
-expect "learning a rehearsal" 1 python3 scripts/gpu_learn.py "$SCRATCH/results" --root "$SCRATCH"
+expect "learning a rehearsal" 1 python3 scripts/gpu/gpu_learn.py \
+    "$SCRATCH/results" --root "$SCRATCH"
 expect_text "learning a rehearsal" 1 "a rehearsal is no measurement"
 REHEARSE=h200 ONLY='pass*' expect "one check" 0 scripts/gpu_check.sh branches "$SCRATCH/results"
 expect_text "one check" 1 "1 passed, 0 failed, 0 skipped"
@@ -51,7 +52,7 @@ for part in first again; do
 done
 mkdir -p "$SCRATCH/pages/configs/gpus"
 cp -r docs "$SCRATCH/pages"
-expect "learning both" 0 python3 scripts/gpu_learn.py "$SCRATCH/both" --root "$SCRATCH/pages"
+expect "learning both" 0 python3 scripts/gpu/gpu_learn.py "$SCRATCH/both" --root "$SCRATCH/pages"
 tr '\n' ' ' < "$SCRATCH/pages/docs/gpu.md" | grep -qF "passed: 3, failed: 0, not run: 1." ||
     broken "the second time does not count"
 
@@ -101,7 +102,7 @@ echo plans > "$SCRATCH/plans/cudnn-91900-sm90-132-timed.plans"
 echo other > "$SCRATCH/plans/other.plans"
 tar -czf "$results/gpu_check_correct.tar.gz" -C "$SCRATCH" correct
 tar -czf "$results/gpu_plans_correct.tar.gz" -C "$SCRATCH" plans
-expect "learning" 0 python3 scripts/gpu_learn.py "$results" --root "$tree"
+expect "learning" 0 python3 scripts/gpu/gpu_learn.py "$results" --root "$tree"
 # conv: 0.8 GB at 80 % of 2000 GB/s is 0.5 ms and 3 us more; norm: 0.88 GB at 88 % the same
 expect_text "learning" 1 "1.003 ms, budget    0.503, over    0.500; cudnn engine 47"
 expect_text "learning" 1 "0.603 ms, budget    0.503, over    0.100; bn_rows"
@@ -119,13 +120,13 @@ grep -q "No measurement has been made yet" "$tree/docs/benchmarks.md" ||
     broken "what was not measured was written over"
 [[ $(ls "$tree/configs/gpus") == cudnn-91900-sm90-132-timed.plans ]] || broken "not the plans alone"
 cp -r "$tree" "$SCRATCH/again"
-expect "learning again" 0 python3 scripts/gpu_learn.py "$results" --root "$SCRATCH/again"
+expect "learning again" 0 python3 scripts/gpu/gpu_learn.py "$results" --root "$SCRATCH/again"
 diff -r "$tree" "$SCRATCH/again" || broken "a second reading changes something"
 mkdir -p "$SCRATCH/another/speed"
 echo '{"deviceName": "NVIDIA H200"}' > "$SCRATCH/another/speed/device.json"
 tar -czf "$results/gpu_check_speed.tar.gz" -C "$SCRATCH/another" speed
-expect "two GPUs" 1 python3 scripts/gpu_learn.py "$results" --root "$tree"
+expect "two GPUs" 1 python3 scripts/gpu/gpu_learn.py "$results" --root "$tree"
 expect_text "two GPUs" 1 "the parts ran on different GPUs"
-expect "nothing to learn" 1 python3 scripts/gpu_learn.py "$tree" --root "$tree"
+expect "nothing to learn" 1 python3 scripts/gpu/gpu_learn.py "$tree" --root "$tree"
 expect_text "nothing to learn" 1 "has no gpu_check_"
 exit "$failed"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # manifests.sh - without a network or a cluster: the YAML and JSON files below scripts/ and the
 # pages that tell how to use them name commands, options, config keys and files that exist, and the
-# manifests agree with themselves. (scripts/check_manifests.sh compares them
+# manifests agree with themselves. (scripts/dev/check_manifests.sh compares them
 # with the schemas of others.)
 source tests/e2e/lib/common.sh
 

@@ -4,7 +4,9 @@
 source tests/e2e/lib/common.sh
 house=$SCRATCH/house
 mkdir -p "$house"/{scripts,.ci,tests/e2e,build}
-cp scripts/{tally,test,e2e,ptxas}.sh "$house/scripts"
+mkdir -p "$house/scripts/dev"
+cp scripts/{tally,test,e2e}.sh "$house/scripts"
+cp scripts/dev/ptxas.sh "$house/scripts/dev"
 cp .ci/run "$house/.ci"
 cd "$house" || exit 1
 
@@ -134,7 +136,7 @@ closes "a test that is killed" 1 "0 passed, 1 failed, 0 skipped" \
 expect_text "a test that is killed" 1 "FAIL tests/e2e/killer.sh: status 137, without a word"
 rm -rf build/e2e-*
 closes "a script that is not there" 1 "0 passed, 1 failed, 0 skipped" scripts/e2e.sh tests/e2e/x.sh
-closes "no kernels" 1 "0 passed, 1 failed, 0 skipped" scripts/ptxas.sh
+closes "no kernels" 1 "0 passed, 1 failed, 0 skipped" scripts/dev/ptxas.sh
 
 # ---- the programs say the line too, and no script has another ----
 cd - > /dev/null || exit 1

@@ -1,6 +1,6 @@
 /* slow_files.c - a storage that takes its time, or fails: preloaded (LD_PRELOAD), it waits before
  * every open and read of chosen files, counts them, and lets some fail. For tests/e2e,
- * scripts/bench_slow_storage.sh and scripts/hunt.sh.
+ * scripts/bench/bench_slow_storage.sh and scripts/dev/hunt.sh.
  *
  * Environment: SLOW_FILES_MATCH (files whose path as given holds this text, in capitals or not;
  * none without it), SLOW_FILES_MS (milliseconds before each open and read, default 0),

@@ -58,7 +58,8 @@ static Status move_bias(Network *n, const char *file, const char *name, int stat
     if (there == 0) return OK;
     TRY(network_read(n, graph_find(program_graph(n->program), name), &old, &count));
     for (int i = 0; i < there && i < count; i++)
-        moved[i] = (float)(old[i] + (digits[i] - 8) / 16); /* STEPS of scripts/golden_margins.py */
+        moved[i] =
+            (float)(old[i] + (digits[i] - 8) / 16); /* STEPS of scripts/golden/golden_margins.py */
     mem_free(old);
     return count == there ? executor_import_state(n->executor, state, moved)
                           : fail(ERR_DATA, "%s: %s has another length", file, key);

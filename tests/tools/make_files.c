@@ -1,5 +1,5 @@
 /* make_files.c - many small files in the form of ImageNet: make_files DIR CLASSES PER_CLASS. For
- * scripts/bench_index.sh. */
+ * scripts/bench/bench_index.sh. */
 #include "base/fs.h"
 #include "base/str.h"
 #include <fcntl.h>

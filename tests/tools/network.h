@@ -1,8 +1,8 @@
 /* network.h - a whole network on a backend, for tests: built, filled by a counter formula, run.
  *
  * The formula (Murmur3's finaliser over stream * 2654435761 + index) is the one of
- * scripts/make_golden.py, so a golden file needs to hold results only. A tensor's stream is a hash
- * of its name. */
+ * scripts/golden/make_golden.py, so a golden file needs to hold results only. A tensor's stream is
+ * a hash of its name. */
 #ifndef CONVOY_TESTS_TOOLS_NETWORK_H
 #define CONVOY_TESTS_TOOLS_NETWORK_H
 #include "models/models.h"

@@ -1,5 +1,5 @@
-/* test_golden.c - whole networks against PyTorch: files made by scripts/make_golden.py hold float64
- * results for weights of a formula. */
+/* test_golden.c - whole networks against PyTorch: files made by scripts/golden/make_golden.py hold
+ * float64 results for weights of a formula. */
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/golden.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As scripts/make_golden.py fills them: deep networks that excite have calmer norms, else their
- * sums grow without end and float32 PyTorch too is far from float64. */
+/* As scripts/golden/make_golden.py fills them: deep networks that excite have calmer norms, else
+ * their sums grow without end and float32 PyTorch too is far from float64. */
 static double gamma_of(const char *model)
 {
     const size_t length = strlen(model);
@@ -243,7 +243,7 @@ static double check_gradient(const char *file, const Network *n, const GraphTens
 }
 
 /* Weights and images are such that no order of sums takes a ReLU to the other side of its kink
- * (scripts/golden_margins.py). least: parameters that there are at least. */
+ * (scripts/golden/golden_margins.py). least: parameters that there are at least. */
 static void check_training(const char *file, const char *model, double width, int least)
 {
     double want[GOLDEN_VALUES], loss = 0, sum = 0, worst = 0;

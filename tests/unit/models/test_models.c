@@ -511,7 +511,7 @@ static void check_weights(const char *model, const char *name, double top1, int 
     CHECK_INT(seen, 1);
 }
 
-/* Where sets of a network, or of a family, differ; scripts/check_export.py holds all of
+/* Where sets of a network, or of a family, differ; scripts/bench/check_export.py holds all of
  * torchvision's against its own tables. */
 TEST(networks_know_what_was_published)
 {

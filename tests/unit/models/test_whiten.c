@@ -1,5 +1,5 @@
 /* test_whiten.c - filters that whiten patches, against torch.linalg.eigh's of the same images
- * (scripts/make_whiten_golden.py), and what they are for. */
+ * (scripts/golden/make_whiten_golden.py), and what they are for. */
 #include "base/mem.h"
 #include "models/whiten.h"
 #include "tests/test.h"

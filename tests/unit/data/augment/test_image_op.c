@@ -1,6 +1,6 @@
 /* Ops on pictures against Pillow, torchvision and timm, byte for byte: tests/golden/image_ops.txt
- * holds checksums of their results, see scripts/make_image_op_golden.py, whose pictures are made
- * here by the same formula. */
+ * holds checksums of their results, see scripts/golden/make_image_op_golden.py, whose pictures
+ * are made here by the same formula. */
 #include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"

@@ -1,6 +1,6 @@
 /* Automatic augmentation: tables equal torchvision's and timm's, plans give the bytes of
  * torchvision from the same parameters, draws have torchvision's distributions. Golden files:
- * scripts/make_policy_golden.py, scripts/replay_views.py. */
+ * scripts/golden/make_policy_golden.py, scripts/bench/replay_views.py. */
 #include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"

@@ -1,6 +1,6 @@
 /* Which damaged JPEG files are bad: those that Pillow refuses, whatever part of them is read and
  * whichever decoder reads it. tests/golden/damaged/verdicts.txt has Pillow's answers, see
- * scripts/make_damage_golden.py. */
+ * scripts/golden/make_damage_golden.py. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/rng.h"

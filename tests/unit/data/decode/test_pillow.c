@@ -1,6 +1,6 @@
 /* Decoding and views against Pillow, byte for byte: tests/golden/images holds small files of many
- * kinds and the checksums of what Pillow made of them, see scripts/make_pillow_golden.py. Every way
- * to a view has to give them. */
+ * kinds and the checksums of what Pillow made of them, see scripts/golden/make_pillow_golden.py.
+ * Every way to a view has to give them. */
 #include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"

@@ -1,6 +1,6 @@
 /* test_onnx.c - exported networks are whole: what a node takes was made before it, weights are in
  * the order that ONNX wants, and nothing is there that nothing uses. Whether ONNX Runtime answers
- * as PyTorch does is for scripts/check_export.py. */
+ * as PyTorch does is for scripts/bench/check_export.py. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/wire.h"

@@ -1,7 +1,8 @@
 /* test_averaging.c - averaged copies of weights against timm, torch and airbench94's formula
- * (tests/golden/averages.txt, made in float64 by scripts/make_averages_golden.py): how much of a
- * step's weights goes in, and what comes of it in f32 over many steps; and the copies of a whole
- * network: where they start, that a skipped step moves nothing, that swapping is exact. */
+ * (tests/golden/averages.txt, made in float64 by scripts/golden/make_averages_golden.py): how
+ * much of a step's weights goes in, and what comes of it in f32 over many steps; and the copies
+ * of a whole network: where they start, that a skipped step moves nothing, that swapping is
+ * exact. */
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/golden.h"

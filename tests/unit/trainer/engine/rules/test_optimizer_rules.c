@@ -1,6 +1,7 @@
 /* test_optimizer_rules.c - LARS, LAMB, RMSProp-TF and Lion against timm's in float64, with a
- * learning rate that changes from step to step (scripts/make_golden_optimizers.py): by themselves
- * on tensors from the formula, and training a network through the trainer's optimizer. */
+ * learning rate that changes from step to step (scripts/golden/make_golden_optimizers.py): by
+ * themselves on tensors from the formula, and training a network through the trainer's optimizer.
+ */
 #include "base/mem.h"
 #include "kernels/ops/update.h"
 #include "tests/test.h"

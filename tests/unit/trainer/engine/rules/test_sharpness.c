@@ -1,6 +1,6 @@
 /* test_sharpness.c - sharpness-aware minimisation against its equations in PyTorch (float64,
- * scripts/make_golden_sam.py), through the operations that a step runs; and what a second pass must
- * leave as it was. */
+ * scripts/golden/make_golden_sam.py), through the operations that a step runs; and what a second
+ * pass must leave as it was. */
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/golden.h"
