@@ -45,4 +45,19 @@ for step in 25 50; do
         }' > "$out"
     [[ -s $out ]] && broken_run "live batch norm: a jump"
 done
+
+# With another global batch steps are counted anew, by images; records of checkpoints count them as
+# those of steps do, and files by the updates that are in them.
+smaller=(schedule.name=constant train.epochs=2 train.batch_per_rank=4 checkpoint.every_steps=2
+    log.every=1)
+train fewer 4 "${smaller[@]}" train.max_steps=3
+train fewer 1 "${smaller[@]}" train.max_steps=17
+sed -n '/"event":"resume"/,$p' "$SCRATCH/fewer/metrics.jsonl" > "$out"
+grep -q '"event":"resume".*"step":12,' "$out" || broken_run "another batch: does not go on at 12"
+awk -F'"step":' '{ split($2, v, ",") }
+    /"event":"step"/ { step = v[1] }
+    /"event":"checkpoint"/ { count++; last = v[1]; if (v[1] > step) print "step " step ": saved " v[1] }
+    END { if (count < 2 || last != step) print count " checkpoints, last at " last " of " step }' \
+    "$out" > "$SCRATCH/wrong"
+[[ ! -s $SCRATCH/wrong ]] || broken_run "another batch: $(cat "$SCRATCH/wrong")"
 exit "$failed"

@@ -17,7 +17,7 @@ static Status poll_on_save(const Loop *l)
     OnSaveResult result;
     while (l->checkpoint.on_save && on_save_poll(l->checkpoint.on_save, &result))
         TRY(run_events_record(l->events, RECORD_ON_SAVE,
-                              &(OnSaveRecord){ .step = result.step,
+                              &(OnSaveRecord){ .step = result.step - l->start.step_offset,
                                                .outcome = on_save_outcome_name(result.outcome),
                                                .code = result.code,
                                                .seconds = result.seconds }));
@@ -33,7 +33,9 @@ Status loop_checkpoint_poll(const Loop *l)
     TRY(poll_on_save(l));
     TRY(checkpoint_poll(l->checkpoint.writer, &done, &steps, &path));
     if (!done) return OK;
-    TRY(run_events_record(l->events, RECORD_CHECKPOINT, &(CheckpointRecord){ steps, path }));
+    /* as in the records of steps; files are named by the updates that are in them */
+    const CheckpointRecord record = { steps - l->start.step_offset, path };
+    TRY(run_events_record(l->events, RECORD_CHECKPOINT, &record));
     return l->checkpoint.on_save ? on_save_submit(l->checkpoint.on_save, steps, path) : OK;
 }
 
