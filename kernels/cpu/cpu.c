@@ -53,7 +53,7 @@ Status cpu_decide_beside(OpTensor *t, const OpTensor *model, const OpInstance *o
 
 Status cpu_bind_nothing(OpInstance *op)
 {
-    (void)op; /* run() reads the slots directly */
+    (void)op;
     return OK;
 }
 

@@ -66,7 +66,5 @@ static Status norm_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_grad_squares = { .prepare = squares_prepare,
-                                  .bind = cpu_bind_nothing,
-                                  .run = squares_run };
-const OpImpl cpu_grad_norm = { .prepare = norm_prepare, .bind = cpu_bind_nothing, .run = norm_run };
+const OpImpl cpu_grad_squares = { CPU_UNBOUND(squares_prepare, squares_run) };
+const OpImpl cpu_grad_norm = { CPU_UNBOUND(norm_prepare, norm_run) };

@@ -55,4 +55,4 @@ static Status lerp_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_lerp = { .prepare = lerp_prepare, .bind = cpu_bind_nothing, .run = lerp_run };
+const OpImpl cpu_lerp = { CPU_UNBOUND(lerp_prepare, lerp_run) };

@@ -64,9 +64,5 @@ static Status loss_scale_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_finite_check = { .prepare = finite_check_prepare,
-                                  .bind = cpu_bind_nothing,
-                                  .run = finite_check_run };
-const OpImpl cpu_loss_scale = { .prepare = loss_scale_prepare,
-                                .bind = cpu_bind_nothing,
-                                .run = loss_scale_run };
+const OpImpl cpu_finite_check = { CPU_UNBOUND(finite_check_prepare, finite_check_run) };
+const OpImpl cpu_loss_scale = { CPU_UNBOUND(loss_scale_prepare, loss_scale_run) };

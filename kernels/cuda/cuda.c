@@ -1,6 +1,5 @@
 /* cuda.c - how CUDA's errors become ours, and what most ops have in common. */
 #include "kernels/cuda/cuda.h"
-#include "base/mem.h"
 #include <string.h>
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
@@ -49,12 +48,6 @@ Status cuda_bind_nothing(OpInstance *op)
 {
     (void)op;
     return OK;
-}
-
-void cuda_release_state(OpInstance *op)
-{
-    mem_free(op->state);
-    op->state = NULL;
 }
 
 size_t cuda_take_workspace(OpInstance *op, size_t bytes)

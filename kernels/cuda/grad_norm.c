@@ -36,9 +36,5 @@ static Status norm_run(OpInstance *op, Stream *stream)
                                              op->out[GRAD_NORM_OUT_CLIP].data, stream->stream));
 }
 
-const OpImpl cuda_grad_squares = { .prepare = squares_prepare,
-                                   .bind = cuda_bind_nothing,
-                                   .run = squares_run };
-const OpImpl cuda_grad_norm = { .prepare = norm_prepare,
-                                .bind = cuda_bind_nothing,
-                                .run = norm_run };
+const OpImpl cuda_grad_squares = { CUDA_UNBOUND(squares_prepare, squares_run) };
+const OpImpl cuda_grad_norm = { CUDA_UNBOUND(norm_prepare, norm_run) };

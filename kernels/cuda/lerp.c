@@ -27,4 +27,4 @@ static Status lerp_run(OpInstance *op, Stream *stream)
     return CUDA_STATUS(cuda_launch_lerp(&pass, stream->stream));
 }
 
-const OpImpl cuda_lerp = { .prepare = lerp_prepare, .bind = cuda_bind_nothing, .run = lerp_run };
+const OpImpl cuda_lerp = { CUDA_UNBOUND(lerp_prepare, lerp_run) };

@@ -32,9 +32,5 @@ static Status loss_scale_run(OpInstance *op, Stream *stream)
         cuda_launch_loss_scale(op->attr, op->in[LOSS_SCALE_IN_STATE].data, stream->stream));
 }
 
-const OpImpl cuda_finite_check = { .prepare = finite_check_prepare,
-                                   .bind = cuda_bind_nothing,
-                                   .run = finite_check_run };
-const OpImpl cuda_loss_scale = { .prepare = loss_scale_prepare,
-                                 .bind = cuda_bind_nothing,
-                                 .run = loss_scale_run };
+const OpImpl cuda_finite_check = { CUDA_UNBOUND(finite_check_prepare, finite_check_run) };
+const OpImpl cuda_loss_scale = { CUDA_UNBOUND(loss_scale_prepare, loss_scale_run) };
