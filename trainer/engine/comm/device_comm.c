@@ -97,13 +97,7 @@ static Status count_users(Comm *comm, uint64_t device, int *mine, int *most)
         return status;
     }
     memcpy(&all[comm->rank], &device, sizeof device);
-    CommJob job = { .kind = COMM_ALLGATHER,
-                    .type = COMM_I64,
-                    .data = all,
-                    .count = 1,
-                    .name = "devices of all ranks" };
-    comm_post(comm, &job);
-    comm_wait(comm, &job);
+    comm_allgather(comm, all, sizeof *all, "devices of all ranks");
     *most = 0;
     for (int i = 0; i < comm->world; i++) {
         int users = 0;
