@@ -5,8 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "kernels/erase_noise.h"
-#include "trainer/app/cmd/cmd.h"
-#include "trainer/app/cmd/command_run.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/app/report/html.h"
 #include "trainer/app/report/plot.h"
 #include "trainer/engine/config/schedule.h"
@@ -291,9 +290,4 @@ static Status preview(Comm *comm, Config *c, const Args *args)
     return status;
 }
 
-Status cmd_preview(int argc, char **argv)
-{
-    Args args;
-    TRY(args_parse(&args, argc, argv, help));
-    return args.help ? OK : command_run(&args, preview);
-}
+const Command cmd_preview = { help, .by_ranks = preview };
