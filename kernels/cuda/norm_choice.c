@@ -80,22 +80,13 @@ static bool takes_cudnn(const OpInstance *op, const Pass *pass)
     return cuda_decision_of_op(op, pass->name, mode, true, &key);
 }
 
-static Status prepare(OpInstance *op, const Pass *pass)
+static Status prepare(OpInstance *op)
 {
+    const Pass *pass = op->kind == OP_BATCHNORM ? &forward : &backward;
     const KernelTrial trial = cuda_backend(op)->on_trial;
     const bool cudnn = trial == TRIAL_NONE ? takes_cudnn(op, pass) : trial == TRIAL_CUDNN;
     op->no_alias = 0;
     return (cudnn ? pass->cudnn : pass->own)->prepare(op);
-}
-
-static Status prepare_forward(OpInstance *op)
-{
-    return prepare(op, &forward);
-}
-
-static Status prepare_backward(OpInstance *op)
-{
-    return prepare(op, &backward);
 }
 
 /* ---- handing on ---- */
@@ -120,5 +111,5 @@ static void release(OpInstance *op)
     if (op->state) implementation(op)->release(op);
 }
 
-const OpImpl cuda_batchnorm = { prepare_forward, bind, run, release };
-const OpImpl cuda_batchnorm_bwd = { prepare_backward, bind, run, release };
+const OpImpl cuda_batchnorm = { prepare, bind, run, release };
+const OpImpl cuda_batchnorm_bwd = { prepare, bind, run, release };
