@@ -388,13 +388,11 @@ void timeline_destroy(Timeline *t)
 
 const char *timeline_item_name(const Timeline *t, const Graph *g, int item)
 {
-    static const char *const sums[SUM_OF_COUNT] = { [SUM_GRADS] = "sum of a bucket",
-                                                    [SUM_STATISTICS] = "sum of statistics",
-                                                    [SUM_NORMS] = "sums of norms" };
-    static const char *const waits[SUM_OF_COUNT] = { [SUM_GRADS] = "wait for a bucket's sum",
-                                                     [SUM_STATISTICS] =
-                                                         "wait for statistics and metrics",
-                                                     [SUM_NORMS] = "wait for sums of norms" };
+    static const char *const sums[SUM_OF_COUNT][2] = {
+        [SUM_GRADS] = { "sum of a bucket", "wait for a bucket's sum" },
+        [SUM_STATISTICS] = { "sum of statistics", "wait for statistics and metrics" },
+        [SUM_NORMS] = { "sums of norms", "wait for sums of norms" }
+    };
     const TimelineItem *i = &t->items[item];
     switch (i->kind) {
     case TIMELINE_NODE:
@@ -402,9 +400,8 @@ const char *timeline_item_name(const Timeline *t, const Graph *g, int item)
     case TIMELINE_OP:
         return t->ops[i->index].name;
     case TIMELINE_SUM:
-        return sums[t->sums[i->index].of];
     case TIMELINE_AWAIT:
-        return waits[t->sums[i->index].of];
+        return sums[t->sums[i->index].of][i->kind == TIMELINE_AWAIT];
     case TIMELINE_RECORD:
         return "record";
     case TIMELINE_WAIT:
