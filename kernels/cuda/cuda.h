@@ -117,6 +117,8 @@ const void *cuda_compute_copy(const CudaBackend *b, const OpTensor *t);
 void *cuda_param_copies(const CudaBackend *b, const OpTensor *t);
 
 /* ---- cuda.c ---- */
+/* prepare() of an op all of whose tensors lie plain. */
+Status cuda_prepare_plain(OpInstance *op, const char *implementation);
 /* Ops that read addresses when they run, and whose state holds nothing. */
 #define CUDA_UNBOUND(prepare, run) prepare, cuda_bind_nothing, run, NULL
 Status cuda_bind_nothing(OpInstance *op);

@@ -5,10 +5,7 @@
 
 static Status lerp_prepare(OpInstance *op)
 {
-    for (int i = LERP_IN_AVERAGE; i <= LERP_IN_LOSS_SCALE; i++)
-        if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
-    op->implementation = "lerp:flat";
-    return OK;
+    return cuda_prepare_plain(op, "lerp:flat");
 }
 
 static Status lerp_run(OpInstance *op, Stream *stream)
