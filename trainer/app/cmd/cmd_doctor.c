@@ -2,7 +2,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process/process.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/app/doctor/doctor.h"
 #include "trainer/engine/place/topology.h"

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/commands.h"
 #include <dirent.h>
 #include <errno.h>

@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/version.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/engine/files/checkpoint_model.h"
 #include "trainer/engine/files/onnx.h"

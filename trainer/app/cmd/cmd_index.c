@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "data/data.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/engine/files/outputs.h"
 

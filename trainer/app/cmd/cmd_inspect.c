@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "models/models.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/app/cmd/inspect_bytes.h"
 #include "trainer/engine/config/cost.h"

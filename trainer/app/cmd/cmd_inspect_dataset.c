@@ -9,7 +9,6 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "data/data.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/commands.h"
 #include <stdlib.h>
 #include <string.h>

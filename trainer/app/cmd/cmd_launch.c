@@ -6,7 +6,6 @@
 #include "base/process/process.h"
 #include "base/str.h"
 #include "kernels/backend_cuda.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/app/launch/progress.h"
 #include "trainer/app/launch/record.h"

@@ -4,7 +4,6 @@
 #include "base/parallel.h"
 #include "base/thread.h"
 #include "data/load/pack.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/engine/files/outputs.h"
 

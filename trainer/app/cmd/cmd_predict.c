@@ -9,7 +9,6 @@
 #include "base/mem.h"
 #include "data/data.h"
 #include "kernels/backend.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/cmd.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/app/report/csv.h"

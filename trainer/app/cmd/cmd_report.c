@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "base/process/process.h"
 #include "base/str.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/app/launch/lock.h"
 #include "trainer/app/launch/progress.h"

@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "base/process/process.h"
 #include "base/str.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/app/report/report.h"
 #include "trainer/app/scale/predict.h"

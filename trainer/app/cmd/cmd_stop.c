@@ -7,7 +7,6 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/app/launch/lock.h"
 #include "trainer/app/launch/progress.h"

@@ -4,7 +4,6 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/app/cmd/top_screen.h"
 #include <errno.h>

@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process/process.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/cmd.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/app/launch/progress.h"

@@ -103,7 +103,7 @@ enum {
 
 static double value_of(const Metric *m, const void *base)
 {
-    return *(const double *)(const void *)((const char *)base + m->offset);
+    return records_number_at(base, m->offset);
 }
 
 void gauges_init(Gauges *g)

@@ -321,19 +321,20 @@ void monitor_checkpoint(Monitor *m, int64_t step)
 
 static void add_gpu_events(Monitor *m, const GpuRecord *gpus, int count, int64_t step)
 {
+    static const char *const names[4] = { "utilization", "memory_gb", "power_w", "sm_clock_mhz" };
     char tags[4][32];
     for (int i = 0; i < count; i++) {
         const GpuRecord *g = &gpus[i];
-        snprintf(tags[0], sizeof tags[0], "gpu%lld/utilization", (long long)g->gpu);
-        snprintf(tags[1], sizeof tags[1], "gpu%lld/memory_gb", (long long)g->gpu);
-        snprintf(tags[2], sizeof tags[2], "gpu%lld/power_w", (long long)g->gpu);
-        snprintf(tags[3], sizeof tags[3], "gpu%lld/sm_clock_mhz", (long long)g->gpu);
         const double values[4] = { g->utilization, 1e-9 * g->memory_used_bytes, g->power_w,
                                    g->sm_clock_mhz };
         EventScalar scalars[4];
         int known = 0;
-        for (int k = 0; k < 4; k++)
-            if (!isnan(values[k])) scalars[known++] = (EventScalar){ tags[k], values[k] };
+        for (int k = 0; k < 4; k++) {
+            if (isnan(values[k])) continue;
+            snprintf(tags[known], sizeof tags[known], "gpu%lld/%s", (long long)g->gpu, names[k]);
+            scalars[known] = (EventScalar){ tags[known], values[k] };
+            known++;
+        }
         if (known > 0) add_event(m, step, scalars, known);
     }
 }

@@ -88,16 +88,11 @@ static const void *record_at(const Records *r, int64_t i)
     return (const char *)r->first + (size_t)i * r->bytes;
 }
 
-static double number_at(const void *record, size_t at)
-{
-    return *(const double *)(const void *)((const char *)record + at);
-}
-
 static double place_of(const Records *r, int64_t i, Against against)
 {
     const void *record = record_at(r, i);
     if (against != AGAINST_STEPS)
-        return number_at(record, against == AGAINST_TIME ? r->elapsed_s : r->epochs);
+        return records_number_at(record, against == AGAINST_TIME ? r->elapsed_s : r->epochs);
     return (double)*(const int64_t *)(const void *)((const char *)record + r->step);
 }
 
@@ -141,9 +136,9 @@ static bool find_ground(Ground *g, const RunSet *set, Against against)
 
 static double value_of(const Curve *c, const void *record)
 {
-    const double value = c->scale * number_at(record, c->value);
+    const double value = c->scale * records_number_at(record, c->value);
     if (c->of == 0) return value;
-    const double share = value / number_at(record, c->of);
+    const double share = value / records_number_at(record, c->of);
     return share > 100 ? 100 : share; /* clocks of several threads told the parts: a little more */
 }
 

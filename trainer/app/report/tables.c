@@ -23,17 +23,12 @@ static void describe_end(const ReportRun *r, char out[160])
     else snprintf(out, 160, "ended with %lld: %.100s", (long long)r->code, r->reason);
 }
 
-static double value_at(const StepRecord *s, size_t at)
-{
-    return *(const double *)(const void *)((const char *)s + at);
-}
-
 /* The median of a value of the steps, by its place in them; NaN for none. */
 static Status median_of(const ReportRun *r, size_t at, double *out)
 {
     double *values = mem_calloc((size_t)r->step_count + 1, sizeof *values);
     if (!values) return ERR_MEMORY;
-    for (int64_t i = 0; i < r->step_count; i++) values[i] = value_at(&r->steps[i], at);
+    for (int64_t i = 0; i < r->step_count; i++) values[i] = records_number_at(&r->steps[i], at);
     *out = statistics_median(values, r->step_count);
     mem_free(values);
     return OK;
@@ -44,7 +39,7 @@ static double share_of(const ReportRun *r, size_t at)
 {
     double part = 0, whole = 0;
     for (int64_t i = 0; i < r->step_count; i++) {
-        part += value_at(&r->steps[i], at);
+        part += records_number_at(&r->steps[i], at);
         whole += r->steps[i].step_ms;
     }
     return part < whole ? 100 * part / whole : whole > 0 ? 100 : (double)NAN;
