@@ -1,10 +1,12 @@
-/* thread.c - starting threads, counting CPUs. */
+/* thread.c - starting threads, those that watch, counting CPUs. */
 #include "base/thread.h"
 
 #include "base/mem.h"
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define CPUS_MAX 65536
 
@@ -22,6 +24,50 @@ Status thread_start(pthread_t *out, const char *name, void *(*run)(void *), void
     snprintf(shown, sizeof shown, "%.15s", name);
     pthread_setname_np(*out, shown); /* for debuggers and top only; a failure changes nothing */
     return OK;
+}
+
+/* ---- watchers ---- */
+
+void thread_watcher_init(ThreadWatcher *w)
+{
+    pthread_condattr_t monotonic;
+    *w = (ThreadWatcher){ .started = false };
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+Status thread_watcher_start(ThreadWatcher *w, const char *name, void *(*run)(void *), void *arg)
+{
+    const Status status = w->started ? OK : thread_start(&w->thread, name, run, arg);
+    w->started = status == OK;
+    return status;
+}
+
+bool thread_watcher_sleep(ThreadWatcher *w, double seconds)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    const double end_s = (double)t.tv_nsec * 1e-9 + fmax(seconds, 0);
+    t.tv_sec += (time_t)end_s;
+    t.tv_nsec = (long)((end_s - floor(end_s)) * 1e9);
+    if (w->stop) return false;
+    if (seconds < 0) pthread_cond_wait(&w->wake, &w->lock);
+    else pthread_cond_timedwait(&w->wake, &w->lock, &t);
+    return !w->stop;
+}
+
+void thread_watcher_end(ThreadWatcher *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->stop = true;
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->lock);
+    if (w->started) pthread_join(w->thread, NULL);
+    pthread_cond_destroy(&w->wake);
+    pthread_mutex_destroy(&w->lock);
 }
 
 /* ---- CPUs ---- */

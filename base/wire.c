@@ -66,6 +66,12 @@ void wire_put_message(StrBuf *out, int field, const StrBuf *message)
     wire_put_bytes(out, field, message->text ? message->text : "", message->length);
 }
 
+void wire_give_message(StrBuf *out, int field, StrBuf *message)
+{
+    wire_put_message(out, field, message);
+    str_free(message);
+}
+
 /* ---- reading ---- */
 
 bool wire_read_varint(WireReader *r, uint64_t *out)

@@ -29,7 +29,8 @@ void wire_put_bytes(StrBuf *out, int field, const void *data, size_t bytes);
 void wire_put_text(StrBuf *out, int field, const char *text);
 /* a finished message, which stays the caller's */
 void wire_put_message(StrBuf *out, int field, const StrBuf *message);
-void wire_put_number(StrBuf *out, uint64_t value, int bytes); /* little-endian, no field */
+void wire_give_message(StrBuf *out, int field, StrBuf *message); /* and frees it */
+void wire_put_number(StrBuf *out, uint64_t value, int bytes);    /* little-endian, no field */
 
 /* Reading: a pair of pointers that never passes its end. */
 typedef struct WireReader {

@@ -1,5 +1,6 @@
 /* backend.c - the few lines that every backend's callers share. */
 #include "kernels/backend.h"
+#include "base/mem.h"
 #include "kernels/backend_cuda.h"
 
 const char *const fuse_mode_names[FUSE_MODE_COUNT + 1] = {
@@ -66,6 +67,7 @@ void backend_release_op(OpInstance *op)
     if (!op || !op->backend) return;
     const OpImpl *impl = op->backend->v->ops[op->kind];
     if (impl && impl->release) impl->release(op);
+    mem_free(op->state);
     op->state = NULL;
 }
 

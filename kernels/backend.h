@@ -42,7 +42,8 @@ struct OpInstance {
     /* set by prepare(); bit i: output i must not lie over OpDef.in_place_of[i] after all */
     unsigned no_alias;
     void *workspace; /* set before bind(); 64-byte (CPU) or 256-byte (device) aligned */
-    /* the implementation's own; made by prepare(), freed by release() */
+    /* the implementation's own, made by prepare(): one piece of mem.h's, which the caller frees
+     * behind release(), or NULL */
     void *state;
     const char *implementation; /* for dumps: "jit:avx2", "bn_blocked"; static or backend-owned */
 };
@@ -65,7 +66,7 @@ typedef struct OpImpl {
     /* all data pointers and workspace are set; may be called again with other addresses */
     Status (*bind)(OpInstance *op);
     Status (*run)(OpInstance *op, Stream *stream);
-    /* safe on half-prepared instances; NULL if there is nothing to free */
+    /* of what the state holds; safe on half-prepared instances; NULL if that is nothing */
     void (*release)(OpInstance *op);
 } OpImpl;
 

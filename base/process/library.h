@@ -1,10 +1,11 @@
 /* library.h - shared libraries that a user may or may not have, opened at run time, and their
  * functions.
  *
- * The caller keeps a struct of function pointers with the types of the library's own header and
- * lists its members:
- *     static struct { __typeof__(ncclGetVersion) *get_version; } nccl;
- *     static const LibrarySymbol symbols[] = { { "ncclGetVersion", &nccl.get_version, false } };
+ * The caller has a list of the functions that it wants, which makes a struct of pointers with the
+ * types of the library's own header, and the symbols that fill it:
+ *     #define FUNCTIONS(X) X(get_version, ncclGetVersion) X(all_reduce, ncclAllReduce)
+ *     typedef struct Api { FUNCTIONS(LIBRARY_POINTER) } Api;
+ *     const LibrarySymbol symbols[] = { FUNCTIONS(LIBRARY_SYMBOL) }; with an Api *api
  * The dynamic loader looks for a file in LD_LIBRARY_PATH, then in the folders that the program was
  * linked with (cuda.mk names those of CUDA), then where the system's configuration says. */
 #ifndef CONVOY_BASE_PROCESS_LIBRARY_H
@@ -17,6 +18,9 @@ typedef struct LibrarySymbol {
     void *slot;    /* address of a function pointer, filled by library_open */
     bool optional; /* a version of the library without it is fine: its slot becomes NULL */
 } LibrarySymbol;
+
+#define LIBRARY_POINTER(field, function) __typeof__(function) *field;
+#define LIBRARY_SYMBOL(field, function)  { #function, &api->field, false },
 
 typedef struct LibrarySpec {
     const char *title; /* "cuDNN", for sentences */

@@ -75,11 +75,10 @@ static Status read_rows(Map *m)
     int count = 0;
     TRY(rows_open(&m->rows, m->source));
     if (!m->rows.separator) m->rows.separator = '\t';
-    TRY(rows_next(&m->rows, fields, &count));
-    for (; count > 0;) {
-        TRY(take_row(m, fields, count));
+    do {
         TRY(rows_next(&m->rows, fields, &count));
-    }
+        if (count > 0) TRY(take_row(m, fields, count));
+    } while (count > 0);
     return m->classes > 0 ? OK : fail(ERR_DATA, "%s: no class in it", m->source);
 }
 

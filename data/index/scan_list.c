@@ -124,11 +124,10 @@ static Status read_rows(List *l)
     char *fields[ROWS_FIELDS];
     int count = 0;
     TRY(rows_open(&l->rows, l->path));
-    TRY(rows_next(&l->rows, fields, &count));
-    for (; count > 0;) {
-        TRY(take_row(l, fields, count));
+    do {
         TRY(rows_next(&l->rows, fields, &count));
-    }
+        if (count > 0) TRY(take_row(l, fields, count));
+    } while (count > 0);
     return l->count > 0 ? OK : fail(ERR_DATA, "%s: no images in it", l->path);
 }
 

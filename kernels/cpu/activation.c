@@ -87,9 +87,5 @@ static Status activation_bwd_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_activation = { .prepare = activation_prepare,
-                                .bind = cpu_bind_nothing,
-                                .run = activation_run };
-const OpImpl cpu_activation_bwd = { .prepare = activation_bwd_prepare,
-                                    .bind = cpu_bind_nothing,
-                                    .run = activation_bwd_run };
+const OpImpl cpu_activation = { CPU_UNBOUND(activation_prepare, activation_run) };
+const OpImpl cpu_activation_bwd = { CPU_UNBOUND(activation_bwd_prepare, activation_bwd_run) };

@@ -22,4 +22,4 @@ static Status add_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_add = { .prepare = add_prepare, .bind = cpu_bind_nothing, .run = add_run };
+const OpImpl cpu_add = { CPU_UNBOUND(add_prepare, add_run) };

@@ -328,8 +328,6 @@ static void release(OpInstance *op)
 {
     AttentionState *s = op->state;
     for (int i = 0; s && i < PRODUCT_COUNT; i++) cpu_head_product_free(&s->products[i]);
-    mem_free(s);
-    op->state = NULL;
 }
 
 const OpImpl cpu_attention = { prepare, cpu_bind_nothing, run, release };

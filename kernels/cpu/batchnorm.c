@@ -359,7 +359,5 @@ static Status sums_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_bn_sums = { .prepare = sums_prepare, .bind = cpu_bind_nothing, .run = sums_run };
-const OpImpl cpu_batchnorm = { .prepare = batchnorm_prepare,
-                               .bind = cpu_bind_nothing,
-                               .run = batchnorm_run };
+const OpImpl cpu_bn_sums = { CPU_UNBOUND(sums_prepare, sums_run) };
+const OpImpl cpu_batchnorm = { CPU_UNBOUND(batchnorm_prepare, batchnorm_run) };

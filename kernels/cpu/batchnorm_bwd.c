@@ -405,9 +405,5 @@ static Status batchnorm_bwd_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_batchnorm_bwd = { .prepare = batchnorm_bwd_prepare,
-                                   .bind = cpu_bind_nothing,
-                                   .run = batchnorm_bwd_run };
-const OpImpl cpu_bn_bwd_sums = { .prepare = batchnorm_bwd_prepare,
-                                 .bind = cpu_bind_nothing,
-                                 .run = batchnorm_bwd_run };
+const OpImpl cpu_batchnorm_bwd = { CPU_UNBOUND(batchnorm_bwd_prepare, batchnorm_bwd_run) };
+const OpImpl cpu_bn_bwd_sums = { CPU_UNBOUND(batchnorm_bwd_prepare, batchnorm_bwd_run) };

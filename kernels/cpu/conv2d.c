@@ -16,7 +16,7 @@
 #include "kernels/cpu/view.h"
 
 typedef struct State {
-    CpuSteps steps;
+    CpuSteps steps;    /* first */
     ConvGeometry live; /* which a product's steps borrow */
     CpuDepthwise depthwise;
     CpuBias bias;
@@ -200,8 +200,12 @@ static Status add_bias_gradient(OpInstance *op, CpuOperand dy)
     return OK;
 }
 
-static Status prepare(OpInstance *op, ConvDirection direction)
+static Status prepare(OpInstance *op)
 {
+    static const ConvDirection by_kind[OP_COUNT] = { [OP_CONV2D] = CONV_FORWARD,
+                                                     [OP_CONV2D_BWD_DATA] = CONV_BWD_DATA,
+                                                     [OP_CONV2D_BWD_WEIGHTS] = CONV_BWD_WEIGHTS };
+    const ConvDirection direction = by_kind[op->kind];
     CpuBackend *b = (CpuBackend *)op->backend;
     const struct DirectionRow *row = &directions[direction];
     OpTensor *t[ROLE_COUNT];
@@ -248,37 +252,6 @@ static Status prepare(OpInstance *op, ConvDirection direction)
     return OK;
 }
 
-static Status prepare_forward(OpInstance *op)
-{
-    return prepare(op, CONV_FORWARD);
-}
-static Status prepare_bwd_data(OpInstance *op)
-{
-    return prepare(op, CONV_BWD_DATA);
-}
-static Status prepare_bwd_weights(OpInstance *op)
-{
-    return prepare(op, CONV_BWD_WEIGHTS);
-}
-
-static Status bind(OpInstance *op)
-{
-    return cpu_steps_bind(&((State *)op->state)->steps, op);
-}
-
-static Status run(OpInstance *op, Stream *stream)
-{
-    const CpuBackend *b = (const CpuBackend *)op->backend;
-    return cpu_steps_run(&((const State *)op->state)->steps, b->threads, stream);
-}
-
-static void release(OpInstance *op)
-{
-    if (op->state) cpu_steps_release(&((State *)op->state)->steps);
-    mem_free(op->state);
-    op->state = NULL;
-}
-
-const OpImpl cpu_conv2d = { prepare_forward, bind, run, release };
-const OpImpl cpu_conv2d_bwd_data = { prepare_bwd_data, bind, run, release };
-const OpImpl cpu_conv2d_bwd_weights = { prepare_bwd_weights, bind, run, release };
+const OpImpl cpu_conv2d = { CPU_STEPS(prepare) };
+const OpImpl cpu_conv2d_bwd_data = { CPU_STEPS(prepare) };
+const OpImpl cpu_conv2d_bwd_weights = { CPU_STEPS(prepare) };

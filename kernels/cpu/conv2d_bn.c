@@ -15,7 +15,7 @@
 #include "kernels/cpu/view.h"
 
 typedef struct State {
-    CpuSteps steps;
+    CpuSteps steps; /* first */
     CpuFold fold;
 } State;
 
@@ -144,22 +144,4 @@ static Status prepare(OpInstance *op)
     return OK;
 }
 
-static Status bind(OpInstance *op)
-{
-    return cpu_steps_bind(&((State *)op->state)->steps, op);
-}
-
-static Status run(OpInstance *op, Stream *stream)
-{
-    return cpu_steps_run(&((const State *)op->state)->steps,
-                         ((const CpuBackend *)op->backend)->threads, stream);
-}
-
-static void release(OpInstance *op)
-{
-    if (op->state) cpu_steps_release(&((State *)op->state)->steps);
-    mem_free(op->state);
-    op->state = NULL;
-}
-
-const OpImpl cpu_conv2d_bn = { prepare, bind, run, release };
+const OpImpl cpu_conv2d_bn = { CPU_STEPS(prepare) };

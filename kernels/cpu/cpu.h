@@ -44,6 +44,10 @@ Status cpu_decide_like(OpTensor *t, const OpTensor *model, const OpInstance *op)
 Status cpu_decide_beside(OpTensor *t, const OpTensor *model, const OpInstance *op);
 /* Error unless t was decided with at least one byte: inputs that some earlier node had to make. */
 Status cpu_require_decided(const OpTensor *t, const OpInstance *op);
+/* prepare() of an op all of whose tensors lie plain. */
+Status cpu_prepare_plain(OpInstance *op, const char *implementation);
+/* An op that binds nothing, since run() reads the slots, and whose state holds nothing. */
+#define CPU_UNBOUND(prepare, run) prepare, cpu_bind_nothing, run, NULL
 Status cpu_bind_nothing(OpInstance *op);
 /* Threads worth waking for that many elements: the team, or 1 where starting it costs more than the
  * work. */

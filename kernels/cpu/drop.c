@@ -96,7 +96,5 @@ static Status drop_bwd_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_drop = { .prepare = drop_prepare, .bind = cpu_bind_nothing, .run = drop_run };
-const OpImpl cpu_drop_bwd = { .prepare = drop_bwd_prepare,
-                              .bind = cpu_bind_nothing,
-                              .run = drop_bwd_run };
+const OpImpl cpu_drop = { CPU_UNBOUND(drop_prepare, drop_run) };
+const OpImpl cpu_drop_bwd = { CPU_UNBOUND(drop_bwd_prepare, drop_bwd_run) };

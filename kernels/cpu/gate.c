@@ -157,7 +157,5 @@ static Status gate_bwd_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_gate = { .prepare = gate_prepare, .bind = cpu_bind_nothing, .run = gate_run };
-const OpImpl cpu_gate_bwd = { .prepare = gate_bwd_prepare,
-                              .bind = cpu_bind_nothing,
-                              .run = gate_bwd_run };
+const OpImpl cpu_gate = { CPU_UNBOUND(gate_prepare, gate_run) };
+const OpImpl cpu_gate_bwd = { CPU_UNBOUND(gate_bwd_prepare, gate_bwd_run) };

@@ -83,9 +83,6 @@ static Status global_avgpool_bwd_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_global_avgpool = { .prepare = global_avgpool_prepare,
-                                    .bind = cpu_bind_nothing,
-                                    .run = global_avgpool_run };
-const OpImpl cpu_global_avgpool_bwd = { .prepare = global_avgpool_bwd_prepare,
-                                        .bind = cpu_bind_nothing,
-                                        .run = global_avgpool_bwd_run };
+const OpImpl cpu_global_avgpool = { CPU_UNBOUND(global_avgpool_prepare, global_avgpool_run) };
+const OpImpl cpu_global_avgpool_bwd = { CPU_UNBOUND(global_avgpool_bwd_prepare,
+                                                    global_avgpool_bwd_run) };

@@ -19,10 +19,7 @@ CPU_CLONES static double sum_of_squares(const float *x, int64_t count)
 
 static Status squares_prepare(OpInstance *op)
 {
-    cpu_decide_plain(&op->in[GRAD_SQUARES_IN_X]);
-    cpu_decide_plain(&op->out[GRAD_SQUARES_OUT_SUMS]);
-    op->implementation = "chunks";
-    return OK;
+    return cpu_prepare_plain(op, "chunks");
 }
 
 static Status squares_run(OpInstance *op, Stream *stream)
@@ -47,12 +44,7 @@ static Status squares_run(OpInstance *op, Stream *stream)
 
 static Status norm_prepare(OpInstance *op)
 {
-    cpu_decide_plain(&op->in[GRAD_NORM_IN_SUMS]);
-    if (op->in[GRAD_NORM_IN_LOSS_SCALE].desc.rank != 0)
-        cpu_decide_plain(&op->in[GRAD_NORM_IN_LOSS_SCALE]);
-    cpu_decide_plain(&op->out[GRAD_NORM_OUT_CLIP]);
-    op->implementation = "scalar";
-    return OK;
+    return cpu_prepare_plain(op, "scalar");
 }
 
 static Status norm_run(OpInstance *op, Stream *stream)
@@ -66,7 +58,5 @@ static Status norm_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_grad_squares = { .prepare = squares_prepare,
-                                  .bind = cpu_bind_nothing,
-                                  .run = squares_run };
-const OpImpl cpu_grad_norm = { .prepare = norm_prepare, .bind = cpu_bind_nothing, .run = norm_run };
+const OpImpl cpu_grad_squares = { CPU_UNBOUND(squares_prepare, squares_run) };
+const OpImpl cpu_grad_norm = { CPU_UNBOUND(norm_prepare, norm_run) };

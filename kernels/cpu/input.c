@@ -44,12 +44,6 @@ typedef struct InputAugment {
     int64_t count; /* of images; behind them come their other views */
 } InputAugment;
 
-static void input_release(OpInstance *op)
-{
-    mem_free(op->state);
-    op->state = NULL;
-}
-
 static Status input_prepare(OpInstance *op)
 {
     const InputAttr *attr = op->attr;
@@ -248,6 +242,4 @@ static Status input_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_input = {
-    .prepare = input_prepare, .bind = cpu_bind_nothing, .run = input_run, .release = input_release
-};
+const OpImpl cpu_input = { CPU_UNBOUND(input_prepare, input_run) };

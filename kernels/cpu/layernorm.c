@@ -258,9 +258,5 @@ static Status layernorm_bwd_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_layernorm = { .prepare = layernorm_prepare,
-                               .bind = cpu_bind_nothing,
-                               .run = layernorm_run };
-const OpImpl cpu_layernorm_bwd = { .prepare = layernorm_bwd_prepare,
-                                   .bind = cpu_bind_nothing,
-                                   .run = layernorm_bwd_run };
+const OpImpl cpu_layernorm = { CPU_UNBOUND(layernorm_prepare, layernorm_run) };
+const OpImpl cpu_layernorm_bwd = { CPU_UNBOUND(layernorm_bwd_prepare, layernorm_bwd_run) };

@@ -30,10 +30,7 @@ CPU_CLONES static void swap(float *average, float *x, int64_t count, float w)
 
 static Status lerp_prepare(OpInstance *op)
 {
-    for (int i = LERP_IN_AVERAGE; i <= LERP_IN_LOSS_SCALE; i++)
-        if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
-    op->implementation = "elementwise";
-    return OK;
+    return cpu_prepare_plain(op, "elementwise");
 }
 
 static Status lerp_run(OpInstance *op, Stream *stream)
@@ -55,4 +52,4 @@ static Status lerp_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_lerp = { .prepare = lerp_prepare, .bind = cpu_bind_nothing, .run = lerp_run };
+const OpImpl cpu_lerp = { CPU_UNBOUND(lerp_prepare, lerp_run) };

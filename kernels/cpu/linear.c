@@ -14,7 +14,7 @@
 #include <string.h>
 
 typedef struct LinearState {
-    CpuSteps steps;
+    CpuSteps steps;    /* first */
     int64_t n, k, c;   /* images, outputs, inputs */
     bool adds, biased; /* to gradients; that there is a bias, or its gradient */
 } LinearState;
@@ -136,8 +136,12 @@ static Status add_bias(OpInstance *op, const DirectionRow *row, CpuOperand at[RO
     return OK;
 }
 
-static Status prepare(OpInstance *op, const DirectionRow *row)
+static Status prepare(OpInstance *op)
 {
+    static const DirectionRow *const by_kind[OP_COUNT] = { [OP_LINEAR] = &forward,
+                                                           [OP_LINEAR_BWD_DATA] = &bwd_data,
+                                                           [OP_LINEAR_BWD_WEIGHTS] = &bwd_weights };
+    const DirectionRow *row = by_kind[op->kind];
     CpuBackend *b = cpu_backend_of(op);
     OpTensor *t[ROLE_SUMMED];
     CpuOperand have[ROLE_SUMMED], at[ROLE_COUNT], wide, made;
@@ -168,38 +172,6 @@ static Status prepare(OpInstance *op, const DirectionRow *row)
     return OK;
 }
 
-static Status prepare_forward(OpInstance *op)
-{
-    return prepare(op, &forward);
-}
-static Status prepare_bwd_data(OpInstance *op)
-{
-    return prepare(op, &bwd_data);
-}
-static Status prepare_bwd_weights(OpInstance *op)
-{
-    return prepare(op, &bwd_weights);
-}
-
-static Status bind(OpInstance *op)
-{
-    return cpu_steps_bind(&((LinearState *)op->state)->steps, op);
-}
-
-static Status run(OpInstance *op, Stream *stream)
-{
-    return cpu_steps_run(&((const LinearState *)op->state)->steps, cpu_backend_of(op)->threads,
-                         stream);
-}
-
-static void release(OpInstance *op)
-{
-    LinearState *s = op->state;
-    if (s) cpu_steps_release(&s->steps);
-    mem_free(s);
-    op->state = NULL;
-}
-
-const OpImpl cpu_linear = { prepare_forward, bind, run, release };
-const OpImpl cpu_linear_bwd_data = { prepare_bwd_data, bind, run, release };
-const OpImpl cpu_linear_bwd_weights = { prepare_bwd_weights, bind, run, release };
+const OpImpl cpu_linear = { CPU_STEPS(prepare) };
+const OpImpl cpu_linear_bwd_data = { CPU_STEPS(prepare) };
+const OpImpl cpu_linear_bwd_weights = { CPU_STEPS(prepare) };

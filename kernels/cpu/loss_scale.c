@@ -14,10 +14,7 @@ CPU_CLONES static bool all_finite(const float *x, int64_t count)
 
 static Status finite_check_prepare(OpInstance *op)
 {
-    cpu_decide_plain(&op->in[FINITE_CHECK_IN_X]);
-    cpu_decide_plain(&op->in[FINITE_CHECK_IN_LOSS_SCALE]);
-    op->implementation = "elementwise";
-    return OK;
+    return cpu_prepare_plain(op, "elementwise");
 }
 
 static Status finite_check_run(OpInstance *op, Stream *stream)
@@ -40,9 +37,7 @@ static Status finite_check_run(OpInstance *op, Stream *stream)
 
 static Status loss_scale_prepare(OpInstance *op)
 {
-    cpu_decide_plain(&op->in[LOSS_SCALE_IN_STATE]);
-    op->implementation = "scalar";
-    return OK;
+    return cpu_prepare_plain(op, "scalar");
 }
 
 static Status loss_scale_run(OpInstance *op, Stream *stream)
@@ -64,9 +59,5 @@ static Status loss_scale_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_finite_check = { .prepare = finite_check_prepare,
-                                  .bind = cpu_bind_nothing,
-                                  .run = finite_check_run };
-const OpImpl cpu_loss_scale = { .prepare = loss_scale_prepare,
-                                .bind = cpu_bind_nothing,
-                                .run = loss_scale_run };
+const OpImpl cpu_finite_check = { CPU_UNBOUND(finite_check_prepare, finite_check_run) };
+const OpImpl cpu_loss_scale = { CPU_UNBOUND(loss_scale_prepare, loss_scale_run) };

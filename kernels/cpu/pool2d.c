@@ -280,9 +280,5 @@ static Status pool2d_bwd_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_pool2d = { .prepare = pool2d_prepare,
-                            .bind = cpu_bind_nothing,
-                            .run = pool2d_run };
-const OpImpl cpu_pool2d_bwd = { .prepare = pool2d_bwd_prepare,
-                                .bind = cpu_bind_nothing,
-                                .run = pool2d_bwd_run };
+const OpImpl cpu_pool2d = { CPU_UNBOUND(pool2d_prepare, pool2d_run) };
+const OpImpl cpu_pool2d_bwd = { CPU_UNBOUND(pool2d_bwd_prepare, pool2d_bwd_run) };

@@ -25,4 +25,4 @@ static Status scale_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_scale = { .prepare = scale_prepare, .bind = cpu_bind_nothing, .run = scale_run };
+const OpImpl cpu_scale = { CPU_UNBOUND(scale_prepare, scale_run) };

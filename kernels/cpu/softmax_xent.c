@@ -261,6 +261,4 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_softmax_xent = { .prepare = softmax_xent_prepare,
-                                  .bind = cpu_bind_nothing,
-                                  .run = softmax_xent_run };
+const OpImpl cpu_softmax_xent = { CPU_UNBOUND(softmax_xent_prepare, softmax_xent_run) };

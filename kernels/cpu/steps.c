@@ -287,3 +287,18 @@ void cpu_steps_release(CpuSteps *s)
     }
     *s = (CpuSteps){ 0 };
 }
+
+Status cpu_steps_bind_op(OpInstance *op)
+{
+    return cpu_steps_bind(op->state, op);
+}
+
+Status cpu_steps_run_op(OpInstance *op, Stream *stream)
+{
+    return cpu_steps_run(op->state, cpu_backend_of(op)->threads, stream);
+}
+
+void cpu_steps_release_op(OpInstance *op)
+{
+    if (op->state) cpu_steps_release(op->state);
+}

@@ -67,4 +67,9 @@ void cpu_steps_add_call(CpuSteps *s, CpuStepCall call, const void *cookie, int c
 Status cpu_steps_bind(CpuSteps *s, const OpInstance *op);
 Status cpu_steps_run(const CpuSteps *s, int threads, Stream *stream);
 void cpu_steps_release(CpuSteps *s);
+/* An op whose state begins with the steps that run it. */
+#define CPU_STEPS(prepare) prepare, cpu_steps_bind_op, cpu_steps_run_op, cpu_steps_release_op
+Status cpu_steps_bind_op(OpInstance *op);
+Status cpu_steps_run_op(OpInstance *op, Stream *stream);
+void cpu_steps_release_op(OpInstance *op);
 #endif

@@ -91,7 +91,5 @@ static Status subsample_bwd_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_subsample = { .prepare = prepare, .bind = cpu_bind_nothing, .run = subsample_run };
-const OpImpl cpu_subsample_bwd = { .prepare = prepare,
-                                   .bind = cpu_bind_nothing,
-                                   .run = subsample_bwd_run };
+const OpImpl cpu_subsample = { CPU_UNBOUND(prepare, subsample_run) };
+const OpImpl cpu_subsample_bwd = { CPU_UNBOUND(prepare, subsample_bwd_run) };

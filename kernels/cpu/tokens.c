@@ -121,5 +121,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_tokens = { .prepare = prepare, .bind = cpu_bind_nothing, .run = run };
-const OpImpl cpu_tokens_bwd = { .prepare = prepare_bwd, .bind = cpu_bind_nothing, .run = run_bwd };
+const OpImpl cpu_tokens = { CPU_UNBOUND(prepare, run) };
+const OpImpl cpu_tokens_bwd = { CPU_UNBOUND(prepare_bwd, run_bwd) };

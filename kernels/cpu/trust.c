@@ -91,6 +91,4 @@ static Status trust_run(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_trust_ratio = { .prepare = trust_prepare,
-                                 .bind = cpu_bind_nothing,
-                                 .run = trust_run };
+const OpImpl cpu_trust_ratio = { CPU_UNBOUND(trust_prepare, trust_run) };

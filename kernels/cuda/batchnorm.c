@@ -268,7 +268,6 @@ static void release(OpInstance *op)
 {
     OwnState *s = op->state;
     if (s && s->tickets) op->backend->v->free(op->backend, s->tickets);
-    cuda_release_state(op);
 }
 
 static void bind_signs(const OpInstance *op, BnForward *k)

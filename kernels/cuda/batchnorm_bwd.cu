@@ -206,76 +206,62 @@ static __global__ void __launch_bounds__(ROWS_THREADS, LAUNCH_ROOM_FOR(BN_BACKWA
 
 /* ---- launchers ---- */
 
-template <typename T, BnMask MASK>
-static cudaError_t launch_sums_of(const BnBackward *b, cudaStream_t stream)
+typedef enum Half { SUMS, APPLY } Half;
+
+template <typename T, Half HALF, BnMask MASK, bool TWO, bool POOLED = false>
+static cudaError_t launch_one(const BnBackward *b, cudaStream_t stream)
 {
     const dim3 grid = row_blocks(b->grid);
-    return b->dy2
-               ? CUDA_LAUNCH((bn_bwd_sums_kernel<T, MASK, true>), grid, ROWS_THREADS, stream, *b)
-               : CUDA_LAUNCH((bn_bwd_sums_kernel<T, MASK, false>), grid, ROWS_THREADS, stream, *b);
+    return HALF == SUMS ? CUDA_LAUNCH((bn_bwd_sums_kernel<T, MASK, TWO, POOLED>), grid,
+                                      ROWS_THREADS, stream, *b)
+                        : CUDA_LAUNCH((bn_bwd_apply_kernel<T, MASK, TWO, POOLED>), grid,
+                                      ROWS_THREADS, stream, *b);
 }
 
-template <typename T, BnMask MASK>
-static cudaError_t launch_apply_of(const BnBackward *b, cudaStream_t stream)
+template <typename T, Half HALF, BnMask MASK>
+static cudaError_t launch_masked(const BnBackward *b, cudaStream_t stream)
 {
-    const dim3 grid = row_blocks(b->grid);
-    return b->dy2
-               ? CUDA_LAUNCH((bn_bwd_apply_kernel<T, MASK, true>), grid, ROWS_THREADS, stream, *b)
-               : CUDA_LAUNCH((bn_bwd_apply_kernel<T, MASK, false>), grid, ROWS_THREADS, stream, *b);
+    return b->dy2 ? launch_one<T, HALF, MASK, true>(b, stream)
+                  : launch_one<T, HALF, MASK, false>(b, stream);
+}
+
+template <typename T, Half HALF>
+static cudaError_t launch_half(const BnBackward *b, cudaStream_t stream)
+{
+    if (b->pool.index) return launch_one<T, HALF, BN_MASK_FROM_X, false, true>(b, stream);
+    switch (b->mask) {
+    case BN_MASK_NONE:
+        return launch_masked<T, HALF, BN_MASK_NONE>(b, stream);
+    case BN_MASK_FROM_X:
+        return launch_masked<T, HALF, BN_MASK_FROM_X>(b, stream);
+    case BN_MASK_FROM_Y:
+        return launch_masked<T, HALF, BN_MASK_FROM_Y>(b, stream);
+    case BN_MASK_FROM_SIGNS:
+        return launch_masked<T, HALF, BN_MASK_FROM_SIGNS>(b, stream);
+    case BN_MASK_SILU:
+        return launch_masked<T, HALF, BN_MASK_SILU>(b, stream);
+    case BN_MASK_RELU6:
+        return launch_masked<T, HALF, BN_MASK_RELU6>(b, stream);
+    case BN_MASK_HARD_SWISH:
+        return launch_masked<T, HALF, BN_MASK_HARD_SWISH>(b, stream);
+    }
+    return cudaErrorInvalidValue;
 }
 
 template <typename T> static cudaError_t launch_sums(const BnBackward *b, cudaStream_t stream)
 {
-    if (b->pool.index)
-        return CUDA_LAUNCH((bn_bwd_sums_kernel<T, BN_MASK_FROM_X, false, true>),
-                           row_blocks(b->grid), ROWS_THREADS, stream, *b);
-    switch (b->mask) {
-    case BN_MASK_NONE:
-        return launch_sums_of<T, BN_MASK_NONE>(b, stream);
-    case BN_MASK_FROM_X:
-        return launch_sums_of<T, BN_MASK_FROM_X>(b, stream);
-    case BN_MASK_FROM_Y:
-        return launch_sums_of<T, BN_MASK_FROM_Y>(b, stream);
-    case BN_MASK_FROM_SIGNS:
-        return launch_sums_of<T, BN_MASK_FROM_SIGNS>(b, stream);
-    case BN_MASK_SILU:
-        return launch_sums_of<T, BN_MASK_SILU>(b, stream);
-    case BN_MASK_RELU6:
-        return launch_sums_of<T, BN_MASK_RELU6>(b, stream);
-    case BN_MASK_HARD_SWISH:
-        return launch_sums_of<T, BN_MASK_HARD_SWISH>(b, stream);
-    }
-    return cudaErrorInvalidValue;
+    return launch_half<T, SUMS>(b, stream);
 }
 
 template <typename T> static cudaError_t launch_apply(const BnBackward *b, cudaStream_t stream)
 {
     BnBackward a = *b;
-    if (b->pool.index)
-        return CUDA_LAUNCH((bn_bwd_apply_kernel<T, BN_MASK_FROM_X, false, true>),
-                           row_blocks(b->grid), ROWS_THREADS, stream, *b);
-    if (b->dresidual) {
+    if (b->dresidual && !b->pool.index) {
         a.dy = b->dresidual;
         a.dy2 = NULL;
         a.mask = BN_MASK_NONE;
     }
-    switch (a.mask) {
-    case BN_MASK_NONE:
-        return launch_apply_of<T, BN_MASK_NONE>(&a, stream);
-    case BN_MASK_FROM_X:
-        return launch_apply_of<T, BN_MASK_FROM_X>(&a, stream);
-    case BN_MASK_FROM_Y:
-        return launch_apply_of<T, BN_MASK_FROM_Y>(&a, stream);
-    case BN_MASK_FROM_SIGNS:
-        return launch_apply_of<T, BN_MASK_FROM_SIGNS>(&a, stream);
-    case BN_MASK_SILU:
-        return launch_apply_of<T, BN_MASK_SILU>(&a, stream);
-    case BN_MASK_RELU6:
-        return launch_apply_of<T, BN_MASK_RELU6>(&a, stream);
-    case BN_MASK_HARD_SWISH:
-        return launch_apply_of<T, BN_MASK_HARD_SWISH>(&a, stream);
-    }
-    return cudaErrorInvalidValue;
+    return launch_half<T, APPLY>(&a, stream);
 }
 
 cudaError_t cuda_launch_batchnorm_bwd_sums(const BnBackward *b, cudaStream_t stream)

@@ -108,8 +108,6 @@ static void release_forward(OpInstance *op)
 {
     ForwardState *s = op->state;
     norm_plan_destroy(s->plan);
-    mem_free(s);
-    op->state = NULL;
 }
 
 /* ---- backward ---- */
@@ -168,8 +166,6 @@ static void release_backward(OpInstance *op)
 {
     BackwardState *s = op->state;
     norm_plan_destroy(s->plan);
-    mem_free(s);
-    op->state = NULL;
 }
 
 const OpImpl batchnorm_cudnn = { prepare_forward, bind_forward, run_forward, release_forward };

@@ -124,7 +124,6 @@ static Status run_combine(OpInstance *op, Stream *stream)
     return CUDA_STATUS(cuda_launch_batchnorm_parts_combine(op->state, stream->stream));
 }
 
-const OpImpl cuda_bn_finalize = { prepare_finalize, bind_finalize, run_finalize,
-                                  cuda_release_state };
-const OpImpl cuda_bn_apply = { prepare_apply, bind_apply, run_apply, cuda_release_state };
-const OpImpl cuda_bn_bwd_apply = { prepare_combine, bind_combine, run_combine, cuda_release_state };
+const OpImpl cuda_bn_finalize = { prepare_finalize, bind_finalize, run_finalize, NULL };
+const OpImpl cuda_bn_apply = { prepare_apply, bind_apply, run_apply, NULL };
+const OpImpl cuda_bn_bwd_apply = { prepare_combine, bind_combine, run_combine, NULL };

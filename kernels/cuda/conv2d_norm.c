@@ -71,12 +71,9 @@ static Status convert_weights(OpInstance *op, const OpTensor *w, Stream *stream)
 static void release(OpInstance *op)
 {
     NormState *s = op->state;
-    if (s) {
-        conv_norm_plan_destroy(s->plan);
-        staging_release(&s->dw);
-    }
-    mem_free(s);
-    op->state = NULL;
+    if (!s) return;
+    conv_norm_plan_destroy(s->plan);
+    staging_release(&s->dw);
 }
 
 /* ---- forward ---- */

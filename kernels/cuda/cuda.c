@@ -1,6 +1,5 @@
 /* cuda.c - how CUDA's errors become ours, and what most ops have in common. */
 #include "kernels/cuda/cuda.h"
-#include "base/mem.h"
 #include <string.h>
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
@@ -45,16 +44,20 @@ Status cuda_status(cudaError_t e, const char *what)
                 cudaGetErrorName(e));
 }
 
+Status cuda_prepare_plain(OpInstance *op, const char *implementation)
+{
+    for (int i = 0; i < OP_MAX_INPUTS; i++)
+        if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++)
+        if (op->out[i].desc.rank != 0) cuda_decide_plain(&op->out[i]);
+    op->implementation = implementation;
+    return OK;
+}
+
 Status cuda_bind_nothing(OpInstance *op)
 {
     (void)op;
     return OK;
-}
-
-void cuda_release_state(OpInstance *op)
-{
-    mem_free(op->state);
-    op->state = NULL;
 }
 
 size_t cuda_take_workspace(OpInstance *op, size_t bytes)

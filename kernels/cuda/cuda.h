@@ -117,10 +117,11 @@ const void *cuda_compute_copy(const CudaBackend *b, const OpTensor *t);
 void *cuda_param_copies(const CudaBackend *b, const OpTensor *t);
 
 /* ---- cuda.c ---- */
-/* For ops that read addresses when they run. */
+/* prepare() of an op all of whose tensors lie plain. */
+Status cuda_prepare_plain(OpInstance *op, const char *implementation);
+/* Ops that read addresses when they run, and whose state holds nothing. */
+#define CUDA_UNBOUND(prepare, run) prepare, cuda_bind_nothing, run, NULL
 Status cuda_bind_nothing(OpInstance *op);
-/* For ops whose state is one piece of memory. */
-void cuda_release_state(OpInstance *op);
 /* prepare(): asks for so much more, 256-byte aligned, and gives its offset. run(): what lies there;
  * NULL without a workspace. */
 size_t cuda_take_workspace(OpInstance *op, size_t bytes);

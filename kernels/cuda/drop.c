@@ -68,5 +68,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                   op->out[DROP_BWD_OUT_DX].data, stream);
 }
 
-const OpImpl cuda_drop = { prepare, cuda_bind_nothing, run, NULL };
-const OpImpl cuda_drop_bwd = { prepare_bwd, cuda_bind_nothing, run_bwd, NULL };
+const OpImpl cuda_drop = { CUDA_UNBOUND(prepare, run) };
+const OpImpl cuda_drop_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };

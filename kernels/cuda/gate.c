@@ -81,5 +81,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                              op->out[GATE_BWD_OUT_DG].data, op->workspace, stream->stream));
 }
 
-const OpImpl cuda_gate = { prepare, cuda_bind_nothing, run, cuda_release_state };
-const OpImpl cuda_gate_bwd = { prepare_bwd, cuda_bind_nothing, run_bwd, cuda_release_state };
+const OpImpl cuda_gate = { CUDA_UNBOUND(prepare, run) };
+const OpImpl cuda_gate_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };

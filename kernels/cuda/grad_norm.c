@@ -5,10 +5,7 @@
 
 static Status squares_prepare(OpInstance *op)
 {
-    cuda_decide_plain(&op->in[GRAD_SQUARES_IN_X]);
-    cuda_decide_plain(&op->out[GRAD_SQUARES_OUT_SUMS]);
-    op->implementation = "grad_squares:chunks";
-    return OK;
+    return cuda_prepare_plain(op, "grad_squares:chunks");
 }
 
 static Status squares_run(OpInstance *op, Stream *stream)
@@ -20,12 +17,7 @@ static Status squares_run(OpInstance *op, Stream *stream)
 
 static Status norm_prepare(OpInstance *op)
 {
-    cuda_decide_plain(&op->in[GRAD_NORM_IN_SUMS]);
-    if (op->in[GRAD_NORM_IN_LOSS_SCALE].desc.rank != 0)
-        cuda_decide_plain(&op->in[GRAD_NORM_IN_LOSS_SCALE]);
-    cuda_decide_plain(&op->out[GRAD_NORM_OUT_CLIP]);
-    op->implementation = "grad_norm:one block";
-    return OK;
+    return cuda_prepare_plain(op, "grad_norm:one block");
 }
 
 static Status norm_run(OpInstance *op, Stream *stream)
@@ -36,9 +28,5 @@ static Status norm_run(OpInstance *op, Stream *stream)
                                              op->out[GRAD_NORM_OUT_CLIP].data, stream->stream));
 }
 
-const OpImpl cuda_grad_squares = { .prepare = squares_prepare,
-                                   .bind = cuda_bind_nothing,
-                                   .run = squares_run };
-const OpImpl cuda_grad_norm = { .prepare = norm_prepare,
-                                .bind = cuda_bind_nothing,
-                                .run = norm_run };
+const OpImpl cuda_grad_squares = { CUDA_UNBOUND(squares_prepare, squares_run) };
+const OpImpl cuda_grad_norm = { CUDA_UNBOUND(norm_prepare, norm_run) };

@@ -40,4 +40,4 @@ static Status input_run(OpInstance *op, Stream *stream)
                                          v.rows, (int)v.c, (int)v.cp, b->sm_count, stream->stream));
 }
 
-const OpImpl cuda_input = { .prepare = input_prepare, .bind = cuda_bind_nothing, .run = input_run };
+const OpImpl cuda_input = { CUDA_UNBOUND(input_prepare, input_run) };

@@ -125,5 +125,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
         k->blocks, k->cp, op->accumulate, stream->stream));
 }
 
-const OpImpl cuda_layernorm = { prepare, cuda_bind_nothing, run, cuda_release_state };
-const OpImpl cuda_layernorm_bwd = { prepare_bwd, cuda_bind_nothing, run_bwd, cuda_release_state };
+const OpImpl cuda_layernorm = { CUDA_UNBOUND(prepare, run) };
+const OpImpl cuda_layernorm_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };

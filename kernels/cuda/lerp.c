@@ -5,10 +5,7 @@
 
 static Status lerp_prepare(OpInstance *op)
 {
-    for (int i = LERP_IN_AVERAGE; i <= LERP_IN_LOSS_SCALE; i++)
-        if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
-    op->implementation = "lerp:flat";
-    return OK;
+    return cuda_prepare_plain(op, "lerp:flat");
 }
 
 static Status lerp_run(OpInstance *op, Stream *stream)
@@ -27,4 +24,4 @@ static Status lerp_run(OpInstance *op, Stream *stream)
     return CUDA_STATUS(cuda_launch_lerp(&pass, stream->stream));
 }
 
-const OpImpl cuda_lerp = { .prepare = lerp_prepare, .bind = cuda_bind_nothing, .run = lerp_run };
+const OpImpl cuda_lerp = { CUDA_UNBOUND(lerp_prepare, lerp_run) };

@@ -5,10 +5,7 @@
 
 static Status finite_check_prepare(OpInstance *op)
 {
-    cuda_decide_plain(&op->in[FINITE_CHECK_IN_X]);
-    cuda_decide_plain(&op->in[FINITE_CHECK_IN_LOSS_SCALE]);
-    op->implementation = "finite_check:flat";
-    return OK;
+    return cuda_prepare_plain(op, "finite_check:flat");
 }
 
 static Status finite_check_run(OpInstance *op, Stream *stream)
@@ -21,9 +18,7 @@ static Status finite_check_run(OpInstance *op, Stream *stream)
 
 static Status loss_scale_prepare(OpInstance *op)
 {
-    cuda_decide_plain(&op->in[LOSS_SCALE_IN_STATE]);
-    op->implementation = "loss_scale:one thread";
-    return OK;
+    return cuda_prepare_plain(op, "loss_scale:one thread");
 }
 
 static Status loss_scale_run(OpInstance *op, Stream *stream)
@@ -32,9 +27,5 @@ static Status loss_scale_run(OpInstance *op, Stream *stream)
         cuda_launch_loss_scale(op->attr, op->in[LOSS_SCALE_IN_STATE].data, stream->stream));
 }
 
-const OpImpl cuda_finite_check = { .prepare = finite_check_prepare,
-                                   .bind = cuda_bind_nothing,
-                                   .run = finite_check_run };
-const OpImpl cuda_loss_scale = { .prepare = loss_scale_prepare,
-                                 .bind = cuda_bind_nothing,
-                                 .run = loss_scale_run };
+const OpImpl cuda_finite_check = { CUDA_UNBOUND(finite_check_prepare, finite_check_run) };
+const OpImpl cuda_loss_scale = { CUDA_UNBOUND(loss_scale_prepare, loss_scale_run) };

@@ -61,22 +61,13 @@ static bool takes_cudnn(const OpInstance *op, const Pass *pass)
     return cuda_decision_of_op(op, op->attr, pass->name, mode, true);
 }
 
-static Status prepare(OpInstance *op, const Pass *pass)
+static Status prepare(OpInstance *op)
 {
+    const Pass *pass = op->kind == OP_BATCHNORM ? &forward : &backward;
     const KernelTrial trial = cuda_backend(op)->on_trial;
     const bool cudnn = trial == TRIAL_NONE ? takes_cudnn(op, pass) : trial == TRIAL_CUDNN;
     op->no_alias = 0;
     return (cudnn ? pass->cudnn : pass->own)->prepare(op);
-}
-
-static Status prepare_forward(OpInstance *op)
-{
-    return prepare(op, &forward);
-}
-
-static Status prepare_backward(OpInstance *op)
-{
-    return prepare(op, &backward);
 }
 
 /* ---- handing on ---- */
@@ -101,5 +92,5 @@ static void release(OpInstance *op)
     if (op->state) implementation(op)->release(op);
 }
 
-const OpImpl cuda_batchnorm = { prepare_forward, bind, run, release };
-const OpImpl cuda_batchnorm_bwd = { prepare_backward, bind, run, release };
+const OpImpl cuda_batchnorm = { prepare, bind, run, release };
+const OpImpl cuda_batchnorm_bwd = { prepare, bind, run, release };

@@ -126,11 +126,7 @@ static Status scale_run(OpInstance *op, Stream *stream)
                                                    type_of(x), elements_of(x), stream->stream));
 }
 
-const OpImpl cuda_activation = { .prepare = activation_prepare,
-                                 .bind = cuda_bind_nothing,
-                                 .run = activation_run };
-const OpImpl cuda_activation_bwd = { .prepare = activation_bwd_prepare,
-                                     .bind = cuda_bind_nothing,
-                                     .run = activation_bwd_run };
-const OpImpl cuda_add = { .prepare = add_prepare, .bind = cuda_bind_nothing, .run = add_run };
-const OpImpl cuda_scale = { .prepare = scale_prepare, .bind = cuda_bind_nothing, .run = scale_run };
+const OpImpl cuda_activation = { CUDA_UNBOUND(activation_prepare, activation_run) };
+const OpImpl cuda_activation_bwd = { CUDA_UNBOUND(activation_bwd_prepare, activation_bwd_run) };
+const OpImpl cuda_add = { CUDA_UNBOUND(add_prepare, add_run) };
+const OpImpl cuda_scale = { CUDA_UNBOUND(scale_prepare, scale_run) };

@@ -128,25 +128,22 @@ cudaError_t launch(F f, const Arrays &p, DType b_type, cudaStream_t stream)
                                : launch_vectors<T>(f, p, stream);
 }
 
-} // namespace
-
-cudaError_t cuda_launch_pointwise_activation(ActKind act, const void *x, void *y, DType dtype,
-                                             int64_t count, cudaStream_t stream)
+template <template <ActKind> class F>
+cudaError_t launch_act(ActKind act, const Arrays &p, DType dtype, DType b_type, cudaStream_t stream)
 {
-    const Arrays p = { x, nullptr, y, count };
     switch (act) {
     case ACT_RELU:
-        return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_RELU>(), p, dtype, stream);
+        return LAUNCH_BY_TYPE(dtype, launch, F<ACT_RELU>(), p, b_type, stream);
     case ACT_SILU:
-        return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_SILU>(), p, dtype, stream);
+        return LAUNCH_BY_TYPE(dtype, launch, F<ACT_SILU>(), p, b_type, stream);
     case ACT_GELU:
-        return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_GELU>(), p, dtype, stream);
+        return LAUNCH_BY_TYPE(dtype, launch, F<ACT_GELU>(), p, b_type, stream);
     case ACT_GELU_TANH:
-        return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_GELU_TANH>(), p, dtype, stream);
+        return LAUNCH_BY_TYPE(dtype, launch, F<ACT_GELU_TANH>(), p, b_type, stream);
     case ACT_RELU6:
-        return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_RELU6>(), p, dtype, stream);
+        return LAUNCH_BY_TYPE(dtype, launch, F<ACT_RELU6>(), p, b_type, stream);
     case ACT_HARD_SWISH:
-        return LAUNCH_BY_TYPE(dtype, launch, Act<ACT_HARD_SWISH>(), p, dtype, stream);
+        return LAUNCH_BY_TYPE(dtype, launch, F<ACT_HARD_SWISH>(), p, b_type, stream);
     case ACT_NONE:
     case ACT_COUNT:
         break;
@@ -154,29 +151,19 @@ cudaError_t cuda_launch_pointwise_activation(ActKind act, const void *x, void *y
     return cudaErrorInvalidValue;
 }
 
+} // namespace
+
+cudaError_t cuda_launch_pointwise_activation(ActKind act, const void *x, void *y, DType dtype,
+                                             int64_t count, cudaStream_t stream)
+{
+    return launch_act<Act>(act, { x, nullptr, y, count }, dtype, dtype, stream);
+}
+
 cudaError_t cuda_launch_pointwise_activation_bwd(ActKind act, const void *dy, const void *y,
                                                  void *dx, DType dtype, DType y_type, int64_t count,
                                                  cudaStream_t stream)
 {
-    const Arrays p = { dy, y, dx, count };
-    switch (act) {
-    case ACT_RELU:
-        return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_RELU>(), p, y_type, stream);
-    case ACT_SILU:
-        return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_SILU>(), p, y_type, stream);
-    case ACT_GELU:
-        return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_GELU>(), p, y_type, stream);
-    case ACT_GELU_TANH:
-        return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_GELU_TANH>(), p, y_type, stream);
-    case ACT_RELU6:
-        return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_RELU6>(), p, y_type, stream);
-    case ACT_HARD_SWISH:
-        return LAUNCH_BY_TYPE(dtype, launch, ActBwd<ACT_HARD_SWISH>(), p, y_type, stream);
-    case ACT_NONE:
-    case ACT_COUNT:
-        break;
-    }
-    return cudaErrorInvalidValue;
+    return launch_act<ActBwd>(act, { dy, y, dx, count }, dtype, y_type, stream);
 }
 
 cudaError_t cuda_launch_pointwise_add(const void *a, const void *b, void *y, DType dtype,

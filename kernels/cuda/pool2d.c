@@ -83,5 +83,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                                               op->out[POOL_BWD_OUT_DX].data, stream->stream));
 }
 
-const OpImpl cuda_pool2d = { prepare, cuda_bind_nothing, run, cuda_release_state };
-const OpImpl cuda_pool2d_bwd = { prepare_bwd, cuda_bind_nothing, run_bwd, cuda_release_state };
+const OpImpl cuda_pool2d = { CUDA_UNBOUND(prepare, run) };
+const OpImpl cuda_pool2d_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };

@@ -49,6 +49,4 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
     return CUDA_STATUS(cuda_launch_softmax_xent(&pass, stream->stream));
 }
 
-const OpImpl cuda_softmax_xent = { .prepare = softmax_xent_prepare,
-                                   .bind = cuda_bind_nothing,
-                                   .run = softmax_xent_run };
+const OpImpl cuda_softmax_xent = { CUDA_UNBOUND(softmax_xent_prepare, softmax_xent_run) };

@@ -61,5 +61,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                                                  stream->stream));
 }
 
-const OpImpl cuda_subsample = { prepare, cuda_bind_nothing, run, cuda_release_state };
-const OpImpl cuda_subsample_bwd = { prepare_bwd, cuda_bind_nothing, run_bwd, cuda_release_state };
+const OpImpl cuda_subsample = { CUDA_UNBOUND(prepare, run) };
+const OpImpl cuda_subsample_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };

@@ -58,5 +58,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
     return CUDA_STATUS(cuda_launch_tokens_bwd(&p, dy->data, dx->data, stream->stream));
 }
 
-const OpImpl cuda_tokens = { prepare, cuda_bind_nothing, run, NULL };
-const OpImpl cuda_tokens_bwd = { prepare_bwd, cuda_bind_nothing, run_bwd, NULL };
+const OpImpl cuda_tokens = { CUDA_UNBOUND(prepare, run) };
+const OpImpl cuda_tokens_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };

@@ -87,8 +87,11 @@ static void emit_unary(Walk *w, const GraphNode *n, OpKind kind, TensorId dy, Te
 
 _Static_assert((int)CONV_IN_B == (int)LINEAR_IN_B && (int)CONV_IN_W == (int)LINEAR_IN_W &&
                    (int)CONV_BWD_WEIGHTS_IN_DY == (int)LINEAR_BWD_WEIGHTS_IN_DY &&
-                   (int)CONV_BWD_WEIGHTS_OUT_DB == (int)LINEAR_BWD_WEIGHTS_OUT_DB,
-               "weights_bwd() takes these as one");
+                   (int)CONV_BWD_WEIGHTS_OUT_DB == (int)LINEAR_BWD_WEIGHTS_OUT_DB &&
+                   (int)CONV_BWD_DATA_IN_DY == (int)LINEAR_BWD_DATA_IN_DY &&
+                   (int)CONV_BWD_DATA_IN_W == (int)LINEAR_BWD_DATA_IN_W &&
+                   (int)CONV_BWD_DATA_OUT_DX == (int)LINEAR_BWD_DATA_OUT_DX,
+               "grad_product() takes these as one");
 
 /* Of convolutions and linear layers, whose slots are the same. */
 static void weights_bwd(Walk *w, const GraphNode *n, OpKind kind, TensorId dy)
@@ -109,32 +112,18 @@ static void weights_bwd(Walk *w, const GraphNode *n, OpKind kind, TensorId dy)
     own(w, bias, weights.out[LINEAR_BWD_WEIGHTS_OUT_DB]);
 }
 
-static void grad_conv2d(Walk *w, const GraphNode *n, TensorId dy)
+static void grad_product(Walk *w, const GraphNode *n, TensorId dy)
 {
-    const TensorId x = n->in[CONV_IN_X], weight = n->in[CONV_IN_W];
-    weights_bwd(w, n, OP_CONV2D_BWD_WEIGHTS, dy);
-    if (!w->needs[x]) return;
-    const TensorId data_in[OP_MAX_INPUTS] = {
-        [CONV_BWD_DATA_IN_DY] = dy, [CONV_BWD_DATA_IN_W] = weight
-    };
-    const TensorDesc dx[OP_MAX_OUTPUTS] = { [CONV_BWD_DATA_OUT_DX] = desc_of(w, x) };
-    deliver(
-        w, x,
-        emit(w, n, OP_CONV2D_BWD_DATA, "bwd_data", data_in, NULL, dx).out[CONV_BWD_DATA_OUT_DX]);
-}
-
-static void grad_linear(Walk *w, const GraphNode *n, TensorId dy)
-{
+    const bool conv = n->kind == OP_CONV2D;
     const TensorId x = n->in[LINEAR_IN_X], weight = n->in[LINEAR_IN_W];
-    weights_bwd(w, n, OP_LINEAR_BWD_WEIGHTS, dy);
+    weights_bwd(w, n, conv ? OP_CONV2D_BWD_WEIGHTS : OP_LINEAR_BWD_WEIGHTS, dy);
     if (!w->needs[x]) return;
     const TensorId data_in[OP_MAX_INPUTS] = {
         [LINEAR_BWD_DATA_IN_DY] = dy, [LINEAR_BWD_DATA_IN_W] = weight
     };
     const TensorDesc dx[OP_MAX_OUTPUTS] = { [LINEAR_BWD_DATA_OUT_DX] = desc_of(w, x) };
-    deliver(
-        w, x,
-        emit(w, n, OP_LINEAR_BWD_DATA, "bwd_data", data_in, NULL, dx).out[LINEAR_BWD_DATA_OUT_DX]);
+    const OpKind kind = conv ? OP_CONV2D_BWD_DATA : OP_LINEAR_BWD_DATA;
+    deliver(w, x, emit(w, n, kind, "bwd_data", data_in, NULL, dx).out[LINEAR_BWD_DATA_OUT_DX]);
 }
 
 /* dx by sums over ranks: one node makes this rank's, another dx; what is between them sums. in: of
@@ -234,19 +223,12 @@ static void grad_pool2d(Walk *w, const GraphNode *n, TensorId dy)
     emit_unary(w, n, OP_POOL2D_BWD, dy, n->out[POOL_OUT_INDEX]);
 }
 
-static void grad_global_avgpool(Walk *w, const GraphNode *n, TensorId dy)
+static void grad_by_dy(Walk *w, const GraphNode *n, TensorId dy)
 {
-    emit_unary(w, n, OP_GLOBAL_AVGPOOL_BWD, dy, TENSOR_NONE);
-}
-
-static void grad_subsample(Walk *w, const GraphNode *n, TensorId dy)
-{
-    emit_unary(w, n, OP_SUBSAMPLE_BWD, dy, TENSOR_NONE);
-}
-
-static void grad_scale(Walk *w, const GraphNode *n, TensorId dy)
-{
-    emit_unary(w, n, OP_SCALE, dy, TENSOR_NONE);
+    static const OpKind kinds[OP_COUNT] = { [OP_GLOBAL_AVGPOOL] = OP_GLOBAL_AVGPOOL_BWD,
+                                            [OP_SUBSAMPLE] = OP_SUBSAMPLE_BWD,
+                                            [OP_SCALE] = OP_SCALE };
+    emit_unary(w, n, kinds[n->kind], dy, TENSOR_NONE);
 }
 
 static void grad_gate(Walk *w, const GraphNode *n, TensorId dy)
@@ -305,16 +287,16 @@ static void grad_softmax_xent(Walk *w, const GraphNode *n, TensorId dy)
 }
 
 static const GradRule rules[OP_COUNT] = {
-    [OP_CONV2D] = grad_conv2d,
+    [OP_CONV2D] = grad_product,
     [OP_BATCHNORM] = grad_batchnorm,
     [OP_ACTIVATION] = grad_activation,
     [OP_ADD] = grad_add,
     [OP_POOL2D] = grad_pool2d,
-    [OP_GLOBAL_AVGPOOL] = grad_global_avgpool,
-    [OP_SUBSAMPLE] = grad_subsample,
-    [OP_LINEAR] = grad_linear,
+    [OP_GLOBAL_AVGPOOL] = grad_by_dy,
+    [OP_SUBSAMPLE] = grad_by_dy,
+    [OP_LINEAR] = grad_product,
     [OP_SOFTMAX_XENT] = grad_softmax_xent,
-    [OP_SCALE] = grad_scale,
+    [OP_SCALE] = grad_by_dy,
     [OP_GATE] = grad_gate,
     [OP_DROP] = grad_drop,
     [OP_LAYERNORM] = grad_layernorm,

@@ -81,24 +81,23 @@ const GraphTensor *graph_tensor(const Graph *g, TensorId id)
     return &g->tensors[id];
 }
 
-TensorId graph_find(const Graph *g, const char *name)
+static TensorId find(const Graph *g, const char *name, TensorRole one, TensorRole other)
 {
     for (TensorId id = 0; id < g->tensor_count; id++) {
         const GraphTensor *t = &g->tensors[id];
-        if ((t->role == ROLE_PARAM || t->role == ROLE_BUFFER) && strcmp(t->name, name) == 0)
-            return id;
+        if ((t->role == one || t->role == other) && strcmp(t->name, name) == 0) return id;
     }
     return TENSOR_NONE;
 }
 
+TensorId graph_find(const Graph *g, const char *name)
+{
+    return find(g, name, ROLE_PARAM, ROLE_BUFFER);
+}
+
 TensorId graph_input(const Graph *g, const char *name)
 {
-    for (TensorId id = 0; id < g->tensor_count; id++) {
-        const GraphTensor *t = &g->tensors[id];
-        if ((t->role == ROLE_INPUT || t->role == ROLE_OUTPUT) && strcmp(t->name, name) == 0)
-            return id;
-    }
-    return TENSOR_NONE;
+    return find(g, name, ROLE_INPUT, ROLE_OUTPUT);
 }
 
 TensorId graph_logits(const Graph *g)

@@ -56,7 +56,7 @@ sed -n '/"event":"resume"/,$p' "$SCRATCH/fewer/metrics.jsonl" > "$out"
 grep -q '"event":"resume".*"step":12,' "$out" || broken_run "another batch: does not go on at 12"
 awk -F'"step":' '{ split($2, v, ",") }
     /"event":"step"/ { step = v[1] }
-    /"event":"checkpoint"/ { count++; last = v[1]; if (v[1] > step) print "step " step ": saved " v[1] }
+    /"event":"checkpoint"/ { count++; last = v[1]; if (last > step) print step ": saved " last }
     END { if (count < 2 || last != step) print count " checkpoints, last at " last " of " step }' \
     "$out" > "$SCRATCH/wrong"
 [[ ! -s $SCRATCH/wrong ]] || broken_run "another batch: $(cat "$SCRATCH/wrong")"

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/engine/guard/signals.h"
 #include "trainer/engine/session/build_info.h"
 #include <fcntl.h>
@@ -15,36 +16,36 @@
 #include <string.h>
 #include <unistd.h>
 
-static const CmdRow commands[] = {
-    { "train", cmd_train, "CONFIG|RUN [key=value]...",
+static const CommandRow commands[] = {
+    { "train", &cmd_train, "CONFIG|RUN [key=value]...",
       "train a network; under mpirun, one on all ranks" },
-    { "eval", cmd_eval, "RUN|CHECKPOINT|CONFIG [--checkpoint FILE] [key=value]...",
+    { "eval", &cmd_eval, "RUN|CHECKPOINT|CONFIG [--checkpoint FILE] [key=value]...",
       "evaluate a run or a checkpoint on the validation set" },
-    { "predict", cmd_predict, "RUN|CHECKPOINT IMAGE...", "say what images show" },
-    { "export", cmd_export, "RUN|CHECKPOINT OUT [--names NAMES]",
+    { "predict", &cmd_predict, "RUN|CHECKPOINT IMAGE...", "say what images show" },
+    { "export", &cmd_export, "RUN|CHECKPOINT OUT [--names NAMES]",
       "write a checkpoint's weights for other programs" },
-    { "launch", cmd_launch, "-n N|--hosts-script CMD ... -- train CONFIG",
+    { "launch", &cmd_launch, "-n N|--hosts-script CMD ... -- train CONFIG",
       "keep a run going over mpirun, on this host or while hosts fail and return" },
-    { "stop", cmd_stop, "RUN [--wait SECONDS]",
+    { "stop", &cmd_stop, "RUN [--wait SECONDS]",
       "ask a run to save a checkpoint and leave, from any host" },
-    { "drain", cmd_drain, "[--run RUN] [--wait SECONDS]",
+    { "drain", &cmd_drain, "[--run RUN] [--wait SECONDS]",
       "ask the ranks of this host to save a checkpoint and leave" },
-    { "top", cmd_top, "RUN [--once] [--every SECONDS]", "show how a run is doing" },
-    { "doctor", cmd_doctor, "[--gpus N] [--efa N] [--strict] [--json]",
+    { "top", &cmd_top, "RUN [--once] [--every SECONDS]", "show how a run is doing" },
+    { "doctor", &cmd_doctor, "[--gpus N] [--efa N] [--strict] [--json]",
       "look at this host: what would slow a run down" },
-    { "scale", cmd_scale, "CONFIG|RUN [key=value]...",
+    { "scale", &cmd_scale, "CONFIG|RUN [key=value]...",
       "measure how epoch time changes with the number of ranks" },
-    { "report", cmd_report_runs, "RUN... [--out FILE]", "write a page about runs, with plots" },
-    { "preview", cmd_preview, "CONFIG|RUN --out FILE [key=value]...",
+    { "report", &cmd_report_runs, "RUN... [--out FILE]", "write a page about runs, with plots" },
+    { "preview", &cmd_preview, "CONFIG|RUN --out FILE [key=value]...",
       "write a page that shows what a run would be shown" },
-    { "find-lr", cmd_find_lr, "CONFIG|RUN [--steps N] [key=value]...",
+    { "find-lr", &cmd_find_lr, "CONFIG|RUN [--steps N] [key=value]...",
       "show how high a learning rate may be" },
-    { "bench", cmd_bench, "decode|loader|step|allreduce [CONFIG|RUN]",
+    { "bench", &cmd_bench, "decode|loader|step|allreduce [CONFIG|RUN]",
       "measure one part by itself" },
-    { "index", cmd_index, "DIR [--out FILE] [--check]",
+    { "index", &cmd_index, "DIR [--out FILE] [--check]",
       "list a dataset once, so that runs need not" },
-    { "pack", cmd_pack, "DIR OUT [--verify]", "put a dataset's files into a few large ones" },
-    { "inspect", cmd_inspect, "model|checkpoint|config|dataset|memory ...",
+    { "pack", &cmd_pack, "DIR OUT [--verify]", "put a dataset's files into a few large ones" },
+    { "inspect", &cmd_inspect, "model|checkpoint|config|dataset|memory ...",
       "show a thing without running it" },
 };
 static const char tail[] =
@@ -102,8 +103,8 @@ int main(int argc, char **argv)
     if (status == OK) status = log_open(NULL, rank, LOG_INFO);
     if (status == OK && argc > 1 && strcmp(argv[1], "--version") == 0) status = print_version();
     else if (status == OK)
-        status = cmd_dispatch("convoy", "command", commands, sizeof commands / sizeof commands[0],
-                              tail, argc - 1, argv + 1);
+        status = commands_dispatch("convoy", "command", commands,
+                                   sizeof commands / sizeof commands[0], tail, argc - 1, argv + 1);
     if (status == OK && argc > 1) status = check_output(argv[1]);
     if (rank != 0 && status != OK && status_message()[0] != '\0') {
         /* Failed before the ranks have met: rank 0 says why. mpirun ends a job at the first rank

@@ -1,7 +1,6 @@
 /* cudnn_api.c - see cudnn_api.h. */
 #include "kernels/cuda/cudnn/cudnn_api.h"
 #include "base/mem.h"
-#include "base/process/library.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -9,22 +8,7 @@ static Status open_library(CudnnApi *api)
 {
     static const char *const file_names[] = { "libcudnn_graph.so." CUDNN_TEXT_OF(CUDNN_MAJOR),
                                               NULL };
-    const LibrarySymbol symbols[] = {
-        { "cudnnGetVersion", &api->get_version, false },
-        { "cudnnGetCudartVersion", &api->get_cudart_version, false },
-        { "cudnnGraphVersionCheck", &api->graph_version_check, false },
-        { "cudnnGetErrorString", &api->get_error_string, false },
-        { "cudnnGetLastErrorString", &api->get_last_error_string, false },
-        { "cudnnCreate", &api->create, false },
-        { "cudnnDestroy", &api->destroy, false },
-        { "cudnnSetStream", &api->set_stream, false },
-        { "cudnnBackendCreateDescriptor", &api->create_descriptor, false },
-        { "cudnnBackendDestroyDescriptor", &api->destroy_descriptor, false },
-        { "cudnnBackendSetAttribute", &api->set_attribute, false },
-        { "cudnnBackendGetAttribute", &api->get_attribute, false },
-        { "cudnnBackendFinalize", &api->finalize, false },
-        { "cudnnBackendExecute", &api->execute, false },
-    };
+    const LibrarySymbol symbols[] = { CUDNN_FUNCTIONS(LIBRARY_SYMBOL) };
     const LibrarySpec spec = { .title = "cuDNN",
                                .file_names = file_names,
                                .symbols = symbols,

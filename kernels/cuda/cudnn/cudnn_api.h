@@ -5,6 +5,7 @@
  * parts may be destroyed as soon as the whole is made. */
 #ifndef CONVOY_KERNELS_CUDA_CUDNN_CUDNN_API_H
 #define CONVOY_KERNELS_CUDA_CUDNN_CUDNN_API_H
+#include "base/process/library.h"
 #include "base/status.h"
 #include <cudnn_graph.h>
 #include <stddef.h>
@@ -21,21 +22,24 @@
 #define CUDNN_COMPILED_VERSION                                                                     \
     CUDNN_TEXT_OF(CUDNN_MAJOR) "." CUDNN_TEXT_OF(CUDNN_MINOR) "." CUDNN_TEXT_OF(CUDNN_PATCHLEVEL)
 
+#define CUDNN_FUNCTIONS(X)                                                                         \
+    X(get_version, cudnnGetVersion)                                                                \
+    X(get_cudart_version, cudnnGetCudartVersion)                                                   \
+    X(graph_version_check, cudnnGraphVersionCheck)                                                 \
+    X(get_error_string, cudnnGetErrorString)                                                       \
+    X(get_last_error_string, cudnnGetLastErrorString)                                              \
+    X(create, cudnnCreate)                                                                         \
+    X(destroy, cudnnDestroy)                                                                       \
+    X(set_stream, cudnnSetStream)                                                                  \
+    X(create_descriptor, cudnnBackendCreateDescriptor)                                             \
+    X(destroy_descriptor, cudnnBackendDestroyDescriptor)                                           \
+    X(set_attribute, cudnnBackendSetAttribute)                                                     \
+    X(get_attribute, cudnnBackendGetAttribute)                                                     \
+    X(finalize, cudnnBackendFinalize)                                                              \
+    X(execute, cudnnBackendExecute)
+
 typedef struct CudnnApi {
-    __typeof__(cudnnGetVersion) *get_version;
-    __typeof__(cudnnGetCudartVersion) *get_cudart_version;
-    __typeof__(cudnnGraphVersionCheck) *graph_version_check;
-    __typeof__(cudnnGetErrorString) *get_error_string;
-    __typeof__(cudnnGetLastErrorString) *get_last_error_string;
-    __typeof__(cudnnCreate) *create;
-    __typeof__(cudnnDestroy) *destroy;
-    __typeof__(cudnnSetStream) *set_stream;
-    __typeof__(cudnnBackendCreateDescriptor) *create_descriptor;
-    __typeof__(cudnnBackendDestroyDescriptor) *destroy_descriptor;
-    __typeof__(cudnnBackendSetAttribute) *set_attribute;
-    __typeof__(cudnnBackendGetAttribute) *get_attribute;
-    __typeof__(cudnnBackendFinalize) *finalize;
-    __typeof__(cudnnBackendExecute) *execute;
+    CUDNN_FUNCTIONS(LIBRARY_POINTER)
 } CudnnApi;
 
 /* Opens the library, which then stays open for the life of the process: cuDNN keeps threads and

@@ -23,21 +23,24 @@
 #define WORKSPACE_BYTES ((size_t)32 << 20)
 enum { ALIGNMENT = 16, BIAS_ALIGNMENT = 256 };
 
+#define LT_FUNCTIONS(X)                                                                            \
+    X(get_version, cublasLtGetVersion)                                                             \
+    X(status_string, cublasLtGetStatusString)                                                      \
+    X(create, cublasLtCreate)                                                                      \
+    X(destroy, cublasLtDestroy)                                                                    \
+    X(matmul, cublasLtMatmul)                                                                      \
+    X(desc_create, cublasLtMatmulDescCreate)                                                       \
+    X(desc_destroy, cublasLtMatmulDescDestroy)                                                     \
+    X(desc_set, cublasLtMatmulDescSetAttribute)                                                    \
+    X(layout_create, cublasLtMatrixLayoutCreate)                                                   \
+    X(layout_destroy, cublasLtMatrixLayoutDestroy)                                                 \
+    X(preference_create, cublasLtMatmulPreferenceCreate)                                           \
+    X(preference_destroy, cublasLtMatmulPreferenceDestroy)                                         \
+    X(preference_set, cublasLtMatmulPreferenceSetAttribute)                                        \
+    X(get_heuristic, cublasLtMatmulAlgoGetHeuristic)
+
 typedef struct LtApi { /* types of the library's functions, from its header */
-    __typeof__(cublasLtGetVersion) *get_version;
-    __typeof__(cublasLtGetStatusString) *status_string;
-    __typeof__(cublasLtCreate) *create;
-    __typeof__(cublasLtDestroy) *destroy;
-    __typeof__(cublasLtMatmul) *matmul;
-    __typeof__(cublasLtMatmulDescCreate) *desc_create;
-    __typeof__(cublasLtMatmulDescDestroy) *desc_destroy;
-    __typeof__(cublasLtMatmulDescSetAttribute) *desc_set;
-    __typeof__(cublasLtMatrixLayoutCreate) *layout_create;
-    __typeof__(cublasLtMatrixLayoutDestroy) *layout_destroy;
-    __typeof__(cublasLtMatmulPreferenceCreate) *preference_create;
-    __typeof__(cublasLtMatmulPreferenceDestroy) *preference_destroy;
-    __typeof__(cublasLtMatmulPreferenceSetAttribute) *preference_set;
-    __typeof__(cublasLtMatmulAlgoGetHeuristic) *get_heuristic;
+    LT_FUNCTIONS(LIBRARY_POINTER)
 } LtApi;
 
 typedef struct LtGemmContext {
@@ -60,22 +63,7 @@ static Status open_library(LtApi *api)
 {
     static const char *const file_names[] = { "libcublasLt.so." TEXT_OF(CUBLAS_VER_MAJOR),
                                               "libcublasLt.so.13", "libcublasLt.so.12", NULL };
-    const LibrarySymbol symbols[] = {
-        { "cublasLtGetVersion", &api->get_version, false },
-        { "cublasLtGetStatusString", &api->status_string, false },
-        { "cublasLtCreate", &api->create, false },
-        { "cublasLtDestroy", &api->destroy, false },
-        { "cublasLtMatmul", &api->matmul, false },
-        { "cublasLtMatmulDescCreate", &api->desc_create, false },
-        { "cublasLtMatmulDescDestroy", &api->desc_destroy, false },
-        { "cublasLtMatmulDescSetAttribute", &api->desc_set, false },
-        { "cublasLtMatrixLayoutCreate", &api->layout_create, false },
-        { "cublasLtMatrixLayoutDestroy", &api->layout_destroy, false },
-        { "cublasLtMatmulPreferenceCreate", &api->preference_create, false },
-        { "cublasLtMatmulPreferenceDestroy", &api->preference_destroy, false },
-        { "cublasLtMatmulPreferenceSetAttribute", &api->preference_set, false },
-        { "cublasLtMatmulAlgoGetHeuristic", &api->get_heuristic, false },
-    };
+    const LibrarySymbol symbols[] = { LT_FUNCTIONS(LIBRARY_SYMBOL) };
     const LibrarySpec spec = { .title = "cuBLASLt",
                                .file_names = file_names,
                                .symbols = symbols,

@@ -1,11 +1,6 @@
-/* cmd.c - what all subcommands share: finding one by name, and saying an error exactly once. */
+/* cmd.c - see cmd.h. */
 #include "trainer/app/cmd/cmd.h"
-
 #include "base/log.h"
-#include "base/str.h"
-#include <string.h>
-
-#define ROWS_MAX 24
 
 Status cmd_silence(Status status)
 {
@@ -18,38 +13,4 @@ Status cmd_report(Status status)
     if (status == ERR_STOPPED) log_info("convoy: %s", status_message());
     else log_error("%s", status_message());
     return cmd_silence(status);
-}
-
-static Status print_rows(const char *program, const char *what, const CmdRow *rows, int count,
-                         const char *tail)
-{
-    StrBuf text = { 0 };
-    str_printf(&text, "usage: %s %s ...\n\n", program, what);
-    for (int i = 0; i < count; i++)
-        str_printf(&text, "  %s %s %s\n      %s\n", program, rows[i].name, rows[i].usage,
-                   rows[i].about);
-    str_add(&text, tail);
-    return log_print_text(OK, &text);
-}
-
-Status cmd_dispatch(const char *program, const char *what, const CmdRow *rows, int count,
-                    const char *tail, int argc, char **argv)
-{
-    const char *names[ROWS_MAX];
-    ASSERT(count <= ROWS_MAX);
-    for (int i = 0; i < count; i++) names[i] = rows[i].name;
-    if (argc < 1) {
-        TRY(print_rows(program, what, rows, count, tail));
-        return cmd_silence(ERR_USAGE);
-    }
-    if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0 ||
-        strcmp(argv[0], "help") == 0)
-        return print_rows(program, what, rows, count, tail);
-    for (int i = 0; i < count; i++)
-        if (strcmp(argv[0], names[i]) == 0) return rows[i].run(argc - 1, argv + 1);
-    const char *nearest = str_nearest(argv[0], names, count);
-    if (nearest)
-        return fail(ERR_USAGE, "%s: unknown %s %s (did you mean %s?)", program, what, argv[0],
-                    nearest);
-    return fail(ERR_USAGE, "%s: unknown %s %s (see %s --help)", program, what, argv[0], program);
 }

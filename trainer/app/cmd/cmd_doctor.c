@@ -2,8 +2,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process/process.h"
-#include "trainer/app/cmd/args.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/app/doctor/doctor.h"
 #include "trainer/engine/place/topology.h"
 #include <stdio.h>
@@ -64,19 +63,16 @@ static Status look(DoctorOptions *o, DoctorReport *r, const Args *args)
     return fail(ERR_HEALTH, "this host is not fit: %s", first_of(r, worst)->text);
 }
 
-Status cmd_doctor(int argc, char **argv)
+static Status command(const Args *args)
 {
-    Args args;
     DoctorOptions o = { .root = "" };
-    TRY(args_parse(&args, argc, argv, help));
-    if (args.help) return OK;
-    TRY(args_count(&args, "--gpus", -1, 0, DEVICES_MAX, &o.gpus));
-    TRY(args_count(&args, "--efa", -1, 0, DEVICES_MAX, &o.efa));
-    TRY(args_count(&args, "--ranks", 0, 1, DOCTOR_RANKS_MAX, &o.ranks));
-    o.data = args_value(&args, "--data");
-    if (args_value(&args, "--root")) o.root = args_value(&args, "--root");
+    TRY(args_count(args, "--gpus", -1, 0, DEVICES_MAX, &o.gpus));
+    TRY(args_count(args, "--efa", -1, 0, DEVICES_MAX, &o.efa));
+    TRY(args_count(args, "--ranks", 0, 1, DOCTOR_RANKS_MAX, &o.ranks));
+    o.data = args_value(args, "--data");
+    if (args_value(args, "--root")) o.root = args_value(args, "--root");
     TRY(log_open(NULL, 0, LOG_INFO)); /* every host of a job speaks for itself */
-    const char *described = args_value(&args, "--topology");
+    const char *described = args_value(args, "--topology");
     o.described = described != NULL;
     DoctorReport *r = mem_alloc(sizeof *r);
     if (!r) return ERR_MEMORY;
@@ -86,11 +82,13 @@ Status cmd_doctor(int argc, char **argv)
         TRY(opened);
     }
     Status status = OK;
-    if (args_value(&args, "--clocks")) status = comm_create(&o.comm, CLOCKS_WAIT_S, NULL);
+    if (args_value(args, "--clocks")) status = comm_create(&o.comm, CLOCKS_WAIT_S, NULL);
     if (o.comm) comm_set_timeout(o.comm, CLOCKS_WAIT_S);
-    if (status == OK) status = look(&o, r, &args);
+    if (status == OK) status = look(&o, r, args);
     comm_destroy(o.comm);
     topology_close(o.topology);
     mem_free(r);
     return status;
 }
+
+const Command cmd_doctor = { help, .alone = command };

@@ -9,8 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "trainer/app/cmd/args.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -117,16 +116,15 @@ static Status drain(Ranks *ranks, const char *run, double wait_s)
     return OK;
 }
 
-Status cmd_drain(int argc, char **argv)
+static Status command(const Args *args)
 {
-    Args args;
     double wait_s = WAIT_S;
-    TRY(args_parse(&args, argc, argv, help));
-    if (args.help) return OK;
-    TRY(args_seconds(&args, "--wait", &wait_s));
+    TRY(args_seconds(args, "--wait", &wait_s));
     Ranks *ranks = mem_calloc(1, sizeof *ranks);
     if (!ranks) return ERR_MEMORY;
-    Status status = drain(ranks, args_value(&args, "--run"), wait_s);
+    Status status = drain(ranks, args_value(args, "--run"), wait_s);
     mem_free(ranks);
     return status;
 }
+
+const Command cmd_drain = { help, .alone = command };

@@ -3,8 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "trainer/app/cmd/cmd.h"
-#include "trainer/app/cmd/command_run.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/app/cmd/eval_tables.h"
 #include "trainer/app/log/runlog.h"
 #include "trainer/engine/files/checkpoint_model.h"
@@ -294,9 +293,4 @@ static Status work(Comm *comm, Config *c, const Args *args)
     return status;
 }
 
-Status cmd_eval(int argc, char **argv)
-{
-    Args args;
-    TRY(args_parse(&args, argc, argv, help));
-    return args.help ? OK : command_run(&args, work);
-}
+const Command cmd_eval = { help, .by_ranks = work };

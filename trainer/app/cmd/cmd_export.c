@@ -7,8 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/version.h"
-#include "trainer/app/cmd/args.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/engine/files/checkpoint_model.h"
 #include "trainer/engine/files/onnx.h"
 #include "trainer/engine/files/run_source.h"
@@ -156,17 +155,16 @@ static Status export_from(const char *path, const Args *args)
     return status;
 }
 
-Status cmd_export(int argc, char **argv)
+static Status command(const Args *args)
 {
-    Args args;
     char *path = NULL;
-    TRY(args_parse(&args, argc, argv, help));
-    if (args.help) return OK;
-    if (!str_ends_with_nocase(args.positional[1], ".safetensors") &&
-        !str_ends_with_nocase(args.positional[1], ".onnx"))
-        return fail(ERR_USAGE, "%s: ends in neither .safetensors nor .onnx", args.positional[1]);
-    TRY(run_source_checkpoint(&path, args.positional[0]));
-    Status status = export_from(path, &args);
+    if (!str_ends_with_nocase(args->positional[1], ".safetensors") &&
+        !str_ends_with_nocase(args->positional[1], ".onnx"))
+        return fail(ERR_USAGE, "%s: ends in neither .safetensors nor .onnx", args->positional[1]);
+    TRY(run_source_checkpoint(&path, args->positional[0]));
+    Status status = export_from(path, args);
     mem_free(path);
     return status;
 }
+
+const Command cmd_export = { help, .alone = command };

@@ -5,8 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "trainer/app/cmd/cmd.h"
-#include "trainer/app/cmd/command_run.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/engine/session/session_open.h"
 #include "trainer/engine/train/first_weights.h"
 #include "trainer/engine/train/stepper.h"
@@ -211,9 +210,4 @@ static Status run(Comm *comm, Config *c, const Args *args)
     return status;
 }
 
-Status cmd_find_lr(int argc, char **argv)
-{
-    Args args;
-    TRY(args_parse(&args, argc, argv, help));
-    return args.help ? OK : command_run(&args, run);
-}
+const Command cmd_find_lr = { help, .by_ranks = run };

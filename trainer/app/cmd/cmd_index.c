@@ -5,8 +5,7 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "data/data.h"
-#include "trainer/app/cmd/args.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/engine/files/outputs.h"
 
 static const char help[] =
@@ -43,16 +42,13 @@ static Status check(const DatasetOptions *o, const char *file)
     return OK;
 }
 
-Status cmd_index(int argc, char **argv)
+static Status command(const Args *args)
 {
-    Args args;
     int64_t threads;
     DatasetOptions o;
-    TRY(args_parse(&args, argc, argv, help));
-    if (args.help) return OK;
-    TRY(args_dataset(&args, &o));
-    TRY(args_count(&args, "--threads", 0, 1, PARALLEL_MAX, &threads));
-    const char *out = args_value(&args, "--out");
+    TRY(args_dataset(args, &o));
+    TRY(args_count(args, "--threads", 0, 1, PARALLEL_MAX, &threads));
+    const char *out = args_value(args, "--out");
     o.index = out ? out : "runs/index";
     TRY(outputs_check_apart("--out", o.index, "DIR", &o));
     o.must_keep = true;
@@ -60,7 +56,9 @@ Status cmd_index(int argc, char **argv)
     char *file = NULL;
     TRY(dataset_index_file(&file, &o));
     if (!file) return fail(ERR_USAGE, "%s: data of this format needs no index", o.path);
-    Status status = args_value(&args, "--check") ? check(&o, file) : build_index(&o, file);
+    Status status = args_value(args, "--check") ? check(&o, file) : build_index(&o, file);
     mem_free(file);
     return status;
 }
+
+const Command cmd_index = { help, .alone = command };

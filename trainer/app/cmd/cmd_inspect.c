@@ -7,8 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "models/models.h"
-#include "trainer/app/cmd/args.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/app/cmd/inspect_bytes.h"
 #include "trainer/engine/files/checkpoint.h"
 #include "trainer/engine/files/run_source.h"
@@ -128,7 +127,7 @@ static Status describe_model(const ModelDef *def, const Args *args)
     return log_print_text(status, &text);
 }
 
-static Status cmd_inspect_model(int argc, char **argv)
+static Status inspect_model(int argc, char **argv)
 {
     Args args;
     for (int i = 0; i < argc; i++) /* the table of names is part of this help */
@@ -147,6 +146,8 @@ static Status cmd_inspect_model(int argc, char **argv)
     model_suggest(name, suggestion, sizeof suggestion);
     return fail(ERR_USAGE, "%s: no such network%s", name, suggestion);
 }
+
+static const Command cmd_inspect_model = { .by_words = inspect_model };
 
 /* ---- checkpoint ---- */
 
@@ -193,16 +194,13 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
                (long long)elements, (long long)bytes);
 }
 
-static Status cmd_inspect_checkpoint(int argc, char **argv)
+static Status inspect_checkpoint(const Args *args)
 {
-    Args args;
-    TRY(args_parse(&args, argc, argv, checkpoint_help));
-    if (args.help) return OK;
     SafeFile *file = NULL;
     CheckpointMeta meta;
     StrBuf text = { 0 };
     char *path = NULL;
-    TRY(run_source_checkpoint(&path, args.positional[0]));
+    TRY(run_source_checkpoint(&path, args->positional[0]));
     Status status = checkpoint_open(&file, &meta, path);
     if (status == OK) describe_checkpoint(file, &meta, path, &text);
     safetensors_close(file);
@@ -210,25 +208,29 @@ static Status cmd_inspect_checkpoint(int argc, char **argv)
     return log_print_text(status, &text);
 }
 
+static const Command cmd_inspect_checkpoint = { checkpoint_help, .alone = inspect_checkpoint };
+
 /* ---- the command ---- */
 
-static const CmdRow rows[] = {
-    { "model", cmd_inspect_model,
+static const CommandRow rows[] = {
+    { "model", &cmd_inspect_model,
       "NAME [--image-size N] [--classes N] [--parameters] [--dot] [--bytes] [--gpu FILE] "
       "[key=value]...",
       "layers, shapes, parameters and FLOPs of a network; what a step moves on a GPU" },
-    { "checkpoint", cmd_inspect_checkpoint, "RUN|FILE",
+    { "checkpoint", &cmd_inspect_checkpoint, "RUN|FILE",
       "verify a checkpoint and list what is in it" },
-    { "config", cmd_inspect_config, "[CONFIG|RUN] [key=value]...",
+    { "config", &cmd_inspect_config, "[CONFIG|RUN] [key=value]...",
       "every key of a config file; of one, its steps and learning rates" },
-    { "dataset", cmd_inspect_dataset, "DIR [--format NAME] [--role NAME]",
+    { "dataset", &cmd_inspect_dataset, "DIR [--format NAME] [--role NAME]",
       "classes and images of a dataset; decodes every image" },
-    { "memory", cmd_inspect_memory, "CONFIG|RUN [--gpu FILE] [key=value]...",
+    { "memory", &cmd_inspect_memory, "CONFIG|RUN [--gpu FILE] [key=value]...",
       "what a run will take, before it runs" },
 };
 
-Status cmd_inspect(int argc, char **argv)
+static Status inspect(int argc, char **argv)
 {
-    return cmd_dispatch("convoy inspect", "subject", rows, sizeof rows / sizeof rows[0], "", argc,
-                        argv);
+    return commands_dispatch("convoy inspect", "subject", rows, sizeof rows / sizeof rows[0], "",
+                             argc, argv);
 }
+
+const Command cmd_inspect = { .by_words = inspect };

@@ -3,8 +3,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "trainer/app/cmd/cmd.h"
 #include "trainer/app/cmd/command_run.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/engine/plan/progressive.h"
 #include "trainer/engine/plan/schedule.h"
 #include "trainer/engine/plan/train_plan.h"
@@ -199,14 +199,13 @@ static Status tell_plan(Comm *comm, Config *c, const Args *args)
                       comm->rank == 0 ? print_plan(c, &plan, &s, (int)ranks, memory, epochs) : OK);
 }
 
-Status cmd_inspect_config(int argc, char **argv)
+static Status command(const Args *args)
 {
-    Args args;
-    TRY(args_parse(&args, argc, argv, help));
-    if (args.help) return OK;
-    const bool plan = args.config || args.set_count > 0 || args_value(&args, "--ranks") ||
-                      args_value(&args, "--images") || args_value(&args, "--epochs");
-    if (plan && args_value(&args, "--markdown"))
+    const bool plan = args->config || args->set_count > 0 || args_value(args, "--ranks") ||
+                      args_value(args, "--images") || args_value(args, "--epochs");
+    if (plan && args_value(args, "--markdown"))
         return fail(ERR_USAGE, "--markdown: is of all keys; leave the rest out");
-    return plan ? command_run(&args, tell_plan) : print_keys(&args);
+    return plan ? command_run(args, tell_plan) : print_keys(args);
 }
+
+const Command cmd_inspect_config = { help, .alone = command };

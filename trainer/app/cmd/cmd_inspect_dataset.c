@@ -9,8 +9,7 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "data/data.h"
-#include "trainer/app/cmd/args.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,16 +145,15 @@ static Status inspect(const Dataset *d, const char *path)
 
 /* ---- command ---- */
 
-Status cmd_inspect_dataset(int argc, char **argv)
+static Status command(const Args *args)
 {
-    Args args;
     DatasetOptions o;
-    TRY(args_parse(&args, argc, argv, help));
-    if (args.help) return OK;
-    TRY(args_dataset(&args, &o));
+    TRY(args_dataset(args, &o));
     Dataset *dataset = NULL;
     TRY(dataset_open(&dataset, &o));
-    Status status = inspect(dataset, args.positional[0]);
+    Status status = inspect(dataset, args->positional[0]);
     dataset_close(dataset);
     return status;
 }
+
+const Command cmd_inspect_dataset = { help, .alone = command };

@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "trainer/app/cmd/cmd.h"
 #include "trainer/app/cmd/command_run.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/engine/session/memory.h"
 #include "trainer/engine/session/session_open.h"
 
@@ -89,9 +89,4 @@ static Status report_memory(Comm *comm, Config *c, const Args *args)
     return gpu && status == ERR_DATA ? fail_note(status, "%s", gpu) : status;
 }
 
-Status cmd_inspect_memory(int argc, char **argv)
-{
-    Args args;
-    TRY(args_parse(&args, argc, argv, help));
-    return args.help ? OK : command_run(&args, report_memory);
-}
+const Command cmd_inspect_memory = { help, .by_ranks = report_memory };

@@ -6,8 +6,7 @@
 #include "base/process/process.h"
 #include "base/str.h"
 #include "kernels/backend_cuda.h"
-#include "trainer/app/cmd/args.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/app/launch/progress.h"
 #include "trainer/app/launch/record.h"
 #include "trainer/app/launch/supervisor.h"
@@ -223,7 +222,7 @@ static Status launch(LaunchOptions *l, const Args *args)
     return status;
 }
 
-Status cmd_launch(int argc, char **argv)
+static Status command(int argc, char **argv)
 {
     Args args;
     int own = 0;
@@ -247,3 +246,5 @@ Status cmd_launch(int argc, char **argv)
     signals_install();
     return launch(&l, &args);
 }
+
+const Command cmd_launch = { .by_words = command };

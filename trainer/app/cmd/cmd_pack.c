@@ -4,8 +4,7 @@
 #include "base/parallel.h"
 #include "base/thread.h"
 #include "data/load/pack.h"
-#include "trainer/app/cmd/args.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/engine/files/outputs.h"
 
 #define SHARD_MB_DEFAULT 512
@@ -52,25 +51,24 @@ static Status pack(const Dataset *d, const PackOptions *o, bool verify)
     return OK;
 }
 
-Status cmd_pack(int argc, char **argv)
+static Status command(const Args *args)
 {
-    Args args;
     int64_t shard_mb, threads;
     DatasetOptions data;
-    TRY(args_parse(&args, argc, argv, help));
-    if (args.help) return OK;
-    TRY(args_dataset(&args, &data));
-    TRY(outputs_check_apart("OUT", args.output, "DIR", &data));
-    TRY(args_count(&args, "--shard-mb", SHARD_MB_DEFAULT, 1, SHARD_MB_MAX, &shard_mb));
-    TRY(args_count(&args, "--threads", thread_allowed_cpus(), 1, PARALLEL_MAX, &threads));
-    PackOptions o = { .out = args.positional[1],
+    TRY(args_dataset(args, &data));
+    TRY(outputs_check_apart("OUT", args->output, "DIR", &data));
+    TRY(args_count(args, "--shard-mb", SHARD_MB_DEFAULT, 1, SHARD_MB_MAX, &shard_mb));
+    TRY(args_count(args, "--threads", thread_allowed_cpus(), 1, PARALLEL_MAX, &threads));
+    PackOptions o = { .out = args->positional[1],
                       .shard_bytes = shard_mb * 1000000,
                       .threads = (int)threads,
-                      .seek = args_value(&args, "--no-seek") == NULL,
-                      .baseline = args_value(&args, "--baseline") != NULL };
+                      .seek = args_value(args, "--no-seek") == NULL,
+                      .baseline = args_value(args, "--baseline") != NULL };
     Dataset *d = NULL;
     TRY(dataset_open(&d, &data));
-    Status status = pack(d, &o, args_value(&args, "--verify") != NULL);
+    Status status = pack(d, &o, args_value(args, "--verify") != NULL);
     dataset_close(d);
     return status;
 }
+
+const Command cmd_pack = { help, .alone = command };

@@ -9,8 +9,8 @@
 #include "base/mem.h"
 #include "data/data.h"
 #include "kernels/backend.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/app/report/csv.h"
 #include "trainer/engine/exec/executor.h"
 #include "trainer/engine/files/foreign_model.h"
@@ -388,25 +388,24 @@ static Status choose_output(Predictor *p, const Args *args)
     return args_count(args, "--top", TOP, 1, TOP_MAX, &p->count);
 }
 
-Status cmd_predict(int argc, char **argv)
+static Status command(const Args *args)
 {
-    Args args;
     Predictor p = { .program = NULL };
     char *path = NULL;
-    TRY(args_parse(&args, argc, argv, help));
-    if (args.help) return OK;
-    TRY(choose_output(&p, &args));
-    TRY(choose_precision(&p, &args));
-    TRY(args_choice(&args, "--backend", backend_words, &p.place));
-    p.place_given = args_value(&args, "--backend") != NULL;
-    TRY(args_weights(&args, &p.which));
-    TRY(choose_foreign(&p, &args));
-    Status status = run_source_checkpoint(&path, args.positional[0]);
-    if (status == OK && p.print == print_text && fs_is_dir(args.positional[0]))
+    TRY(choose_output(&p, args));
+    TRY(choose_precision(&p, args));
+    TRY(args_choice(args, "--backend", backend_words, &p.place));
+    p.place_given = args_value(args, "--backend") != NULL;
+    TRY(args_weights(args, &p.which));
+    TRY(choose_foreign(&p, args));
+    Status status = run_source_checkpoint(&path, args->positional[0]);
+    if (status == OK && p.print == print_text && fs_is_dir(args->positional[0]))
         log_info("by %s", path);
     if (status == OK) status = open_network(&p, path);
-    if (status == OK) status = predict_all(&p, args.positional_count - 1, args.positional + 1);
+    if (status == OK) status = predict_all(&p, args->positional_count - 1, args->positional + 1);
     close_network(&p);
     mem_free(path);
     return status;
 }
+
+const Command cmd_predict = { help, .alone = command };

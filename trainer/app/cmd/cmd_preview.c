@@ -5,8 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "kernels/erase_noise.h"
-#include "trainer/app/cmd/cmd.h"
-#include "trainer/app/cmd/command_run.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/app/report/html.h"
 #include "trainer/app/report/plot.h"
 #include "trainer/engine/plan/schedule.h"
@@ -52,9 +51,7 @@ static void add_picture(Page *p, const uint8_t *pixels, const char *caption)
     if (p->status == OK) {
         str_add(&p->text, "<figure>");
         html_picture(&p->text, png, bytes, caption);
-        str_add(&p->text, "<figcaption>");
-        html_text(&p->text, caption);
-        str_add(&p->text, "</figcaption></figure>\n");
+        html_between(&p->text, "<figcaption>", caption, "</figcaption></figure>\n");
     }
     mem_free(png);
 }
@@ -208,7 +205,6 @@ static void add_classes(Page *p)
         least = images < least ? images : least;
         most = images > most ? images : most;
     }
-    char text[160];
     int *labels = mem_alloc((size_t)classes * sizeof *labels);
     if (!labels) {
         p->text.failed = true;
@@ -223,10 +219,8 @@ static void add_classes(Page *p)
         labels[at] = c;
     }
     html_heading(&p->text, "Classes");
-    snprintf(text, sizeof text, "%d classes of %lld to %lld training images%s.", classes,
-             (long long)least, (long long)most,
-             classes > CLASS_ROWS ? "; those with the fewest" : "");
-    html_note(&p->text, text);
+    html_notef(&p->text, "%d classes of %lld to %lld training images%s.", classes, (long long)least,
+               (long long)most, classes > CLASS_ROWS ? "; those with the fewest" : "");
     html_table(&p->text, heads, 5);
     for (int c = 0; c < classes && c < CLASS_ROWS; c++) add_class(p, labels[c], most);
     html_table_end(&p->text);
@@ -247,12 +241,9 @@ static void add_schedule(Page *p)
                                  schedule_lr(&schedule, step), (double)NAN, (double)NAN, NULL };
     }
     const PlotSeries series = { .points = points, .count = count, .marked_x = (double)NAN };
-    char text[200];
     html_heading(&p->text, "Learning rate");
-    snprintf(text, sizeof text, "%lld steps of %lld images, %.4g epochs.",
-             (long long)plan->total_steps, (long long)plan->global_batch,
-             p->s->config->train.epochs);
-    html_note(&p->text, text);
+    html_notef(&p->text, "%lld steps of %lld images, %.4g epochs.", (long long)plan->total_steps,
+               (long long)plan->global_batch, p->s->config->train.epochs);
     str_add(&p->text, "<div class=\"plots\">\n");
     plot_svg(&p->text, &(Plot){ .title = "Learning rate",
                                 .x_label = "epochs",
@@ -299,9 +290,4 @@ static Status preview(Comm *comm, Config *c, const Args *args)
     return status;
 }
 
-Status cmd_preview(int argc, char **argv)
-{
-    Args args;
-    TRY(args_parse(&args, argc, argv, help));
-    return args.help ? OK : command_run(&args, preview);
-}
+const Command cmd_preview = { help, .by_ranks = preview };

@@ -5,8 +5,7 @@
 #include "base/mem.h"
 #include "base/process/process.h"
 #include "base/str.h"
-#include "trainer/app/cmd/args.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/app/launch/lock.h"
 #include "trainer/app/launch/progress.h"
 #include "trainer/app/report/collect.h"
@@ -141,26 +140,25 @@ static Status watch(const char *out, const Args *args, double every_s)
     }
 }
 
-Status cmd_report_runs(int argc, char **argv)
+static Status command(const Args *args)
 {
-    Args args;
     double every_s = PERIOD_S;
-    TRY(args_parse(&args, argc, argv, help));
-    if (args.help) return OK;
-    const char *out = args_value(&args, "--out");
-    const bool live = args_value(&args, "--watch") != NULL;
+    const char *out = args_value(args, "--out");
+    const bool live = args_value(args, "--watch") != NULL;
     if (out && !str_ends_with_nocase(out, ".html"))
         return fail(ERR_USAGE, "--out %s: must end in .html", out);
-    TRY(args_seconds(&args, "--every", &every_s));
+    TRY(args_seconds(args, "--every", &every_s));
     if (!(every_s > 0 && every_s < 1e6))
-        return fail(ERR_USAGE, "--every %s: must be above 0", args_value(&args, "--every"));
-    if (!live && args_value(&args, "--every")) return fail(ERR_USAGE, "--every: only with --watch");
+        return fail(ERR_USAGE, "--every %s: must be above 0", args_value(args, "--every"));
+    if (!live && args_value(args, "--every")) return fail(ERR_USAGE, "--every: only with --watch");
     char *own =
-        !out && args.positional_count == 1 ? fs_join(args.positional[0], "report.html") : NULL;
-    if (!out && args.positional_count == 1 && !own) return ERR_MEMORY;
+        !out && args->positional_count == 1 ? fs_join(args->positional[0], "report.html") : NULL;
+    if (!out && args->positional_count == 1 && !own) return ERR_MEMORY;
     if (!out) out = own ? own : "report.html";
-    Status status = live ? watch(out, &args, every_s)
-                         : report_write(out, args.positional, args.positional_count);
+    Status status = live ? watch(out, args, every_s)
+                         : report_write(out, args->positional, args->positional_count);
     mem_free(own);
     return status;
 }
+
+const Command cmd_report_runs = { help, .alone = command };

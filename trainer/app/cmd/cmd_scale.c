@@ -4,8 +4,7 @@
 #include "base/mem.h"
 #include "base/process/process.h"
 #include "base/str.h"
-#include "trainer/app/cmd/args.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/app/report/report.h"
 #include "trainer/app/scale/predict.h"
 #include "trainer/app/scale/series_run.h"
@@ -134,18 +133,17 @@ static Status work(const Series *s, const Args *args)
     return draw(s);
 }
 
-Status cmd_scale(int argc, char **argv)
+static Status command(const Args *args)
 {
-    Args args;
     Series series;
-    TRY(args_parse(&args, argc, argv, help));
-    if (args.help) return OK;
     signals_install();
-    TRY(series_open(&series, args.config, args.sets, args.set_count));
+    TRY(series_open(&series, args->config, args->sets, args->set_count));
     Status status = outputs_check_folders(series.config);
-    if (status == OK) status = work(&series, &args);
-    if (status == OK && (args_value(&args, "--predict") || args_value(&args, "--collect")))
+    if (status == OK) status = work(&series, args);
+    if (status == OK && (args_value(args, "--predict") || args_value(args, "--collect")))
         status = log_check_output(); /* they are asked for an answer */
     series_close(&series);
     return status;
 }
+
+const Command cmd_scale = { help, .alone = command };

@@ -7,8 +7,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "trainer/app/cmd/args.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/app/launch/lock.h"
 #include "trainer/app/launch/progress.h"
 #include "trainer/engine/guard/presence.h"
@@ -101,17 +100,16 @@ static Status wait_for_end(Request *r, double wait_s)
     return OK;
 }
 
-Status cmd_stop(int argc, char **argv)
+static Status command(const Args *args)
 {
-    Args args;
     double wait_s = WAIT_S;
-    TRY(args_parse(&args, argc, argv, help));
-    if (args.help) return OK;
-    TRY(args_seconds(&args, "--wait", &wait_s));
-    Request r = { .run = args.positional[0] };
+    TRY(args_seconds(args, "--wait", &wait_s));
+    Request r = { .run = args->positional[0] };
     Status status = prepare(&r);
     if (status == OK && wait_s > 0) status = wait_for_end(&r, wait_s);
     str_free(&r.asked);
     str_free(&r.seen);
     return status;
 }
+
+const Command cmd_stop = { help, .alone = command };

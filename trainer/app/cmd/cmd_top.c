@@ -4,8 +4,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "trainer/app/cmd/args.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/app/cmd/top_screen.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -120,18 +119,15 @@ static Status watch(Tail *tail, const char *name, double every_s, bool live)
     return status;
 }
 
-Status cmd_top(int argc, char **argv)
+static Status command(const Args *args)
 {
-    Args args;
     double every_s = PERIOD_S;
-    TRY(args_parse(&args, argc, argv, help));
-    if (args.help) return OK;
-    const char *run = args.positional[0], *every = args_value(&args, "--every");
+    const char *run = args->positional[0], *every = args_value(args, "--every");
     if (every && !(str_to_double(every, &every_s) && every_s > 0 && every_s < 1e6))
         return fail(ERR_USAGE, "convoy top: --every %s is no number of seconds above 0", every);
     Tail tail = { .path = fs_join(run, "metrics.jsonl") };
     if (!tail.path) return ERR_MEMORY;
-    bool live = !args_value(&args, "--once") && log_console_is_terminal();
+    bool live = !args_value(args, "--once") && log_console_is_terminal();
     Status status = OK;
     if (live) status = wait_for_run(&tail, run, every_s);
     else if (!fs_exists(tail.path))
@@ -141,3 +137,5 @@ Status cmd_top(int argc, char **argv)
     mem_free(tail.path);
     return status;
 }
+
+const Command cmd_top = { help, .alone = command };

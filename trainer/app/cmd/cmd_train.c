@@ -3,9 +3,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process/process.h"
-#include "trainer/app/cmd/args.h"
 #include "trainer/app/cmd/cmd.h"
-#include "trainer/app/cmd/command_run.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/app/launch/progress.h"
 #include "trainer/app/log/run_listener.h"
 #include "trainer/app/report/report_run.h"
@@ -206,9 +205,4 @@ static Status train_with_log(Comm *comm, Config *c, const Args *args)
     return status;
 }
 
-Status cmd_train(int argc, char **argv)
-{
-    Args args;
-    TRY(args_parse(&args, argc, argv, help));
-    return args.help ? OK : command_run(&args, train_with_log);
-}
+const Command cmd_train = { help, .by_ranks = train_with_log };

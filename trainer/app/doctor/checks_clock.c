@@ -45,11 +45,10 @@ void doctor_check_clocks(const DoctorOptions *o, DoctorReport *r)
     if (o->comm->world == 1)
         doctor_find(r, VERDICT_OK, "", "one rank: there is no other clock to compare with");
     else if (o->comm->rank > 0)
-        doctor_find(r, much ? VERDICT_WARN : VERDICT_OK,
-                    much ? "run chrony or the like on all hosts: times in logs and files of "
-                           "different hosts do not fit together"
-                         : "",
-                    "rank %d: clock %.1f ms %s that of rank 0 on %s (to %.1f ms)", o->comm->rank,
-                    fabs(skew) * 1e3, skew < 0 ? "behind" : "ahead of", first, slack * 1e3);
+        DOCTOR_JUDGE(r, much, VERDICT_WARN,
+                     "run chrony or the like on all hosts: times in logs and files of different "
+                     "hosts do not fit together",
+                     "rank %d: clock %.1f ms %s that of rank 0 on %s (to %.1f ms)", o->comm->rank,
+                     fabs(skew) * 1e3, skew < 0 ? "behind" : "ahead of", first, slack * 1e3);
     else doctor_find(r, VERDICT_OK, "", "rank 0: the clock that the other ranks compare with");
 }

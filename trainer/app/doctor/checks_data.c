@@ -105,12 +105,11 @@ static void check_speed(Files *f, DoctorReport *r, const char *path)
     double seconds = time_files(f, open_one), opens = (double)f->done / seconds,
            mean = (double)f->bytes / (double)f->done;
     bool slow = opens < OPENS_FEW && mean < FILE_SMALL;
-    doctor_find(r, slow ? VERDICT_WARN : VERDICT_OK,
-                slow ? "convoy pack makes few large files of many small ones; data.readers opens "
-                       "more at once"
-                     : "",
-                "%s: %.0f files/s opened by %d threads (%lld files of %.1f KB)", path, opens,
-                (int)THREADS, (long long)f->done, mean * 1e-3);
+    DOCTOR_JUDGE(r, slow, VERDICT_WARN,
+                 "convoy pack makes few large files of many small ones; data.readers opens more "
+                 "at once",
+                 "%s: %.0f files/s opened by %d threads (%lld files of %.1f KB)", path, opens,
+                 (int)THREADS, (long long)f->done, mean * 1e-3);
     seconds = time_files(f, read_one);
     doctor_find(r, VERDICT_OK, "",
                 "%.1f MB/s read by %d threads, %.0f files/s, pages forgotten before where the "
@@ -126,9 +125,8 @@ static void check_space(DoctorReport *r, const struct statfs *s)
     double unit = (double)s->f_bsize * 1e-9, all = unit * (double)s->f_blocks,
            left = unit * (double)s->f_bavail;
     bool little = left < SPACE_LITTLE * all;
-    doctor_find(r, little ? VERDICT_WARN : VERDICT_OK,
-                little ? "checkpoints of runs that lie there may not fit" : "",
-                "%.1f of %.1f GB are free there", left, all);
+    DOCTOR_JUDGE(r, little, VERDICT_WARN, "checkpoints of runs that lie there may not fit",
+                 "%.1f of %.1f GB are free there", left, all);
 }
 
 /* ---- Lustre ---- */
@@ -172,11 +170,11 @@ static void check_lustre(const Files *f, DoctorReport *r, const struct statfs *s
     ssize_t bytes = lov ? getxattr(f->path[0], "lustre.lov", lov, LAYOUT_BYTES) : -1;
     bool told = bytes > 0 && doctor_lustre_layout(lov, (size_t)bytes, &text) && !text.failed;
     bool large = stat(f->path[0], &st) == 0 && st.st_size >= 16 * FILE_SMALL;
-    doctor_find(r, VERDICT_OK,
-                large ? "large files are read faster from several targets: lfs setstripe -c 4 on "
-                        "the folder before they are written"
-                      : "",
-                "Lustre: the first file lies on %s", told ? text.text : "targets it does not tell");
+    DOCTOR_JUDGE(r, large, VERDICT_OK,
+                 "large files are read faster from several targets: lfs setstripe -c 4 on the "
+                 "folder before they are written",
+                 "Lustre: the first file lies on %s",
+                 told ? text.text : "targets it does not tell");
     str_free(&text);
     mem_free(lov);
 }

@@ -36,10 +36,9 @@ static void check_governor(const DoctorOptions *o, DoctorReport *r)
     doctor_read(o, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", driver, sizeof driver);
     bool slow = strcmp(governor, "powersave") == 0 && strcmp(driver, "intel_pstate") != 0 &&
                 strcmp(driver, "amd-pstate-epp") != 0;
-    doctor_find(r, slow ? VERDICT_WARN : VERDICT_OK,
-                slow ? "cpupower frequency-set -g performance: decoding waits for clocks to rise"
-                     : "",
-                "CPU clocks are governed by %s", governor);
+    DOCTOR_JUDGE(r, slow, VERDICT_WARN,
+                 "cpupower frequency-set -g performance: decoding waits for clocks to rise",
+                 "CPU clocks are governed by %s", governor);
 }
 
 static void check_numa(const DoctorOptions *o, DoctorReport *r)
@@ -114,19 +113,19 @@ void doctor_check_limits(const DoctorOptions *o, DoctorReport *r)
     mem_free(adapters);
     if (limit(o, "Max locked memory", &value)) {
         bool little = fabric && value < MEMLOCK_LITTLE; /* TCP locks none */
-        Verdict v = little ? VERDICT_FAIL : VERDICT_OK;
-        if (value == LLONG_MAX) doctor_find(r, v, "", "locked memory (memlock) is not limited");
+        if (value == LLONG_MAX)
+            doctor_find(r, VERDICT_OK, "", "locked memory (memlock) is not limited");
         else
-            doctor_find(r, v, little ? memlock_advice : "",
-                        "locked memory (memlock) is limited to %lld KiB", value >> 10);
+            DOCTOR_JUDGE(r, little, VERDICT_FAIL, memlock_advice,
+                         "locked memory (memlock) is limited to %lld KiB", value >> 10);
     }
     if (limit(o, "Max open files", &value)) {
         bool few = value < FILES_FEW;
         if (value == LLONG_MAX) doctor_find(r, VERDICT_OK, "", "open files are not limited");
         else
-            doctor_find(r, few ? VERDICT_WARN : VERDICT_OK,
-                        few ? "ulimit -n 65536: many readers, ranks and sockets need them" : "",
-                        "%lld open files are allowed", value);
+            DOCTOR_JUDGE(r, few, VERDICT_WARN,
+                         "ulimit -n 65536: many readers, ranks and sockets need them",
+                         "%lld open files are allowed", value);
     }
 }
 
@@ -148,13 +147,10 @@ void doctor_check_memory(const DoctorOptions *o, DoctorReport *r)
     long long total, available;
     if (!meminfo(o, "MemTotal:", &total) || !meminfo(o, "MemAvailable:", &available)) return;
     bool little = available < MEMORY_LITTLE;
-    doctor_find(
-        r, little ? VERDICT_WARN : VERDICT_OK,
-        little ? "end what else runs here; convoy inspect memory CONFIG tells what a rank takes"
-               : "",
-        "%.1f of %.1f GiB of "
-        "memory are available",
-        (double)available / (1 << 30), (double)total / (1 << 30));
+    DOCTOR_JUDGE(r, little, VERDICT_WARN,
+                 "end what else runs here; convoy inspect memory CONFIG tells what a rank takes",
+                 "%.1f of %.1f GiB of memory are available", (double)available / (1 << 30),
+                 (double)total / (1 << 30));
 }
 
 /* Size of the tmpfs at /dev/shm in bytes; half of the memory where its options name none. */

@@ -23,12 +23,10 @@ static void check_interface(const DoctorOptions *o, DoctorReport *r, const char 
     bool small = mtu < MTU_JUMBO && speed >= SPEED_FAST;
     char rate[48] = "";
     if (speed > 0) snprintf(rate, sizeof rate, ", %lld Mbit/s", (long long)speed);
-    doctor_find(r, small ? VERDICT_WARN : VERDICT_OK,
-                small ? "ip link set dev INTERFACE mtu 9001 on all hosts (AWS allows it within a "
-                        "VPC): fewer, larger "
-                        "packets"
-                      : "",
-                "%s is up, MTU %lld%s", name, (long long)mtu, rate);
+    DOCTOR_JUDGE(r, small, VERDICT_WARN,
+                 "ip link set dev INTERFACE mtu 9001 on all hosts (AWS allows it within a VPC): "
+                 "fewer, larger packets",
+                 "%s is up, MTU %lld%s", name, (long long)mtu, rate);
 }
 
 void doctor_check_network(const DoctorOptions *o, DoctorReport *r)
@@ -61,9 +59,8 @@ static void check_port(const DoctorOptions *o, DoctorReport *r, const char *name
     snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/state", name);
     if (!doctor_read(o, path, state, sizeof state)) return;
     bool active = strstr(state, "ACTIVE") != NULL;
-    doctor_find(r, active ? VERDICT_OK : VERDICT_FAIL,
-                active ? "" : "check the cable and the subnet manager (ibstat)",
-                "%s: port state %s", name, state);
+    DOCTOR_JUDGE(r, !active, VERDICT_FAIL, "check the cable and the subnet manager (ibstat)",
+                 "%s: port state %s", name, state);
 }
 
 static bool plugin_exists(const DoctorOptions *o)

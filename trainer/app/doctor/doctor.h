@@ -52,6 +52,9 @@ void doctor_add_json(const DoctorReport *r, const char *host, StrBuf *out);
 
 void doctor_find(DoctorReport *r, Verdict v, const char *advice, const char *format, ...)
     PRINTF_LIKE(4, 5);
+/* The same where something is bad, and else that it is well. */
+#define DOCTOR_JUDGE(r, bad, v, advice, ...)                                                       \
+    doctor_find(r, (bad) ? (v) : VERDICT_OK, (bad) ? (advice) : "", __VA_ARGS__)
 /* The first bytes of root + path as text, blanks at its end cut off; false where it cannot be
  * read. */
 bool doctor_read(const DoctorOptions *o, const char *path, char *out, size_t bytes);

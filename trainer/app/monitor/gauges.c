@@ -103,7 +103,7 @@ enum {
 
 static double value_of(const Metric *m, const void *base)
 {
-    return *(const double *)(const void *)((const char *)base + m->offset);
+    return records_number_at(base, m->offset);
 }
 
 void gauges_init(Gauges *g)
@@ -115,24 +115,22 @@ void gauges_init(Gauges *g)
             run_metrics[i].type[0] == 'c' ? 0 : nan;
 }
 
-static double mean_of_known(double *sum, int *known, double value)
+static double mean_with(GaugeMean *m, double value)
 {
     if (!isnan(value)) {
-        *sum += value;
-        (*known)++;
+        m->sum += value;
+        m->known++;
     }
-    return *known > 0 ? *sum / *known : (double)NAN;
+    return m->known > 0 ? m->sum / m->known : (double)NAN;
 }
 
 void gauges_add_sample(GpuGauges *out, GpuSamples *looks, const GpuState *seen)
 {
-    bool first = looks->utilizations == 0;
+    bool first = looks->utilization.known == 0;
     out->state = *seen;
-    out->state.utilization =
-        mean_of_known(&looks->utilization_sum, &looks->utilizations, seen->utilization);
-    out->state.memory_utilization = mean_of_known(
-        &looks->memory_utilization_sum, &looks->memory_utilizations, seen->memory_utilization);
-    out->state.power_w = mean_of_known(&looks->power_w_sum, &looks->powers, seen->power_w);
+    out->state.utilization = mean_with(&looks->utilization, seen->utilization);
+    out->state.memory_utilization = mean_with(&looks->memory_utilization, seen->memory_utilization);
+    out->state.power_w = mean_with(&looks->power_w, seen->power_w);
     /* fmin and fmax pass over what is not known */
     looks->utilization_min =
         first ? seen->utilization : fmin(looks->utilization_min, seen->utilization);

@@ -18,9 +18,13 @@ typedef struct GpuGauges {
     double utilization_min, utilization_max; /* of the looks since the text before */
 } GpuGauges;
 
+typedef struct GaugeMean { /* over the looks at which the value was known */
+    double sum;
+    int known;
+} GaugeMean;
+
 typedef struct GpuSamples { /* at one GPU; zeros: none yet */
-    double utilization_sum, memory_utilization_sum, power_w_sum;
-    int utilizations, memory_utilizations, powers; /* looks at which they were known */
+    GaugeMean utilization, memory_utilization, power_w;
     double utilization_min, utilization_max;
 } GpuSamples;
 

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LOOK_PERIOD_S 1.0
@@ -29,11 +28,8 @@ struct Monitor {
     Nvml *nvml;                        /* the Monitor's thread's, as are the looks */
     GpuSamples looks[GAUGES_GPUS_MAX]; /* since the last period's end */
     bool has_looked;
-    pthread_t thread;
-    bool has_thread;
-    pthread_mutex_t lock; /* guards the rest */
-    pthread_cond_t wake;
-    bool stop, fresh_gpus;
+    ThreadWatcher watcher; /* whose lock guards the rest */
+    bool fresh_gpus;
     Energy *energy; /* NULL: not told */
     Gauges gauges;
 };
@@ -51,9 +47,9 @@ static void look_at_gpus(Monitor *m)
     GpuState state;
     for (int i = 0; m->nvml && i < m->gauges.gpu_count; i++) {
         nvml_state(m->nvml, i, &state);
-        pthread_mutex_lock(&m->lock);
+        pthread_mutex_lock(&m->watcher.lock);
         gauges_add_sample(&m->gauges.gpu[i], &m->looks[i], &state);
-        pthread_mutex_unlock(&m->lock);
+        pthread_mutex_unlock(&m->watcher.lock);
     }
     m->has_looked = true;
 }
@@ -95,11 +91,11 @@ static void end_period(Monitor *m)
 {
     Gauges *copy = mem_alloc(sizeof *copy);
     if (!copy) return;
-    pthread_mutex_lock(&m->lock);
+    pthread_mutex_lock(&m->watcher.lock);
     energy_read(m->energy, &m->gauges.spent);
     *copy = m->gauges;
     m->fresh_gpus = m->gauges.gpu_count > 0;
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_unlock(&m->watcher.lock);
     memset(m->looks, 0, sizeof m->looks);
     m->has_looked = false;
     if (m->prometheus_path && !m->prometheus_broken) write_prometheus(m, copy);
@@ -110,17 +106,11 @@ static void end_period(Monitor *m)
 /* Until until_s or the end. False: the end. */
 static bool sleep_until(Monitor *m, double until_s)
 {
-    pthread_mutex_lock(&m->lock);
-    for (double left; !m->stop && (left = until_s - clock_s()) > 0;) {
-        struct timespec at;
-        clock_gettime(CLOCK_REALTIME, &at);
-        double end = (double)at.tv_sec + 1e-9 * (double)at.tv_nsec + left;
-        at.tv_sec = (time_t)end;
-        at.tv_nsec = (long)(1e9 * (end - floor(end)));
-        pthread_cond_timedwait(&m->wake, &m->lock, &at);
-    }
-    bool goes_on = !m->stop;
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_lock(&m->watcher.lock);
+    bool goes_on = !m->watcher.stop;
+    for (double left; goes_on && (left = until_s - clock_s()) > 0;)
+        goes_on = thread_watcher_sleep(&m->watcher, left);
+    pthread_mutex_unlock(&m->watcher.lock);
     return goes_on;
 }
 
@@ -200,9 +190,7 @@ static Status fill_monitor(Monitor *m, const Config *c, const Comm *comm, bool g
     }
     if (gpus) TRY(open_gpus(m, c));
     if (!m->nvml && !m->prometheus_path && !m->emf_path) return OK;
-    TRY(thread_start(&m->thread, "monitor", watch, m));
-    m->has_thread = true;
-    return OK;
+    return thread_watcher_start(&m->watcher, "monitor", watch, m);
 }
 
 Status monitor_create(Monitor **out, const Config *c, const Comm *comm, bool gpu)
@@ -214,8 +202,7 @@ Status monitor_create(Monitor **out, const Config *c, const Comm *comm, bool gpu
         return OK;
     Monitor *m = mem_calloc(1, sizeof *m);
     if (!m) return ERR_MEMORY;
-    pthread_mutex_init(&m->lock, NULL);
-    pthread_cond_init(&m->wake, NULL);
+    thread_watcher_init(&m->watcher);
     gauges_init(&m->gauges);
     Status status = fill_monitor(m, c, comm, gpus);
     if (status != OK) monitor_destroy(m);
@@ -226,13 +213,7 @@ Status monitor_create(Monitor **out, const Config *c, const Comm *comm, bool gpu
 void monitor_destroy(Monitor *m)
 {
     if (!m) return;
-    pthread_mutex_lock(&m->lock);
-    m->stop = true;
-    pthread_cond_broadcast(&m->wake);
-    pthread_mutex_unlock(&m->lock);
-    if (m->has_thread) pthread_join(m->thread, NULL);
-    pthread_cond_destroy(&m->wake);
-    pthread_mutex_destroy(&m->lock);
+    thread_watcher_end(&m->watcher);
     event_file_close(m->events);
     nvml_close(m->nvml);
     mem_free(m->run);
@@ -255,10 +236,10 @@ static void add_event(Monitor *m, int64_t step, const EventScalar *scalars, int 
 void monitor_run(Monitor *m, int64_t total_steps, Energy *energy)
 {
     if (!m) return;
-    pthread_mutex_lock(&m->lock);
+    pthread_mutex_lock(&m->watcher.lock);
     m->gauges.total_steps = (double)total_steps;
     m->energy = energy;
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_unlock(&m->watcher.lock);
 }
 
 Status monitor_begin(Monitor *m, bool resumed, int64_t step)
@@ -282,7 +263,7 @@ void monitor_step(Monitor *m, const StepRecord *s)
     StepRecord known = *s;
     if (!s->measured) known.grad_norm = (double)NAN;
     if (!(s->recent_mfu > 0)) known.recent_mfu = (double)NAN;
-    pthread_mutex_lock(&m->lock);
+    pthread_mutex_lock(&m->watcher.lock);
     Gauges *g = &m->gauges;
     g->step = (double)s->step;
     g->epoch = (double)s->epoch;
@@ -292,7 +273,7 @@ void monitor_step(Monitor *m, const StepRecord *s)
     g->data_wait_seconds += 1e-3 * s->data_wait_ms;
     g->comm_wait_seconds += 1e-3 * s->comm_wait_ms;
     if (s->recorded) g->recorded = known;
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_unlock(&m->watcher.lock);
     EventScalar scalars[8] = { { "train/loss", s->loss },
                                { "train/lr", s->lr },
                                { "train/images_per_s", s->recent_images_per_s },
@@ -320,11 +301,11 @@ static void add_metrics(Monitor *m, const EvalRecord *e, const char *prefix)
 void monitor_eval(Monitor *m, const EvalRecord *e)
 {
     if (!m) return;
-    pthread_mutex_lock(&m->lock);
+    pthread_mutex_lock(&m->watcher.lock);
     m->gauges.eval = *e;
     m->gauges.eval_step = (double)e->step;
     if (!e->has_ema) m->gauges.eval.ema_top1 = (double)NAN;
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_unlock(&m->watcher.lock);
     add_metrics(m, e, "");
     if (e->has_ema) add_metrics(m, e, "ema_");
 }
@@ -332,27 +313,28 @@ void monitor_eval(Monitor *m, const EvalRecord *e)
 void monitor_checkpoint(Monitor *m, int64_t step)
 {
     if (!m) return;
-    pthread_mutex_lock(&m->lock);
+    pthread_mutex_lock(&m->watcher.lock);
     m->gauges.checkpoint_step = (double)step;
     m->gauges.checkpoint_unix_s = clock_unix_s();
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_unlock(&m->watcher.lock);
 }
 
 static void add_gpu_events(Monitor *m, const GpuRecord *gpus, int count, int64_t step)
 {
+    static const char *const names[4] = { "utilization", "memory_gb", "power_w", "sm_clock_mhz" };
     char tags[4][32];
     for (int i = 0; i < count; i++) {
         const GpuRecord *g = &gpus[i];
-        snprintf(tags[0], sizeof tags[0], "gpu%lld/utilization", (long long)g->gpu);
-        snprintf(tags[1], sizeof tags[1], "gpu%lld/memory_gb", (long long)g->gpu);
-        snprintf(tags[2], sizeof tags[2], "gpu%lld/power_w", (long long)g->gpu);
-        snprintf(tags[3], sizeof tags[3], "gpu%lld/sm_clock_mhz", (long long)g->gpu);
         const double values[4] = { g->utilization, 1e-9 * g->memory_used_bytes, g->power_w,
                                    g->sm_clock_mhz };
         EventScalar scalars[4];
         int known = 0;
-        for (int k = 0; k < 4; k++)
-            if (!isnan(values[k])) scalars[known++] = (EventScalar){ tags[k], values[k] };
+        for (int k = 0; k < 4; k++) {
+            if (isnan(values[k])) continue;
+            snprintf(tags[known], sizeof tags[known], "gpu%lld/%s", (long long)g->gpu, names[k]);
+            scalars[known] = (EventScalar){ tags[known], values[k] };
+            known++;
+        }
         if (known > 0) add_event(m, step, scalars, known);
     }
 }
@@ -374,13 +356,13 @@ static GpuRecord record_of(const GpuGauges *g)
 bool monitor_take_gpus(Monitor *m, GpuRecord out[GAUGES_GPUS_MAX], int *count)
 {
     if (!m) return false;
-    pthread_mutex_lock(&m->lock);
+    pthread_mutex_lock(&m->watcher.lock);
     bool fresh = m->fresh_gpus;
     double step = m->gauges.step;
     m->fresh_gpus = false;
     *count = fresh ? m->gauges.gpu_count : 0;
     for (int i = 0; i < *count; i++) out[i] = record_of(&m->gauges.gpu[i]);
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_unlock(&m->watcher.lock);
     add_gpu_events(m, out, *count, isnan(step) ? 0 : (int64_t)step);
     return fresh;
 }

@@ -66,45 +66,34 @@ static bool same_steps(const RunSet *set)
     return true;
 }
 
-static int64_t records_of(const ReportRun *r, Source source)
+typedef struct Records { /* of one source, and where places are in each */
+    const void *first;
+    int64_t count;
+    size_t bytes, step, epochs, elapsed_s;
+} Records;
+
+#define RECORDS(list, count, Type)                                                                 \
+    r->list, r->count, sizeof(Type), offsetof(Type, step), offsetof(Type, epochs),                 \
+        offsetof(Type, elapsed_s)
+static Records records_of(const ReportRun *r, Source source)
 {
-    const int64_t counts[SOURCES] = { r->step_count, r->eval_count, r->look_count };
-    return counts[source];
+    const Records all[SOURCES] = { { RECORDS(steps, step_count, StepRecord) },
+                                   { RECORDS(evals, eval_count, EvalRecord) },
+                                   { RECORDS(looks, look_count, ReportLook) } };
+    return all[source];
 }
 
-static const void *record_of(const ReportRun *r, Source source, int64_t i)
+static const void *record_at(const Records *r, int64_t i)
 {
-    const struct {
-        const void *first;
-        size_t bytes;
-    } all[SOURCES] = { { r->steps, sizeof *r->steps },
-                       { r->evals, sizeof *r->evals },
-                       { r->looks, sizeof *r->looks } };
-    return (const char *)all[source].first + (size_t)i * all[source].bytes;
+    return (const char *)r->first + (size_t)i * r->bytes;
 }
 
-static double number_at(const void *record, size_t at)
+static double place_of(const Records *r, int64_t i, Against against)
 {
-    return *(const double *)(const void *)((const char *)record + at);
-}
-
-static double place_of(const ReportRun *r, Source source, int64_t i, Against against)
-{
-    static const struct {
-        size_t step, epochs, elapsed_s;
-    } at[SOURCES] = {
-        { offsetof(StepRecord, step), offsetof(StepRecord, epochs),
-          offsetof(StepRecord, elapsed_s) },
-        { offsetof(EvalRecord, step), offsetof(EvalRecord, epochs),
-          offsetof(EvalRecord, elapsed_s) },
-        { offsetof(ReportLook, step), offsetof(ReportLook, epochs),
-          offsetof(ReportLook, elapsed_s) },
-    };
-    const void *record = record_of(r, source, i);
+    const void *record = record_at(r, i);
     if (against != AGAINST_STEPS)
-        return number_at(record,
-                         against == AGAINST_TIME ? at[source].elapsed_s : at[source].epochs);
-    return (double)*(const int64_t *)(const void *)((const char *)record + at[source].step);
+        return records_number_at(record, against == AGAINST_TIME ? r->elapsed_s : r->epochs);
+    return (double)*(const int64_t *)(const void *)((const char *)record + r->step);
 }
 
 /* What plots are drawn against, and where all of them begin and end. */
@@ -130,9 +119,9 @@ static bool find_ground(Ground *g, const RunSet *set, Against against)
     *g = (Ground){ against, names[against], names[against], 1, (double)INFINITY, 0 };
     for (int i = 0; i < set->count; i++) {
         for (int source = 0; source < SOURCES; source++) {
-            const int64_t n = records_of(&set->runs[i], (Source)source);
-            for (int64_t k = 0; k < n; k++) {
-                const double x = place_of(&set->runs[i], (Source)source, k, against);
+            const Records records = records_of(&set->runs[i], (Source)source);
+            for (int64_t k = 0; k < records.count; k++) {
+                const double x = place_of(&records, k, against);
                 if (!isfinite(x)) continue;
                 g->low = fmin(g->low, x);
                 g->high = fmax(g->high, x);
@@ -147,9 +136,9 @@ static bool find_ground(Ground *g, const RunSet *set, Against against)
 
 static double value_of(const Curve *c, const void *record)
 {
-    const double value = c->scale * number_at(record, c->value);
+    const double value = c->scale * records_number_at(record, c->value);
     if (c->of == 0) return value;
-    const double share = value / number_at(record, c->of);
+    const double share = value / records_number_at(record, c->of);
     return share > 100 ? 100 : share; /* clocks of several threads told the parts: a little more */
 }
 
@@ -157,12 +146,13 @@ static double value_of(const Curve *c, const void *record)
 static void fill_curves(PlotPoint *out, const ReportRun *r, const Curve *c, const Ground *g)
 {
     const double no = (double)NAN;
-    for (int64_t i = 0; i < records_of(r, c->source); i++) {
-        const void *record = record_of(r, c->source, i);
+    const Records records = records_of(r, c->source);
+    for (int64_t i = 0; i < records.count; i++) {
+        const void *record = record_at(&records, i);
         const ReportRange *range =
             c->source == FROM_LOOKS ? (const void *)((const char *)record + c->value) : NULL;
         double y = range ? c->scale * report_run_mean(range) : value_of(c, record);
-        out[i] = (PlotPoint){ .x = place_of(r, c->source, i, g->against) / g->unit,
+        out[i] = (PlotPoint){ .x = place_of(&records, i, g->against) / g->unit,
                               .y = isfinite(y) ? y : no,
                               .low = range && range->count > 1 ? c->scale * range->low : no,
                               .high = range && range->count > 1 ? c->scale * range->high : no };
@@ -189,7 +179,7 @@ static void draw(StrBuf *out, const RunSet *set, const Curve *c, const Ground *g
     const int64_t most = count > BANDS_MAX ? MANY_BINS : PLOT_BINS;
     for (int i = 0; i < count; i++) {
         const ReportRun *r = &set->runs[i];
-        int64_t n = records_of(r, c->source);
+        int64_t n = records_of(r, c->source).count;
         PlotPoint *bins = room->bins + (int64_t)i * PLOT_BINS;
         fill_curves(room->all, r, c, g);
         bool marked = strcmp(c->unit, "loss") == 0;
@@ -270,7 +260,7 @@ Status section_curves(StrBuf *out, const RunSet *set)
     int64_t most = 1;
     for (int i = 0; i < set->count; i++) {
         for (int source = 0; source < SOURCES; source++) {
-            const int64_t n = records_of(&set->runs[i], (Source)source);
+            const int64_t n = records_of(&set->runs[i], (Source)source).count;
             most = n > most ? n : most;
         }
         if (i < CURVES_MAX) snprintf(room.labels[i], sizeof room.labels[i], "%d", i + 1);

@@ -191,7 +191,6 @@ static void add_table(StrBuf *out, const Scaling *s)
 
 static void explain(StrBuf *out, const Scaling *s)
 {
-    char text[700];
     const ScalingRow *base = &s->rows[0], *last = &s->rows[s->most_fitted];
     const char *batch =
         s->same_rank_batch     ? "each rank has the same batch, so a step grows with the ranks"
@@ -200,23 +199,21 @@ static void explain(StrBuf *out, const Scaling *s)
     bool epochs = false;
     for (int i = 0; i < s->count; i++) epochs = epochs || !s->rows[i].by_run;
     const char *values = epochs ? "epochs, or runs where there are three of them" : "runs";
-    snprintf(text, sizeof text,
-             "Time to train on the %lld images of an epoch; %s. Values are %s; intervals are 95 "
-             "%%, Student's t, from three values on. Speed-up and efficiency are against %lld %s; "
-             "the interval of the efficiency is Fieller's. %s",
-             (long long)s->images, batch, values, (long long)base->ranks,
-             base->ranks == 1 ? "rank" : "ranks",
-             s->from_steps
-                 ? "A value is the mean step behind the warm-up times the steps of an epoch."
-                 : "The first epoch of a process is \"cold\" and does not count.");
-    html_note(out, text);
+    html_notef(out,
+               "Time to train on the %lld images of an epoch; %s. Values are %s; intervals are 95 "
+               "%%, Student's t, from three values on. Speed-up and efficiency are against %lld "
+               "%s; the interval of the efficiency is Fieller's. %s",
+               (long long)s->images, batch, values, (long long)base->ranks,
+               base->ranks == 1 ? "rank" : "ranks",
+               s->from_steps
+                   ? "A value is the mean step behind the warm-up times the steps of an epoch."
+                   : "The first epoch of a process is \"cold\" and does not count.");
     if (s->fitted < 3) return;
-    snprintf(text, sizeof text,
-             "Least squares of T = a + b/n: a = %.4g s, b = %.4g s; the part that does not scale, "
-             "a/T, is %.1f %% at %lld ranks.",
-             s->fit.constant, s->fit.slope, 100 * s->fit.constant / last->epoch_s.mean,
-             (long long)last->ranks);
-    html_note(out, text);
+    html_notef(out,
+               "Least squares of T = a + b/n: a = %.4g s, b = %.4g s; the part that does not "
+               "scale, a/T, is %.1f %% at %lld ranks.",
+               s->fit.constant, s->fit.slope, 100 * s->fit.constant / last->epoch_s.mean,
+               (long long)last->ranks);
 }
 
 /* ---- predictions ---- */

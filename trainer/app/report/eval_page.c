@@ -120,11 +120,7 @@ static void add_heat(StrBuf *out, const EvalPage *p)
 {
     html_note(out, "A row is what images are, a column what they were taken for.");
     str_add(out, "<div class=\"wide\"><table>\n<tr><th class=\"text\"></th>");
-    for (int64_t c = 0; c < p->classes; c++) {
-        str_add(out, "<th>");
-        html_text(out, p->class_names[c]);
-        str_add(out, "</th>");
-    }
+    for (int64_t c = 0; c < p->classes; c++) html_between(out, "<th>", p->class_names[c], "</th>");
     str_add(out, "</tr>\n");
     for (int64_t row = 0; row < p->classes; row++) {
         const double images = eval_page_figures(p, row).images;
@@ -205,7 +201,6 @@ static void add_classes(StrBuf *out, const EvalPage *p)
 
 static void add_mistakes(StrBuf *out, const EvalPage *p)
 {
-    char text[64];
     html_heading(out, "The surest mistakes");
     if (p->mistake_count == 0) html_note(out, "There is none.");
     str_add(out, "<div class=\"pictures\">\n");
@@ -213,15 +208,11 @@ static void add_mistakes(StrBuf *out, const EvalPage *p)
         const EvalMistake *m = &p->mistakes[i];
         str_add(out, "<figure>");
         if (m->png) html_picture(out, m->png, m->bytes, p->class_names[m->label]);
-        str_add(out, "<figcaption>taken for <b>");
-        html_text(out, p->class_names[m->predicted]);
-        snprintf(text, sizeof text, "</b> (%.1f %%)<br>is ", 100 * m->confidence);
-        str_add(out, text);
-        html_text(out, p->class_names[m->label]);
-        snprintf(text, sizeof text, " (%.1f %%)<br>", 100 * m->given);
-        str_add(out, text);
-        html_text(out, m->path);
-        str_add(out, "</figcaption></figure>\n");
+        html_between(out, "<figcaption>taken for <b>", p->class_names[m->predicted], "</b>");
+        str_printf(out, " (%.1f %%)", 100 * m->confidence);
+        html_between(out, "<br>is ", p->class_names[m->label], "");
+        str_printf(out, " (%.1f %%)", 100 * m->given);
+        html_between(out, "<br>", m->path, "</figcaption></figure>\n");
     }
     str_add(out, "</div>\n");
 }

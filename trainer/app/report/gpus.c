@@ -11,9 +11,7 @@ static double most(const ReportRange *r)
 static void add_row(StrBuf *out, const ReportRun *r, int number, int gpu)
 {
     const ReportGpu *g = &r->gpus[gpu];
-    html_row(out);
-    html_swatch(out, r->colour, number);
-    html_cell(out, r->name);
+    html_run_row(out, r->colour, number, r->name);
     html_whole(out, gpu);
     html_whole(out, g->looks);
     html_number(out, 100 * report_run_mean(&g->gauge[0]), 1);

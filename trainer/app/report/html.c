@@ -2,6 +2,8 @@
 #include "trainer/app/report/html.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #define DASH "\xE2\x80\x93"
@@ -78,6 +80,13 @@ void html_text(StrBuf *out, const char *text)
     }
 }
 
+void html_between(StrBuf *out, const char *before, const char *text, const char *after)
+{
+    str_add(out, before);
+    html_text(out, text);
+    str_add(out, after);
+}
+
 void html_begin(StrBuf *out, const char *title)
 {
     html_begin_live(out, title, 0);
@@ -90,11 +99,9 @@ void html_begin_live(StrBuf *out, const char *title, double refresh_s)
                  "content=\"width=device-width,initial-scale=1\">\n");
     if (refresh_s > 0)
         str_printf(out, "<meta http-equiv=\"refresh\" content=\"%.0f\">\n", fmax(1, refresh_s));
-    str_add(out, "<title>");
-    html_text(out, title);
-    str_printf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>", style);
-    html_text(out, title);
-    str_add(out, "</h1>\n");
+    html_between(out, "<title>", title, "</title>\n<style>\n");
+    str_add(out, style);
+    html_between(out, "</style>\n</head>\n<body>\n<h1>", title, "</h1>\n");
 }
 
 void html_end(StrBuf *out)
@@ -104,16 +111,22 @@ void html_end(StrBuf *out)
 
 void html_heading(StrBuf *out, const char *text)
 {
-    str_add(out, "<h2>");
-    html_text(out, text);
-    str_add(out, "</h2>\n");
+    html_between(out, "<h2>", text, "</h2>\n");
 }
 
 void html_note(StrBuf *out, const char *text)
 {
-    str_add(out, "<p>");
-    html_text(out, text);
-    str_add(out, "</p>\n");
+    html_between(out, "<p>", text, "</p>\n");
+}
+
+void html_notef(StrBuf *out, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    html_note(out, text);
 }
 
 void html_table(StrBuf *out, const char *const *heads, int count)
@@ -121,9 +134,7 @@ void html_table(StrBuf *out, const char *const *heads, int count)
     str_add(out, "<div class=\"wide\"><table>\n<tr>");
     for (int i = 0; i < count; i++) {
         bool text = heads[i][0] == '<';
-        str_add(out, text ? "<th class=\"text\">" : "<th>");
-        html_text(out, heads[i] + text);
-        str_add(out, "</th>");
+        html_between(out, text ? "<th class=\"text\">" : "<th>", heads[i] + text, "</th>");
     }
     str_add(out, "</tr>\n");
 }
@@ -136,16 +147,13 @@ void html_row(StrBuf *out)
 void html_cell(StrBuf *out, const char *text)
 {
     /* a long text is broken at its blanks, a short one nowhere */
-    str_add(out, strlen(text) > LONG ? "<td class=\"text long\">" : "<td class=\"text\">");
-    html_text(out, text[0] ? text : DASH);
-    str_add(out, "</td>");
+    html_between(out, strlen(text) > LONG ? "<td class=\"text long\">" : "<td class=\"text\">",
+                 text[0] ? text : DASH, "</td>");
 }
 
 void html_figure(StrBuf *out, const char *text)
 {
-    str_add(out, "<td>");
-    html_text(out, text[0] ? text : DASH);
-    str_add(out, "</td>");
+    html_between(out, "<td>", text[0] ? text : DASH, "</td>");
 }
 
 void html_number(StrBuf *out, double value, int digits)
@@ -170,8 +178,9 @@ void html_table_end(StrBuf *out)
     str_add(out, "</table></div>\n");
 }
 
-void html_swatch(StrBuf *out, int k, int number)
+void html_run_row(StrBuf *out, int k, int number, const char *name)
 {
+    html_row(out);
     str_printf(
         out,
         "<td><svg width=\"46\" height=\"14\" viewBox=\"0 0 46 14\" role=\"img\" "
@@ -179,6 +188,7 @@ void html_swatch(StrBuf *out, int k, int number)
         "stroke-width=\"3\" stroke-dasharray=\"%s\"/><text x=\"31\" y=\"12\" font-size=\"13\" "
         "fill=\"%s\">%d</text></svg></td>",
         number, html_colour(k), html_dashes(k), html_colour(k), number);
+    html_cell(out, name);
 }
 
 /* RFC 4648. */
@@ -199,9 +209,7 @@ static void add_base64(StrBuf *out, const uint8_t *b, size_t count)
 
 void html_picture(StrBuf *out, const uint8_t *png, size_t bytes, const char *alt)
 {
-    str_add(out, "<img alt=\"");
-    html_text(out, alt);
-    str_add(out, "\" src=\"data:image/png;base64,");
+    html_between(out, "<img alt=\"", alt, "\" src=\"data:image/png;base64,");
     add_base64(out, png, bytes);
     str_add(out, "\">");
 }

@@ -15,8 +15,11 @@ void html_begin_live(StrBuf *out, const char *title, double refresh_s);
 void html_end(StrBuf *out);
 /* escaped; bytes that are no UTF-8 text become U+FFFD */
 void html_text(StrBuf *out, const char *text);
+/* The same between marks, which stay as they are. */
+void html_between(StrBuf *out, const char *before, const char *text, const char *after);
 void html_heading(StrBuf *out, const char *text);
-void html_note(StrBuf *out, const char *text); /* a paragraph */
+void html_note(StrBuf *out, const char *text);                           /* a paragraph */
+void html_notef(StrBuf *out, const char *format, ...) PRINTF_LIKE(2, 3); /* of at most 1 KiB */
 
 /* Tables: html_table(), then rows of cells. A head that begins with "<" is that of a column of
  * text, to the left. */
@@ -38,5 +41,6 @@ void html_picture(StrBuf *out, const uint8_t *png, size_t bytes, const char *alt
 enum { HTML_COLOURS = 7, HTML_DASHES = 4 };
 const char *html_colour(int k);
 const char *html_dashes(int k);
-void html_swatch(StrBuf *out, int k, int number); /* a cell that shows both, with a number */
+/* The begin of a run's row: a cell that shows both, with a number, and one with its name. */
+void html_run_row(StrBuf *out, int k, int number, const char *name);
 #endif

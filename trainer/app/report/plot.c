@@ -107,11 +107,9 @@ static double at_y(const Drawing *d, double y)
 static void text_at(StrBuf *out, double x, double y, const char *kind, const char *anchor,
                     const char *text)
 {
-    str_printf(out,
-               "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\" text-anchor=\"%s\" fill=\"var(--soft)\">",
-               x, y, kind, anchor);
-    html_text(out, text);
-    str_add(out, "</text>\n");
+    str_printf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\" text-anchor=\"%s\" ", x, y, kind,
+               anchor);
+    html_between(out, "fill=\"var(--soft)\">", text, "</text>\n");
 }
 
 static void line(StrBuf *out, double x1, double y1, double x2, double y2, const char *style)
@@ -212,11 +210,7 @@ static void draw_points(const Drawing *d, int index, const char *colour, bool ho
                    "stroke-width=\"1.5\" data-x=\"%.10g\" data-y=\"%.10g\">",
                    at_x(d, q->x), at_y(d, q->y), radius, hollow ? "var(--page)" : colour, colour,
                    q->x, q->y);
-        if (q->title) {
-            str_add(d->out, "<title>");
-            html_text(d->out, q->title);
-            str_add(d->out, "</title>");
-        }
+        if (q->title) html_between(d->out, "<title>", q->title, "</title>");
         str_add(d->out, "</circle>\n");
     }
 }
@@ -378,11 +372,9 @@ static void draw_labels(const Drawing *d)
     for (int i = 0; i < count; i++) {
         str_printf(d->out,
                    "<text class=\"label\" x=\"%.1f\" y=\"%.1f\" fill=\"%s\" stroke=\"var(--page)\" "
-                   "stroke-width=\"3\" "
-                   "paint-order=\"stroke\">",
+                   "stroke-width=\"3\" ",
                    labels[i].x, labels[i].y, html_colour(labels[i].series->colour));
-        html_text(d->out, labels[i].series->label);
-        str_add(d->out, "</text>\n");
+        html_between(d->out, "paint-order=\"stroke\">", labels[i].series->label, "</text>\n");
     }
 }
 
@@ -436,9 +428,8 @@ static bool describe_strip(const Drawing *d, int strip, StrBuf *out)
 /* From x to x2, over everything else; shown by its colour while one points at it. */
 static void add_strip(const Drawing *d, double x, double x2, const char *text)
 {
-    str_printf(d->out, "<path d=\"M%.1f %.0fH%.1fV%.0fH%.1fz\"><title>", x, TOP, x2, BOTTOM, x);
-    html_text(d->out, text);
-    str_add(d->out, "</title></path>\n");
+    str_printf(d->out, "<path d=\"M%.1f %.0fH%.1fV%.0fH%.1fz\">", x, TOP, x2, BOTTOM, x);
+    html_between(d->out, "<title>", text, "</title></path>\n");
 }
 
 /* Strips with values, each out to half way to the next one. */
@@ -473,19 +464,13 @@ void plot_svg(StrBuf *out, const Plot *p)
     if (!measure_plot(&d)) return;
     str_printf(out,
                "<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" font-family=\"system-ui,sans-serif\" "
-               "font-size=\"12\" aria-label=\"",
+               "font-size=\"12\" ",
                WIDTH, HEIGHT + 10);
-    html_text(out, p->title);
-    str_add(out, "\" xmlns=\"http://www.w3.org/2000/svg\">\n");
-    str_printf(out,
-               "<text x=\"%.0f\" y=\"15\" font-size=\"14\" font-weight=\"600\" "
-               "fill=\"var(--ink)\">",
-               LEFT - 50);
-    html_text(out, p->title);
-    str_add(out, "<tspan dx=\"10\" class=\"unit\" font-size=\"12\" font-weight=\"400\" "
-                 "fill=\"var(--soft)\">");
-    html_text(out, p->y_label);
-    str_add(out, "</tspan></text>\n");
+    html_between(out, "aria-label=\"", p->title, "\" xmlns=\"http://www.w3.org/2000/svg\">\n");
+    str_printf(out, "<text x=\"%.0f\" y=\"15\" font-size=\"14\" font-weight=\"600\" ", LEFT - 50);
+    html_between(out, "fill=\"var(--ink)\">", p->title,
+                 "<tspan dx=\"10\" class=\"unit\" font-size=\"12\" font-weight=\"400\" ");
+    html_between(out, "fill=\"var(--soft)\">", p->y_label, "</tspan></text>\n");
     draw_y_axis(&d);
     draw_x_axis(&d);
     find_alike(&d);

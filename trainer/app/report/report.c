@@ -12,19 +12,17 @@
 
 static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling, double refresh_s)
 {
-    char now[32], text[160];
+    char now[32];
     const bool scales = scaling->count >= 2 || set->prediction_count > 0;
     clock_format_utc(now, sizeof now);
     const char *title = set->scale        ? "Convoy: scaling report"
                         : set->count == 1 ? "Convoy: one run"
                                           : "Convoy: runs";
     html_begin_live(out, title, refresh_s);
-    if (set->count == 0)
-        snprintf(text, sizeof text, "No run, written %s by convoy %s.", now, version_text());
+    if (set->count == 0) html_notef(out, "No run, written %s by convoy %s.", now, version_text());
     else
-        snprintf(text, sizeof text, "%d %s, written %s by convoy %s.", set->count,
-                 set->count == 1 ? "run" : "runs", now, version_text());
-    html_note(out, text);
+        html_notef(out, "%d %s, written %s by convoy %s.", set->count,
+                   set->count == 1 ? "run" : "runs", now, version_text());
     if (scales && set->scale) section_scaling(out, set, scaling);
     if (set->count > 0) TRY(section_runs(out, set));
     section_differences(out, set);

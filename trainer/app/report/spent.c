@@ -2,7 +2,6 @@
 #include "trainer/app/report/html.h"
 #include "trainer/app/report/sections.h"
 #include <math.h>
-#include <stdio.h>
 
 #define J_PER_KWH 3.6e6
 
@@ -43,9 +42,7 @@ static void add_row(StrBuf *out, const RunSet *set, int k, double target)
     const double joules = cost_joules(&sum), no = (double)NAN;
     const double epochs = (double)r->trained_images / (double)r->start.images;
     const double trained = cost_joules(&r->spent.part[COST_TRAIN]) + cost_joules(wait);
-    html_row(out);
-    html_swatch(out, r->colour, k + 1);
-    html_cell(out, r->name);
+    html_run_row(out, r->colour, k + 1, r->name);
     html_cell(out, r->energy_source);
     html_number(out, joules > 0 ? joules / J_PER_KWH : no, 4);
     html_number(out, joules > 0 ? 100 * sum.assumed_j / joules : no, 1);
@@ -77,7 +74,6 @@ void section_spent(StrBuf *out, const RunSet *set)
                                          "host hours to target",
                                          "cost to target" };
     const double target = common_target(set);
-    char text[200];
     bool any = false;
     for (int i = 0; i < set->count; i++) any = any || cost_sum(&set->runs[i].spent).host_s > 0;
     if (!any) return;
@@ -89,9 +85,8 @@ void section_spent(StrBuf *out, const RunSet *set)
                    "alone. waiting: for data, of the joules, or of the time where there are none. "
                    "Money is by the prices (cost.*) in each run's config.yaml: nobody else's.");
     if (isnan(target)) return;
-    snprintf(text, sizeof text,
-             "Target: top-1 of %.2f %%, the best that all runs that were evaluated have reached; "
-             "until the end of the first evaluation with it.",
-             100 * target);
-    html_note(out, text);
+    html_notef(out,
+               "Target: top-1 of %.2f %%, the best that all runs that were evaluated have reached; "
+               "until the end of the first evaluation with it.",
+               100 * target);
 }

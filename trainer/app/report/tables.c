@@ -6,6 +6,7 @@
 #include "trainer/app/report/report.h"
 #include "trainer/app/report/sections.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,17 +23,12 @@ static void describe_end(const ReportRun *r, char out[160])
     else snprintf(out, 160, "ended with %lld: %.100s", (long long)r->code, r->reason);
 }
 
-static double value_at(const StepRecord *s, size_t at)
-{
-    return *(const double *)(const void *)((const char *)s + at);
-}
-
 /* The median of a value of the steps, by its place in them; NaN for none. */
 static Status median_of(const ReportRun *r, size_t at, double *out)
 {
     double *values = mem_calloc((size_t)r->step_count + 1, sizeof *values);
     if (!values) return ERR_MEMORY;
-    for (int64_t i = 0; i < r->step_count; i++) values[i] = value_at(&r->steps[i], at);
+    for (int64_t i = 0; i < r->step_count; i++) values[i] = records_number_at(&r->steps[i], at);
     *out = statistics_median(values, r->step_count);
     mem_free(values);
     return OK;
@@ -43,7 +39,7 @@ static double share_of(const ReportRun *r, size_t at)
 {
     double part = 0, whole = 0;
     for (int64_t i = 0; i < r->step_count; i++) {
-        part += value_at(&r->steps[i], at);
+        part += records_number_at(&r->steps[i], at);
         whole += r->steps[i].step_ms;
     }
     return part < whole ? 100 * part / whole : whole > 0 ? 100 : (double)NAN;
@@ -69,9 +65,7 @@ static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
     describe_end(r, end);
     if (r->first_s > 0) clock_format_unix(r->first_s, began, sizeof began);
     if (r->last_s > 0) str_add_duration(&took, r->seconds);
-    html_row(out);
-    html_swatch(out, r->colour, k + 1);
-    html_cell(out, r->name);
+    html_run_row(out, r->colour, k + 1, r->name);
     html_cell(out, end);
     html_cell(out, began);
     html_figure(out, took.text ? took.text : "");
@@ -118,24 +112,24 @@ Status section_runs(StrBuf *out, const RunSet *set)
 
 /* ---- what is missing ---- */
 
-static void add_item(StrBuf *out, int *items, const char *name, const char *text)
+static PRINTF_LIKE(4, 5) void add_item(StrBuf *out, int *items, const char *name,
+                                       const char *format, ...)
 {
+    char text[2048];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
     if ((*items)++ == 0) {
         html_heading(out, "What to know about these data");
         str_add(out, "<ul>\n");
     }
-    str_add(out, "<li>");
-    if (name[0]) {
-        html_text(out, name);
-        str_add(out, ": ");
-    }
-    html_text(out, text);
-    str_add(out, "</li>\n");
+    html_between(out, "<li>", name, name[0] ? ": " : "");
+    html_between(out, "", text, "</li>\n");
 }
 
 static void add_run_items(StrBuf *out, int *items, const ReportRun *r)
 {
-    char text[400];
     const StepRecord *nonfinite = report_run_nonfinite(r);
     if (r->lines == 0) add_item(out, items, r->name, "metrics.jsonl holds no record yet.");
     if (r->lines > 0 && r->starts == 0)
@@ -143,32 +137,24 @@ static void add_run_items(StrBuf *out, int *items, const ReportRun *r)
                  "there is no start record: network, ranks and batch are not known.");
     if (r->lines > 0 && !r->done)
         add_item(out, items, r->name, "no record of an end: the run goes on, or was killed.");
-    if (r->done && r->code != 0) {
-        snprintf(text, sizeof text, "ended with exit code %lld: %.300s", (long long)r->code,
+    if (r->done && r->code != 0)
+        add_item(out, items, r->name, "ended with exit code %lld: %.300s", (long long)r->code,
                  r->reason);
-        add_item(out, items, r->name, text);
-    }
     if (r->torn)
         add_item(out, items, r->name, "the last line of metrics.jsonl is torn and was left out.");
-    if (r->broken_lines > 0) {
-        snprintf(text, sizeof text, "%lld %s of metrics.jsonl %s no record and left out.",
+    if (r->broken_lines > 0)
+        add_item(out, items, r->name, "%lld %s of metrics.jsonl %s no record and left out.",
                  (long long)r->broken_lines, r->broken_lines == 1 ? "line" : "lines",
                  r->broken_lines == 1 ? "is" : "are");
-        add_item(out, items, r->name, text);
-    }
-    if (nonfinite) {
-        snprintf(text, sizeof text,
+    if (nonfinite)
+        add_item(out, items, r->name,
                  "the loss is not a finite number at step %lld (a cross in the plot; such steps "
                  "are gaps).",
                  (long long)nonfinite->step);
-        add_item(out, items, r->name, text);
-    }
-    if (r->resumes > 0) {
-        snprintf(text, sizeof text,
+    if (r->resumes > 0)
+        add_item(out, items, r->name,
                  "continued %d %s from a checkpoint; steps that were done twice count once.",
                  r->resumes, r->resumes == 1 ? "time" : "times");
-        add_item(out, items, r->name, text);
-    }
     bool evaluates = !r->config || (r->config->data.val && r->config->data.val[0]) ||
                      r->config->data.val_split > 0;
     if (r->step_count > 0 && r->eval_count == 0 && evaluates)
@@ -182,11 +168,9 @@ static void add_run_items(StrBuf *out, int *items, const ReportRun *r)
 /* Each line of notes is an item. */
 static void add_lines(StrBuf *out, int *items, const StrBuf *notes)
 {
-    char text[2048];
     for (const char *p = notes->text; p && *p;) {
         size_t n = strcspn(p, "\n");
-        snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : sizeof text - 1), p);
-        add_item(out, items, "", text);
+        add_item(out, items, "", "%.*s", (int)n, p);
         p += n + (p[n] == '\n');
     }
 }
@@ -212,9 +196,7 @@ void section_environment(StrBuf *out, const RunSet *set)
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < set->count; i++) {
         const StartRecord *s = &set->runs[i].start;
-        html_row(out);
-        html_swatch(out, set->runs[i].colour, i + 1);
-        html_cell(out, set->runs[i].name);
+        html_run_row(out, set->runs[i].colour, i + 1, set->runs[i].name);
         html_cell(out, s->version);
         html_cell(out, s->host);
         html_whole(out, s->hosts);
@@ -239,9 +221,7 @@ void section_environment(StrBuf *out, const RunSet *set)
 
 static void add_values(StrBuf *out, const ReportRun *r, int number, const int *keys, int count)
 {
-    html_row(out);
-    html_swatch(out, r->colour, number);
-    html_cell(out, r->name);
+    html_run_row(out, r->colour, number, r->name);
     for (int i = 0; i < count; i++) {
         StrBuf value = { 0 };
         if (r->config) config_add_key(r->config, keys[i], &value);
@@ -285,11 +265,8 @@ void section_config(StrBuf *out, const RunSet *set)
     html_heading(out, "Configuration");
     for (int i = 0; i < set->count; i++) {
         if (!set->runs[i].config) continue;
-        str_add(out, "<details><summary>");
-        html_text(out, set->runs[i].name);
-        str_add(out, ": config.yaml</summary><pre>");
-        html_text(out, set->runs[i].config_text);
-        str_add(out, "</pre></details>\n");
+        html_between(out, "<details><summary>", set->runs[i].name, ": config.yaml</summary>");
+        html_between(out, "<pre>", set->runs[i].config_text, "</pre></details>\n");
     }
 }
 

@@ -29,23 +29,26 @@
 
 enum { OLDEST_VERSION = NCCL_VERSION(2, 19, 0), NAP_US = 20, SPINS = 200, BLOCKS = 4 };
 
+#define NCCL_FUNCTIONS(X)                                                                          \
+    X(get_version, ncclGetVersion)                                                                 \
+    X(get_unique_id, ncclGetUniqueId)                                                              \
+    X(init_rank, ncclCommInitRankConfig)                                                           \
+    X(split, ncclCommSplit)                                                                        \
+    X(finalize, ncclCommFinalize)                                                                  \
+    X(destroy, ncclCommDestroy)                                                                    \
+    X(abort, ncclCommAbort)                                                                        \
+    X(async_error, ncclCommGetAsyncError)                                                          \
+    X(error_string, ncclGetErrorString)                                                            \
+    X(last_error, ncclGetLastError)                                                                \
+    X(allreduce, ncclAllReduce)                                                                    \
+    X(mem_alloc, ncclMemAlloc)                                                                     \
+    X(mem_free, ncclMemFree)                                                                       \
+    X(comm_register, ncclCommRegister)                                                             \
+    X(comm_deregister, ncclCommDeregister)
+
 /* Types of the library's functions, from its header. */
 typedef struct NcclFunctions {
-    __typeof__(ncclGetVersion) *get_version;
-    __typeof__(ncclGetUniqueId) *get_unique_id;
-    __typeof__(ncclCommInitRankConfig) *init_rank;
-    __typeof__(ncclCommSplit) *split;
-    __typeof__(ncclCommFinalize) *finalize;
-    __typeof__(ncclCommDestroy) *destroy;
-    __typeof__(ncclCommAbort) *abort;
-    __typeof__(ncclCommGetAsyncError) *async_error;
-    __typeof__(ncclGetErrorString) *error_string;
-    __typeof__(ncclGetLastError) *last_error;
-    __typeof__(ncclAllReduce) *allreduce;
-    __typeof__(ncclMemAlloc) *mem_alloc;
-    __typeof__(ncclMemFree) *mem_free;
-    __typeof__(ncclCommRegister) *comm_register;
-    __typeof__(ncclCommDeregister) *comm_deregister;
+    NCCL_FUNCTIONS(LIBRARY_POINTER)
 } NcclFunctions;
 
 typedef struct NcclBlock { /* memory for sums */
@@ -89,32 +92,16 @@ static Status check_version(const NcclFunctions *f)
                 oldest, NCCL_MAJOR);
 }
 
-static Status open_library(NcclFunctions *f, void **library)
+static Status open_library(NcclFunctions *api, void **library)
 {
     static const char *const names[] = { "libnccl.so.2", NULL };
-    const LibrarySymbol symbols[] = {
-        { "ncclGetVersion", &f->get_version, false },
-        { "ncclGetUniqueId", &f->get_unique_id, false },
-        { "ncclCommInitRankConfig", &f->init_rank, false },
-        { "ncclCommSplit", &f->split, false },
-        { "ncclCommFinalize", &f->finalize, false },
-        { "ncclCommDestroy", &f->destroy, false },
-        { "ncclCommAbort", &f->abort, false },
-        { "ncclCommGetAsyncError", &f->async_error, false },
-        { "ncclGetErrorString", &f->error_string, false },
-        { "ncclGetLastError", &f->last_error, false },
-        { "ncclAllReduce", &f->allreduce, false },
-        { "ncclMemAlloc", &f->mem_alloc, false },
-        { "ncclMemFree", &f->mem_free, false },
-        { "ncclCommRegister", &f->comm_register, false },
-        { "ncclCommDeregister", &f->comm_deregister, false },
-    };
+    const LibrarySymbol symbols[] = { NCCL_FUNCTIONS(LIBRARY_SYMBOL) };
     const LibrarySpec spec = { .title = "NCCL",
                                .file_names = names,
                                .symbols = symbols,
                                .symbol_count = sizeof symbols / sizeof symbols[0] };
     TRY(library_open(library, &spec));
-    Status status = check_version(f);
+    Status status = check_version(api);
     if (status == OK) return OK;
     library_close(*library);
     *library = NULL;

@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/fs.h"
@@ -37,10 +36,8 @@ struct DeviceComm {
     DeviceTransport *nccl, *group; /* NULL but for DEVICE_COMM_NCCL; group: once there are any */
     DeviceMarks marks;
 
-    pthread_t thread;
-    bool started, stop;
-    pthread_mutex_t calls, lock;
-    pthread_cond_t wake;
+    pthread_mutex_t calls;
+    ThreadWatcher watcher;
     Event *event; /* NULL: nothing is expected */
     const char *what;
     double since_s, polled_s;
@@ -97,13 +94,7 @@ static Status count_users(Comm *comm, uint64_t device, int *mine, int *most)
         return status;
     }
     memcpy(&all[comm->rank], &device, sizeof device);
-    CommJob job = { .kind = COMM_ALLGATHER,
-                    .type = COMM_I64,
-                    .data = all,
-                    .count = 1,
-                    .name = "devices of all ranks" };
-    comm_post(comm, &job);
-    comm_wait(comm, &job);
+    comm_allgather(comm, all, sizeof *all, "devices of all ranks");
     *most = 0;
     for (int i = 0; i < comm->world; i++) {
         int users = 0;
@@ -214,63 +205,36 @@ static void look(DeviceComm *d)
     if (timeout_s > 0 && now - d->since_s > timeout_s) leave(d, now - d->since_s, NULL);
 }
 
-static void nap(DeviceComm *d)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_nsec += (long)(POLL_S * 1e9);
-    t.tv_sec += t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&d->wake, &d->lock, &t);
-}
-
 static void *watch_thread(void *arg)
 {
     DeviceComm *d = arg;
-    pthread_mutex_lock(&d->lock);
-    while (!d->stop) {
+    pthread_mutex_lock(&d->watcher.lock);
+    while (thread_watcher_sleep(&d->watcher, d->event ? POLL_S : -1))
         if (d->event) look(d);
-        if (d->event) nap(d);
-        else if (!d->stop) pthread_cond_wait(&d->wake, &d->lock);
-    }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->watcher.lock);
     return NULL;
 }
 
 void device_comm_watch(DeviceComm *d, Event *event, const char *what)
 {
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&d->watcher.lock);
     bool idle = d->event == NULL;
     d->event = event;
     d->what = what;
     d->since_s = clock_s();
     if (idle) d->polled_s = d->since_s;
-    if (idle && event) pthread_cond_signal(&d->wake);
-    pthread_mutex_unlock(&d->lock);
+    if (idle && event) pthread_cond_signal(&d->watcher.wake);
+    pthread_mutex_unlock(&d->watcher.lock);
 }
 
 /* ---- life ---- */
-
-static Status start_watchdog(DeviceComm *d)
-{
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&d->calls, NULL);
-    pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    Status status = thread_start(&d->thread, "watchdog", watch_thread, d);
-    d->started = status == OK;
-    return status;
-}
 
 /* What needs no peer. */
 static Status open_local(DeviceComm *d, int max_ctas)
 {
     const DeviceVTable *device = d->backend->v->device;
     ASSERT(device);
-    TRY(start_watchdog(d));
+    TRY(thread_watcher_start(&d->watcher, "watchdog", watch_thread, d));
     if (d->transport != DEVICE_COMM_NCCL) return OK;
     if (!d->v) return fail(ERR_ENV, "convoy was built without NCCL");
     TRY(d->v->open(&d->nccl, d->comm, device->device_index(d->backend), max_ctas));
@@ -309,6 +273,8 @@ Status device_transport_create_comm(DeviceComm **out, Comm *comm, Backend *backe
         d->backend = backend;
         d->transport = transport;
         d->v = v;
+        pthread_mutex_init(&d->calls, NULL);
+        thread_watcher_init(&d->watcher);
         status = open_local(d, max_ctas);
     }
     status = comm_agree(comm, status);
@@ -331,16 +297,8 @@ Status device_comm_create(DeviceComm **out, Comm *comm, Backend *backend,
 void device_comm_destroy(DeviceComm *d)
 {
     if (!d) return;
-    if (d->started) {
-        pthread_mutex_lock(&d->lock);
-        d->stop = true;
-        pthread_cond_signal(&d->wake);
-        pthread_mutex_unlock(&d->lock);
-        pthread_join(d->thread, NULL);
-        pthread_cond_destroy(&d->wake);
-        pthread_mutex_destroy(&d->lock);
-        pthread_mutex_destroy(&d->calls);
-    }
+    thread_watcher_end(&d->watcher);
+    pthread_mutex_destroy(&d->calls);
     if (d->group) d->v->destroy(d->group);
     if (d->nccl) d->v->destroy(d->nccl);
     device_marks_deinit(&d->marks);
@@ -369,9 +327,9 @@ Status device_comm_group(DeviceComm *d, int ranks)
     pthread_mutex_lock(&d->calls);
     if (carries(d)) status = d->v->split(d->nccl, ranks, &group);
     pthread_mutex_unlock(&d->calls);
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&d->watcher.lock);
     d->group = group;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->watcher.lock);
     return comm_agree(d->comm, status);
 }
 

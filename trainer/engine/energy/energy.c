@@ -10,7 +10,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define LOOK_PERIOD_S 1
 
@@ -31,10 +30,7 @@ struct Energy {
     int gpu_count;
     bool powercap_broken, began_anew; /* said */
     double gpu_j, cpu_j;
-    pthread_t thread;
-    bool has_thread, stop;
-    pthread_mutex_t lock; /* guards all of it once the thread runs */
-    pthread_cond_t wake;
+    ThreadWatcher watcher; /* whose lock guards all of it once the thread runs */
 };
 
 /* ---- looks, under the lock ---- */
@@ -77,15 +73,10 @@ static void look(Energy *e, double now_s)
 static void *watch(void *arg)
 {
     Energy *e = arg;
-    struct timespec at;
-    pthread_mutex_lock(&e->lock);
-    while (!e->stop) {
-        look(e, clock_s());
-        clock_gettime(CLOCK_REALTIME, &at);
-        at.tv_sec += LOOK_PERIOD_S;
-        pthread_cond_timedwait(&e->wake, &e->lock, &at);
-    }
-    pthread_mutex_unlock(&e->lock);
+    pthread_mutex_lock(&e->watcher.lock);
+    do look(e, clock_s());
+    while (thread_watcher_sleep(&e->watcher, LOOK_PERIOD_S));
+    pthread_mutex_unlock(&e->watcher.lock);
     return NULL;
 }
 
@@ -93,22 +84,19 @@ void energy_read(Energy *e, Spent *out)
 {
     *out = (Spent){ 0 };
     if (!e) return;
-    pthread_mutex_lock(&e->lock);
+    pthread_mutex_lock(&e->watcher.lock);
     const double now_s = clock_s();
     look(e, now_s);
     *out = (Spent){ .host_s = now_s - e->begin_s, .gpu_j = e->gpu_j, .cpu_j = e->cpu_j };
     if (!e->powercap) out->assumed_j = e->host_watts * out->host_s;
-    pthread_mutex_unlock(&e->lock);
+    pthread_mutex_unlock(&e->watcher.lock);
 }
 
 /* ---- life ---- */
 
 static Status start_thread(Energy *e)
 {
-    if (e->has_thread) return OK;
-    TRY(thread_start(&e->thread, "energy", watch, e));
-    e->has_thread = true;
-    return OK;
+    return thread_watcher_start(&e->watcher, "energy", watch, e);
 }
 
 /* A folder that was named is missed, the kernel's own one is not. */
@@ -127,8 +115,7 @@ Status energy_open(Energy **out, const Config *c, const Comm *comm)
     if (comm->local_rank != 0) return OK;
     Energy *e = mem_calloc(1, sizeof *e);
     if (!e) return ERR_MEMORY;
-    pthread_mutex_init(&e->lock, NULL);
-    pthread_cond_init(&e->wake, NULL);
+    thread_watcher_init(&e->watcher);
     e->host_watts = c->cost.host_watts;
     e->begin_s = clock_s();
     Status status = open_powercap(e, c->cost.powercap);
@@ -140,13 +127,7 @@ Status energy_open(Energy **out, const Config *c, const Comm *comm)
 void energy_close(Energy *e)
 {
     if (!e) return;
-    pthread_mutex_lock(&e->lock);
-    e->stop = true;
-    pthread_cond_broadcast(&e->wake);
-    pthread_mutex_unlock(&e->lock);
-    if (e->has_thread) pthread_join(e->thread, NULL);
-    pthread_cond_destroy(&e->wake);
-    pthread_mutex_destroy(&e->lock);
+    thread_watcher_end(&e->watcher);
     powercap_close(e->powercap);
     nvml_close(e->nvml);
     mem_free(e);
@@ -194,7 +175,7 @@ static Status add_own(Energy *e, const Comm *comm, const RankGpu *ranks, EnergyC
     cover->hosts = 1;
     cover->cpu_hosts = e->powercap != NULL;
     cover->assumed_hosts = !e->powercap && e->host_watts > 0;
-    pthread_mutex_lock(&e->lock);
+    pthread_mutex_lock(&e->watcher.lock);
     for (int i = 0; i < comm->world; i++) {
         if (ranks[i].leader != comm->rank || !ranks[i].uuid[0] || named_before(ranks, i)) continue;
         if (cover->gpus++ == 0 && nvml_open(&e->nvml, NULL) != OK)
@@ -203,7 +184,7 @@ static Status add_own(Energy *e, const Comm *comm, const RankGpu *ranks, EnergyC
             log_info("what GPU %s uses is not measured: NVML does not tell", ranks[i].uuid);
     }
     if (cover->power_gpus > 0) status = start_thread(e);
-    pthread_mutex_unlock(&e->lock);
+    pthread_mutex_unlock(&e->watcher.lock);
     return status;
 }
 

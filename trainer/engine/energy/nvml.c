@@ -24,30 +24,39 @@ enum {
     ECC_VOLATILE = 0
 };
 
+/* Type, name here, arguments, name there, and whether a library may lack it. */
+#define FUNCTIONS(X)                                                                               \
+    X(int, init, (void), nvmlInit_v2, false)                                                       \
+    X(int, shutdown, (void), nvmlShutdown, false)                                                  \
+    X(const char *, error_string, (int), nvmlErrorString, false)                                   \
+    X(int, driver_version, (char *, unsigned), nvmlSystemGetDriverVersion, false)                  \
+    X(int, count, (unsigned *), nvmlDeviceGetCount_v2, false)                                      \
+    X(int, handle, (unsigned, NvmlDevice *), nvmlDeviceGetHandleByIndex_v2, false)                 \
+    X(int, name, (NvmlDevice, char *, unsigned), nvmlDeviceGetName, false)                         \
+    X(int, uuid, (NvmlDevice, char *, unsigned), nvmlDeviceGetUUID, false)                         \
+    X(int, utilization, (NvmlDevice, NvmlUtilization *), nvmlDeviceGetUtilizationRates, true)      \
+    X(int, memory, (NvmlDevice, NvmlMemory *), nvmlDeviceGetMemoryInfo, true)                      \
+    X(int, power, (NvmlDevice, unsigned *), nvmlDeviceGetPowerUsage, true)               /* mW */  \
+    X(int, power_limit, (NvmlDevice, unsigned *), nvmlDeviceGetEnforcedPowerLimit, true) /* mW */  \
+    X(int, temperature, (NvmlDevice, int, unsigned *), nvmlDeviceGetTemperature, true)             \
+    X(int, clock, (NvmlDevice, int, unsigned *), nvmlDeviceGetClockInfo, true)        /* MHz */    \
+    X(int, clock_max, (NvmlDevice, int, unsigned *), nvmlDeviceGetMaxClockInfo, true) /* MHz */    \
+    X(int, throttle, (NvmlDevice, unsigned long long *),                                           \
+      nvmlDeviceGetCurrentClocksThrottleReasons, true)                                             \
+    X(int, ecc, (NvmlDevice, int, int, unsigned long long *), nvmlDeviceGetTotalEccErrors, true)   \
+    X(int, pcie_generation, (NvmlDevice, unsigned *), nvmlDeviceGetCurrPcieLinkGeneration, true)   \
+    X(int, pcie_generation_max, (NvmlDevice, unsigned *), nvmlDeviceGetMaxPcieLinkGeneration,      \
+      true)                                                                                        \
+    X(int, pcie_width, (NvmlDevice, unsigned *), nvmlDeviceGetCurrPcieLinkWidth, true)             \
+    X(int, pcie_width_max, (NvmlDevice, unsigned *), nvmlDeviceGetMaxPcieLinkWidth, true)          \
+    X(int, energy, (NvmlDevice, unsigned long long *), nvmlDeviceGetTotalEnergyConsumption,        \
+      true) /* mJ */                                                                               \
+    X(int, nvlink, (NvmlDevice, unsigned, unsigned *), nvmlDeviceGetNvLinkState, true)
+#define POINTER(type, name, arguments, symbol, optional) type(*name) arguments;
+#define SYMBOL(type, name, arguments, symbol, optional)  { #symbol, &n->f.name, optional },
+
 typedef struct Functions {
-    int (*init)(void);
-    int (*shutdown)(void);
-    const char *(*error_string)(int);
-    int (*driver_version)(char *, unsigned);
-    int (*count)(unsigned *);
-    int (*handle)(unsigned, NvmlDevice *);
-    int (*name)(NvmlDevice, char *, unsigned);
-    int (*uuid)(NvmlDevice, char *, unsigned);
-    int (*utilization)(NvmlDevice, NvmlUtilization *);
-    int (*memory)(NvmlDevice, NvmlMemory *);
-    int (*power)(NvmlDevice, unsigned *);       /* mW */
-    int (*power_limit)(NvmlDevice, unsigned *); /* mW */
-    int (*temperature)(NvmlDevice, int, unsigned *);
-    int (*clock)(NvmlDevice, int, unsigned *);     /* MHz */
-    int (*clock_max)(NvmlDevice, int, unsigned *); /* MHz */
-    int (*throttle)(NvmlDevice, unsigned long long *);
-    int (*ecc)(NvmlDevice, int, int, unsigned long long *);
-    int (*pcie_generation)(NvmlDevice, unsigned *);
-    int (*pcie_generation_max)(NvmlDevice, unsigned *);
-    int (*pcie_width)(NvmlDevice, unsigned *);
-    int (*pcie_width_max)(NvmlDevice, unsigned *);
-    int (*energy)(NvmlDevice, unsigned long long *); /* mJ */
-    int (*nvlink)(NvmlDevice, unsigned, unsigned *);
+    FUNCTIONS(POINTER)
 } Functions;
 
 struct Nvml {
@@ -61,31 +70,7 @@ struct Nvml {
 
 static Status open_library(Nvml *n, const char *path)
 {
-    const LibrarySymbol symbols[] = {
-        { "nvmlInit_v2", &n->f.init, false },
-        { "nvmlShutdown", &n->f.shutdown, false },
-        { "nvmlErrorString", &n->f.error_string, false },
-        { "nvmlSystemGetDriverVersion", &n->f.driver_version, false },
-        { "nvmlDeviceGetCount_v2", &n->f.count, false },
-        { "nvmlDeviceGetHandleByIndex_v2", &n->f.handle, false },
-        { "nvmlDeviceGetName", &n->f.name, false },
-        { "nvmlDeviceGetUUID", &n->f.uuid, false },
-        { "nvmlDeviceGetUtilizationRates", &n->f.utilization, true },
-        { "nvmlDeviceGetMemoryInfo", &n->f.memory, true },
-        { "nvmlDeviceGetPowerUsage", &n->f.power, true },
-        { "nvmlDeviceGetEnforcedPowerLimit", &n->f.power_limit, true },
-        { "nvmlDeviceGetTemperature", &n->f.temperature, true },
-        { "nvmlDeviceGetClockInfo", &n->f.clock, true },
-        { "nvmlDeviceGetMaxClockInfo", &n->f.clock_max, true },
-        { "nvmlDeviceGetCurrentClocksThrottleReasons", &n->f.throttle, true },
-        { "nvmlDeviceGetTotalEccErrors", &n->f.ecc, true },
-        { "nvmlDeviceGetCurrPcieLinkGeneration", &n->f.pcie_generation, true },
-        { "nvmlDeviceGetMaxPcieLinkGeneration", &n->f.pcie_generation_max, true },
-        { "nvmlDeviceGetCurrPcieLinkWidth", &n->f.pcie_width, true },
-        { "nvmlDeviceGetMaxPcieLinkWidth", &n->f.pcie_width_max, true },
-        { "nvmlDeviceGetTotalEnergyConsumption", &n->f.energy, true },
-        { "nvmlDeviceGetNvLinkState", &n->f.nvlink, true },
-    };
+    const LibrarySymbol symbols[] = { FUNCTIONS(SYMBOL) };
     const char *const names[] = { path ? path : "libnvidia-ml.so.1", NULL };
     const LibrarySpec spec = { .title = "NVML",
                                .file_names = names,

@@ -86,6 +86,11 @@ static const RecordField *field_named(RecordKind kind, const char *name)
     return NULL;
 }
 
+double records_number_at(const void *record, size_t offset)
+{
+    return *(const double *)(const void *)((const char *)record + offset);
+}
+
 double records_number(RecordKind kind, const void *record, const char *name)
 {
     const RecordField *f = field_named(kind, name);
@@ -111,8 +116,7 @@ static const MetricDef *deciding(void)
 
 double records_score(const EvalRecord *e)
 {
-    const size_t at = e->ema_best ? deciding()->ema_offset : deciding()->offset;
-    return *(const double *)(const void *)((const char *)e + at);
+    return records_number_at(e, e->ema_best ? deciding()->ema_offset : deciding()->offset);
 }
 
 bool records_better(const EvalRecord *e, double score)

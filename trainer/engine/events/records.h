@@ -297,6 +297,7 @@ double records_score(const EvalRecord *e);
 bool records_better(const EvalRecord *e, double score);
 /* A number of a record by its name; NaN where there is no such field. */
 double records_number(RecordKind kind, const void *record, const char *name);
+double records_number_at(const void *record, size_t offset); /* of a field that is one */
 /* A text of a record by its name; NULL where there is no such field. Borrowed from the record. */
 const char *records_text(RecordKind kind, const void *record, const char *name);
 

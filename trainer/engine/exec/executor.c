@@ -98,16 +98,10 @@ static Status list_states(Executor *x)
     TRY(plan_param_order(p->plan, p->graph, &x->param_order, &x->param_count));
     int tensors = graph_tensor_count(p->graph);
     if (!(x->states = mem_calloc((size_t)tensors, sizeof *x->states))) return ERR_MEMORY;
-    for (int i = 0; i < x->param_count; i++) {
-        TensorId id = graph_find(p->graph, x->param_order[i]);
-        x->states[x->state_count++] =
-            (StateEntry){ .name = graph_tensor(p->graph, id)->name, .id = id, .is_param = true };
-    }
-    for (TensorId id = 0; id < tensors; id++) {
-        if (graph_tensor(p->graph, id)->role != ROLE_BUFFER) continue;
-        x->states[x->state_count++] =
-            (StateEntry){ .name = graph_tensor(p->graph, id)->name, .id = id };
-    }
+    for (int i = 0; i < x->param_count; i++)
+        x->states[x->state_count++] = graph_find(p->graph, x->param_order[i]);
+    for (TensorId id = 0; id < tensors; id++)
+        if (graph_tensor(p->graph, id)->role == ROLE_BUFFER) x->states[x->state_count++] = id;
     return OK;
 }
 
@@ -247,19 +241,17 @@ static Status alloc_results(Executor *x)
     return OK;
 }
 
-/* Events up to count exist. Does nothing where lanes are no streams. */
+static void destroy_events(const Executor *x, EventList *l)
+{
+    for (int i = 0; i < l->count; i++) x->backend->v->device->event_destroy(x->backend, l->list[i]);
+    mem_free(l->list);
+}
+
+/* Nothing where lanes are no streams. */
 static Status reserve_events(Executor *x, int count)
 {
-    Backend *b = x->backend;
-    if (!b->v->device || count <= x->event_count) return OK;
-    Event **events = mem_realloc(x->events, (size_t)count * sizeof *events);
-    if (!events) return ERR_MEMORY;
-    x->events = events;
-    while (x->event_count < count) {
-        TRY(b->v->device->event_create(b, &x->events[x->event_count]));
-        x->event_count++;
-    }
-    return OK;
+    const DeviceVTable *d = x->backend->v->device;
+    return d ? executor_reserve(x, &x->events, count, d->event_create) : OK;
 }
 
 static Status create_lanes(Executor *x)
@@ -399,14 +391,12 @@ void executor_configure(Executor *x, const ExecutorOptions *o)
 static void destroy_lanes(Executor *x)
 {
     Backend *b = x->backend;
-    for (int i = 0; i < x->event_count; i++) b->v->device->event_destroy(b, x->events[i]);
+    destroy_events(x, &x->events);
+    destroy_events(x, &x->timers);
     for (int l = 0; l < LANE_COUNT; l++) {
         if (x->lanes[l]) b->v->stream_destroy(b, x->lanes[l]);
     }
-    for (int i = 0; i < x->timer_count; i++) b->v->device->event_destroy(b, x->timers[i]);
     if (x->origin) b->v->device->event_destroy(b, x->origin);
-    mem_free(x->timers);
-    mem_free(x->events);
 }
 
 void executor_destroy(Executor *x)
@@ -455,11 +445,11 @@ int executor_state_count(const Executor *x)
 }
 const char *executor_state_name(const Executor *x, int index)
 {
-    return x->states[index].name;
+    return executor_state_tensor(x, index)->name;
 }
 bool executor_state_is_param(const Executor *x, int index)
 {
-    return x->states[index].is_param;
+    return index < x->param_count;
 }
 Backend *executor_backend(const Executor *x)
 {
@@ -484,33 +474,27 @@ size_t executor_slab_bytes(const Executor *x, Slab slab)
 
 const OpTensor *executor_state(const Executor *x, int index)
 {
-    return &x->programs[0]->tensors[x->states[index].id];
+    return &x->programs[0]->tensors[x->states[index]];
 }
 
 size_t executor_state_offset(const Executor *x, int index)
 {
-    return x->programs[0]->plan->entries[x->states[index].id].offset;
-}
-
-bool executor_state_decays(const Executor *x, int index)
-{
-    return graph_tensor(x->programs[0]->graph, x->states[index].id)->decay;
+    return x->programs[0]->plan->entries[x->states[index]].offset;
 }
 
 bool executor_state_trains(const Executor *x, int index)
 {
-    return x->states[index].is_param &&
-           !graph_tensor(x->programs[0]->graph, x->states[index].id)->frozen;
+    return executor_state_is_param(x, index) && !executor_state_tensor(x, index)->frozen;
 }
 
 int executor_state_order(const Executor *x, int index)
 {
-    return x->states[index].id;
+    return x->states[index];
 }
 
 const GraphTensor *executor_state_tensor(const Executor *x, int index)
 {
-    return graph_tensor(x->programs[0]->graph, x->states[index].id);
+    return graph_tensor(x->programs[0]->graph, x->states[index]);
 }
 
 Status executor_export_state(const Executor *x, int index, void *host)
@@ -548,7 +532,7 @@ Status executor_init_states(Executor *x, uint64_t seed)
     if (!host) return ERR_MEMORY;
     Status status = OK;
     for (int i = 0; i < x->state_count && status == OK; i++) {
-        status = model_init_tensor(x->programs[0]->graph, x->states[i].id, seed, host);
+        status = model_init_tensor(x->programs[0]->graph, x->states[i], seed, host);
         if (status == OK)
             status = x->backend->v->import_tensor(x->backend, executor_state(x, i), host);
     }

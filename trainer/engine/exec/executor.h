@@ -124,7 +124,6 @@ int executor_state_count(const Executor *x);
 const char *executor_state_name(const Executor *x, int index);
 const OpTensor *executor_state(const Executor *x, int index); /* data valid after commit */
 bool executor_state_is_param(const Executor *x, int index);
-bool executor_state_decays(const Executor *x, int index); /* GraphTensor.decay */
 /* A parameter that is not frozen. */
 bool executor_state_trains(const Executor *x, int index);
 /* Ascends as the network declares its parameters and buffers, from the images on. */

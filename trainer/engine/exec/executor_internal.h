@@ -7,11 +7,10 @@
 
 enum { MAX_PROGRAMS = 24, EXECUTOR_RECORDS_MAX = 4, EXECUTOR_KEPT_MAX = 16, RECORD_RING = 4 };
 
-typedef struct StateEntry {
-    const char *name; /* the first program's graph owns it */
-    TensorId id;      /* in the first program */
-    bool is_param;
-} StateEntry;
+typedef struct EventList {
+    Event **list;
+    int count;
+} EventList;
 
 typedef struct Record {
     const char *name; /* a program's graph owns it */
@@ -26,11 +25,10 @@ struct Executor {
     Backend *backend;
     ExecutorOptions options;
     Stream *lanes[LANE_COUNT];
-    Event **events; /* of all timelines, by index */
-    int event_count;
+    EventList events; /* of all timelines, by index */
     Program *programs[MAX_PROGRAMS];
     int program_count;
-    StateEntry *states; /* parameters in slab order, then buffers */
+    TensorId *states; /* in the first program: parameters in slab order, then buffers */
     int state_count;
     const char **param_order;
     int param_count;
@@ -48,14 +46,18 @@ struct Executor {
     double (*results)[STATS_COUNT]; /* executor_alloc_host() */
     /* Timed runs on a device: an event before and one behind each item; whose times are wanted,
      * NULL if nobody's. */
-    Event **timers, *origin;
+    EventList timers;
+    Event *origin;
     double origin_s; /* clock_s() when the device reached origin */
-    int timer_count, timed_from, timed_items;
+    int timed_from, timed_items;
     double *timed_into;
     ItemTimes timed_when;
 };
 
 void executor_forget_recordings(Program *p);
+/* So many events exist. */
+Status executor_reserve(Executor *x, EventList *l, int count,
+                        Status (*create)(Backend *b, Event **out));
 bool executor_run_brings(const char *input); /* by RunOptions */
 /* What p's weight gradients take at most where several are converted together. */
 size_t executor_staging_bytes(const Program *p);

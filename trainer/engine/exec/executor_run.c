@@ -91,9 +91,9 @@ static Status run_item(Executor *x, Program *p, const Timeline *t, int index, St
                    ? executor_run_step(x, &t->ops[item->index], o->step_result, lane)
                    : OK;
     case TIMELINE_RECORD:
-        return d ? d->event_record(x->backend, x->events[item->index], lane) : OK;
+        return d ? d->event_record(x->backend, x->events.list[item->index], lane) : OK;
     case TIMELINE_WAIT:
-        return d ? d->event_wait(x->backend, x->events[item->index], lane) : OK;
+        return d ? d->event_wait(x->backend, x->events.list[item->index], lane) : OK;
     case TIMELINE_SUM:
         return start_sum(p, &t->sums[item->index], lane, o->sums);
     case TIMELINE_AWAIT:
@@ -106,15 +106,13 @@ static Status run_item(Executor *x, Program *p, const Timeline *t, int index, St
 
 /* ---- times ---- */
 
-static Status reserve_timers(Executor *x, int count)
+Status executor_reserve(Executor *x, EventList *l, int count,
+                        Status (*create)(Backend *b, Event **out))
 {
-    Event **timers = count > x->timer_count
-                         ? mem_realloc(x->timers, (size_t)count * sizeof *x->timers)
-                         : x->timers;
-    if (count > 0 && !timers) return ERR_MEMORY;
-    x->timers = timers;
-    for (; x->timer_count < count; x->timer_count++)
-        TRY(device_of(x)->timer_create(x->backend, &x->timers[x->timer_count]));
+    if (count <= l->count) return OK;
+    Event **list = mem_realloc(l->list, (size_t)count * sizeof *list);
+    if (!list) return ERR_MEMORY;
+    for (l->list = list; l->count < count; l->count++) TRY(create(x->backend, &l->list[l->count]));
     return OK;
 }
 
@@ -133,7 +131,7 @@ static Status begin_times(Executor *x, const Timeline *t, int from, const RunOpt
 {
     if (has_times(x)) TRY(executor_wait(x));
     if (!wants_times(o) || !device_of(x)) return OK;
-    TRY(reserve_timers(x, 2 * t->count));
+    TRY(executor_reserve(x, &x->timers, 2 * t->count, device_of(x)->timer_create));
     x->timed_into = o->item_seconds;
     if (o->item_times) x->timed_when = *o->item_times;
     x->timed_from = x->timed_items = from;
@@ -174,7 +172,7 @@ static Status read_times(Executor *x)
     double seconds = 0;
     if (has_times(x)) TRY(wait_for_all_lanes(x));
     for (int i = x->timed_from; has_times(x) && i < x->timed_items; i++) {
-        Event *start = x->timers[2 * i], *end = x->timers[2 * i + 1];
+        Event *start = x->timers.list[2 * i], *end = x->timers.list[2 * i + 1];
         if (x->timed_into) {
             TRY(device_of(x)->timer_seconds(x->backend, start, end, &seconds));
             x->timed_into[i] += seconds;
@@ -194,13 +192,13 @@ static Status time_item(Executor *x, Program *p, const Timeline *t, int index, S
     const DeviceVTable *d = device_of(x);
     double start = clock_s();
     const TimelineItem *item = &t->items[index];
-    if (d) TRY(d->event_record(x->backend, x->timers[2 * index], lane));
+    if (d) TRY(d->event_record(x->backend, x->timers.list[2 * index], lane));
     if (d) d->range(item->kind == TIMELINE_NODE ? graph_node(p->graph, item->index)->name : "step");
     const Status status = run_item(x, p, t, index, lane, o);
     if (d) d->range(NULL);
     TRY(status);
     x->timed_items = index + 1;
-    if (d) return d->event_record(x->backend, x->timers[2 * index + 1], lane);
+    if (d) return d->event_record(x->backend, x->timers.list[2 * index + 1], lane);
     double end = clock_s();
     if (o->item_seconds) o->item_seconds[index] += end - start;
     if (o->item_times) o->item_times->start_s[index] = start;

@@ -19,6 +19,7 @@ typedef struct SumRange {
     Slab slab;
     size_t offset, bytes;
     TensorId tensor; /* SUM_NORMS; else TENSOR_NONE */
+    char name[24];   /* for the watchdog */
 } SumRange;
 
 typedef struct Sums { /* all enqueue, or do it */

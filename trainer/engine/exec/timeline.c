@@ -2,6 +2,7 @@
  * other lane it is known to have waited for; so no wait is emitted twice. */
 #include "trainer/engine/exec/timeline.h"
 #include "base/mem.h"
+#include <stdio.h>
 #include <string.h>
 
 #define NO_EVENT (-1)
@@ -10,7 +11,7 @@ typedef struct Builder {
     Timeline *t;
     const Graph *g;
     const Plan *p;
-    int capacity;
+    size_t capacity;
     int issued[LANE_COUNT];           /* pieces of work on the lane */
     int seen[LANE_COUNT][LANE_COUNT]; /* [a][b]: work of lane b that lane a has waited for */
     /* the newest event of the lane, and what waiting for it means */
@@ -24,14 +25,8 @@ typedef struct Builder {
 static void emit(Builder *b, TimelineKind kind, Lane lane, int index)
 {
     Timeline *t = b->t;
-    if (t->count == b->capacity) {
-        int capacity = b->capacity ? 2 * b->capacity : 256;
-        TimelineItem *items = mem_realloc(t->items, (size_t)capacity * sizeof *items);
-        if (!items) b->failed = true;
-        if (!items) return;
-        t->items = items;
-        b->capacity = capacity;
-    }
+    b->failed = b->failed || !mem_grow(&t->items, (size_t)t->count, &b->capacity, sizeof *t->items);
+    if (b->failed) return;
     t->items[t->count++] = (TimelineItem){ .kind = kind, .lane = lane, .index = index };
 }
 
@@ -321,14 +316,18 @@ static Status make_sums(Builder *b)
         mem_calloc((size_t)(o->bucket_count + 1 + nodes), sizeof *b->t->sums);
     if (!next) return ERR_MEMORY;
     for (int k = 0; k < o->bucket_count; k++)
-        *next++ = (SumRange){ SUM_GRADS,           k,          SLAB_GRAD, o->buckets[k].offset,
-                              o->buckets[k].bytes, TENSOR_NONE };
+        *next++ = (SumRange){ SUM_GRADS,           k,           SLAB_GRAD, o->buckets[k].offset,
+                              o->buckets[k].bytes, TENSOR_NONE, "" };
+    for (int k = 0; k < o->bucket_count; k++)
+        snprintf(b->t->sums[k].name, sizeof b->t->sums[k].name, "bucket %d", k);
     b->statistics = o->bucket_count;
     b->next_norm = o->bucket_count + 1;
-    *next++ = (SumRange){ SUM_STATISTICS, 0, SLAB_BUFFER, 0, statistics, TENSOR_NONE };
+    *next++ = (SumRange){ SUM_STATISTICS, 0,           SLAB_BUFFER,         0,
+                          statistics,     TENSOR_NONE, "running statistics" };
     for (int i = 0; i < nodes; i++) {
         const TensorId id = graph_rank_sum(graph_node(b->g, i));
-        if (id != TENSOR_NONE) *next++ = (SumRange){ .of = SUM_NORMS, .index = i, .tensor = id };
+        if (id != TENSOR_NONE)
+            *next++ = (SumRange){ SUM_NORMS, i, SLAB_EXTERNAL, 0, 0, id, "sums of norms" };
     }
     return OK;
 }
@@ -389,13 +388,11 @@ void timeline_destroy(Timeline *t)
 
 const char *timeline_item_name(const Timeline *t, const Graph *g, int item)
 {
-    static const char *const sums[SUM_OF_COUNT] = { [SUM_GRADS] = "sum of a bucket",
-                                                    [SUM_STATISTICS] = "sum of statistics",
-                                                    [SUM_NORMS] = "sums of norms" };
-    static const char *const waits[SUM_OF_COUNT] = { [SUM_GRADS] = "wait for a bucket's sum",
-                                                     [SUM_STATISTICS] =
-                                                         "wait for statistics and metrics",
-                                                     [SUM_NORMS] = "wait for sums of norms" };
+    static const char *const sums[SUM_OF_COUNT][2] = {
+        [SUM_GRADS] = { "sum of a bucket", "wait for a bucket's sum" },
+        [SUM_STATISTICS] = { "sum of statistics", "wait for statistics and metrics" },
+        [SUM_NORMS] = { "sums of norms", "wait for sums of norms" }
+    };
     const TimelineItem *i = &t->items[item];
     switch (i->kind) {
     case TIMELINE_NODE:
@@ -403,9 +400,8 @@ const char *timeline_item_name(const Timeline *t, const Graph *g, int item)
     case TIMELINE_OP:
         return t->ops[i->index].name;
     case TIMELINE_SUM:
-        return sums[t->sums[i->index].of];
     case TIMELINE_AWAIT:
-        return waits[t->sums[i->index].of];
+        return sums[t->sums[i->index].of][i->kind == TIMELINE_AWAIT];
     case TIMELINE_RECORD:
         return "record";
     case TIMELINE_WAIT:

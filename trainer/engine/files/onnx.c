@@ -25,13 +25,6 @@ enum {
 };
 enum { GRAPH_NAME = 2, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
 
-/* Adds a finished message and frees it. */
-static void put_message(StrBuf *out, int field, StrBuf *message)
-{
-    wire_put_message(out, field, message);
-    str_free(message);
-}
-
 /* Linear weights are of rank 2 there, also those of 1x1 convolutions of one pixel; those of
  * convolutions of rank 4. */
 static int rank_of(const Graph *g, TensorId id)
@@ -73,8 +66,8 @@ static void assemble(OnnxGraph *e, bool free_size, StrBuf *out)
     wire_put_text(out, MODEL_PRODUCER, "convoy");
     wire_put_text(out, MODEL_PRODUCER_VERSION, version_text());
     wire_put_int(&operators, OPERATOR_SET_VERSION, OPERATOR_SET);
-    put_message(out, MODEL_OPERATOR_SET, &operators);
-    put_message(out, MODEL_GRAPH, &graph);
+    wire_give_message(out, MODEL_OPERATOR_SET, &operators);
+    wire_give_message(out, MODEL_GRAPH, &graph);
     onnx_model_put_metadata(out, e->model);
 }
 

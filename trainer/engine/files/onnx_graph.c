@@ -16,13 +16,6 @@ enum {
 enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_TEXT = 3, TYPE_INTS = 7 }; /* of an attribute */
 enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
 
-/* Adds a finished message and frees it. */
-static void put_message(StrBuf *out, int field, StrBuf *message)
-{
-    wire_put_message(out, field, message);
-    str_free(message);
-}
-
 void onnx_graph_name_tensor(const OnnxGraph *e, TensorId id, char out[ONNX_GRAPH_NAME_BYTES])
 {
     const Graph *g = e->model->graph;
@@ -48,7 +41,7 @@ void onnx_graph_add_tensor(OnnxGraph *e, const char *name, int type, const int64
     wire_put_int(&t, TENSOR_TYPE, type);
     wire_put_text(&t, TENSOR_NAME, name);
     wire_put_bytes(&t, TENSOR_RAW, data, bytes);
-    put_message(&e->initializers, GRAPH_INITIALIZER, &t);
+    wire_give_message(&e->initializers, GRAPH_INITIALIZER, &t);
 }
 
 void onnx_graph_add_constant(OnnxGraph *e, const int64_t *values, int count,
@@ -65,7 +58,7 @@ void onnx_graph_add_int(StrBuf *attributes, const char *name, int64_t value)
     wire_put_text(&a, ATTRIBUTE_NAME, name);
     wire_put_int(&a, ATTRIBUTE_INT, value);
     wire_put_int(&a, ATTRIBUTE_TYPE, TYPE_INT);
-    put_message(attributes, NODE_ATTRIBUTE, &a);
+    wire_give_message(attributes, NODE_ATTRIBUTE, &a);
 }
 
 void onnx_graph_add_text(StrBuf *attributes, const char *name, const char *value)
@@ -74,7 +67,7 @@ void onnx_graph_add_text(StrBuf *attributes, const char *name, const char *value
     wire_put_text(&a, ATTRIBUTE_NAME, name);
     wire_put_text(&a, ATTRIBUTE_TEXT, value);
     wire_put_int(&a, ATTRIBUTE_TYPE, TYPE_TEXT);
-    put_message(attributes, NODE_ATTRIBUTE, &a);
+    wire_give_message(attributes, NODE_ATTRIBUTE, &a);
 }
 
 void onnx_graph_add_float(StrBuf *attributes, const char *name, float value)
@@ -83,7 +76,7 @@ void onnx_graph_add_float(StrBuf *attributes, const char *name, float value)
     wire_put_text(&a, ATTRIBUTE_NAME, name);
     wire_put_float(&a, ATTRIBUTE_FLOAT, value);
     wire_put_int(&a, ATTRIBUTE_TYPE, TYPE_FLOAT);
-    put_message(attributes, NODE_ATTRIBUTE, &a);
+    wire_give_message(attributes, NODE_ATTRIBUTE, &a);
 }
 
 void onnx_graph_add_ints(StrBuf *attributes, const char *name, const int64_t *values, int count)
@@ -92,7 +85,7 @@ void onnx_graph_add_ints(StrBuf *attributes, const char *name, const int64_t *va
     wire_put_text(&a, ATTRIBUTE_NAME, name);
     for (int i = 0; i < count; i++) wire_put_int(&a, ATTRIBUTE_INTS, values[i]);
     wire_put_int(&a, ATTRIBUTE_TYPE, TYPE_INTS);
-    put_message(attributes, NODE_ATTRIBUTE, &a);
+    wire_give_message(attributes, NODE_ATTRIBUTE, &a);
 }
 
 void onnx_graph_add_node(OnnxGraph *e, const char *type,
@@ -110,7 +103,7 @@ void onnx_graph_add_node(OnnxGraph *e, const char *type,
         if (attributes->length) str_add_n(&n, attributes->text, attributes->length);
         str_free(attributes);
     }
-    put_message(&e->nodes, GRAPH_NODE, &n);
+    wire_give_message(&e->nodes, GRAPH_NODE, &n);
 }
 
 void onnx_graph_add_pair(OnnxGraph *e, const char *type, const char *a, const char *b,

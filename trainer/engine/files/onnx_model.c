@@ -9,20 +9,13 @@ enum { MODEL_METADATA = 14, METADATA_KEY = 1, METADATA_VALUE = 2 };
 enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE = 2 };
 enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_PARAM = 2 };
 
-/* Adds a finished message and frees it. */
-static void put_message(StrBuf *out, int field, StrBuf *message)
-{
-    wire_put_message(out, field, message);
-    str_free(message);
-}
-
 /* A dimension that is free has a name. */
 static void put_dim(StrBuf *shape, const char *name, int64_t value)
 {
     StrBuf dim = { 0 };
     if (name) wire_put_text(&dim, DIM_PARAM, name);
     else wire_put_int(&dim, DIM_VALUE, value);
-    put_message(shape, SHAPE_DIM, &dim);
+    wire_give_message(shape, SHAPE_DIM, &dim);
 }
 
 /* shape is freed. */
@@ -30,11 +23,11 @@ static void put_value(StrBuf *out, int field, const char *name, int type, StrBuf
 {
     StrBuf tensor = { 0 }, wrapped = { 0 }, value = { 0 };
     wire_put_int(&tensor, TENSOR_ELEMENT, type);
-    put_message(&tensor, TENSOR_SHAPE, shape);
-    put_message(&wrapped, TYPE_TENSOR, &tensor);
+    wire_give_message(&tensor, TENSOR_SHAPE, shape);
+    wire_give_message(&wrapped, TYPE_TENSOR, &tensor);
     wire_put_text(&value, VALUE_NAME, name);
-    put_message(&value, VALUE_TYPE, &wrapped);
-    put_message(out, field, &value);
+    wire_give_message(&value, VALUE_TYPE, &wrapped);
+    wire_give_message(out, field, &value);
 }
 
 void onnx_model_put_images(StrBuf *out, int field, const GraphOptions *o, bool pixels,
@@ -64,7 +57,7 @@ static void put_metadata(StrBuf *out, const char *key, StrBuf *value)
     wire_put_text(&entry, METADATA_KEY, key);
     wire_put_message(&entry, METADATA_VALUE, value);
     str_free(value);
-    put_message(out, MODEL_METADATA, &entry);
+    wire_give_message(out, MODEL_METADATA, &entry);
 }
 
 /* One value for each channel. */

@@ -76,7 +76,7 @@ static bool decays(const Executor *x, const Config *c, int i)
     switch (c->optimizer.decay_skip) {
     case DECAY_SKIP_TIMM:
     case DECAY_SKIP_MLPERF: /* of ResNets, which it is for, the same */
-        return executor_state_decays(x, i);
+        return executor_state_tensor(x, i)->decay;
     case DECAY_SKIP_TORCHVISION:
         return !is_norm(x, i);
     case DECAY_SKIP_FFCV:

@@ -26,8 +26,6 @@
 
 /* ---- an epoch as every rank saw it ---- */
 
-_Static_assert(sizeof(RankEpoch) == 2 * sizeof(double), "a RankEpoch travels as two numbers");
-
 /* Collective and agreed. *out: one of each rank, on all of them; mem_free. seconds: this rank's. */
 static Status gather_rank_epochs(RankEpoch **out, Comm *comm, const Backend *backend,
                                  double seconds)
@@ -42,11 +40,7 @@ static Status gather_rank_epochs(RankEpoch **out, Comm *comm, const Backend *bac
     }
     ranks[comm->rank] =
         (RankEpoch){ .seconds = seconds, .device = device ? device->device_index(backend) : -1 };
-    CommJob job = {
-        .kind = COMM_ALLGATHER, .type = COMM_F64, .data = ranks, .count = 2, .name = "epoch"
-    };
-    comm_post(comm, &job);
-    comm_wait(comm, &job);
+    comm_allgather(comm, ranks, sizeof *ranks, "epoch");
     *out = ranks;
     return OK;
 }

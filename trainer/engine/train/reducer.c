@@ -10,7 +10,6 @@
 #include "trainer/engine/train/reducer.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -29,8 +28,7 @@ typedef struct ReducerSet {
 
 struct Reducer {
     Comm *comm;
-    ReducerOptions options;
-    Bucket *buckets;
+    int bucket_count;
     char (*names)[NAME_BYTES];
     ReducerSet sets[SETS];
     int current, finished; /* sets; finished -1 before the first step has ended */
@@ -38,44 +36,32 @@ struct Reducer {
     bool backward_done;
 };
 
-static int job_count(const Reducer *r)
+static CommJob sum_of(CommType type, void *data, size_t count, const char *name)
 {
-    return r->options.bucket_count + 2;
-}
-static CommJob *buffer_job(Reducer *r)
-{
-    return &r->sets[r->current].jobs[r->options.bucket_count];
-}
-static CommJob *metric_job(Reducer *r)
-{
-    return &r->sets[r->current].jobs[r->options.bucket_count + 1];
+    return (CommJob){ .kind = COMM_ALLREDUCE,
+                      .op = COMM_SUM,
+                      .type = type,
+                      .data = data,
+                      .count = count,
+                      .name = name };
 }
 
-static void fill_job(CommJob *job, CommType type, void *data, size_t count, const char *name)
+static CommJob sum_of_floats(void *data, size_t bytes, const char *name)
 {
-    job->kind = COMM_ALLREDUCE;
-    job->op = COMM_SUM;
-    job->type = type;
-    job->data = data;
-    job->count = count;
-    job->name = name;
+    ASSERT(bytes % sizeof(float) == 0 && (uintptr_t)data % sizeof(float) == 0);
+    return sum_of(COMM_F32, data, bytes / sizeof(float), name);
 }
 
 /* Addresses never change, so jobs are written once and only posted in a step. */
-static void fill_set(Reducer *r, ReducerSet *set)
+static void fill_set(const Reducer *r, CommJob *jobs, const ReducerOptions *o)
 {
-    const ReducerOptions *o = &r->options;
     for (int i = 0; i < o->bucket_count; i++) {
-        ASSERT(r->buckets[i].bytes % sizeof(float) == 0 &&
-               r->buckets[i].offset % sizeof(float) == 0);
         snprintf(r->names[i], NAME_BYTES, "bucket %d", i);
-        fill_job(&set->jobs[i], COMM_F32, (char *)o->grads + r->buckets[i].offset,
-                 r->buckets[i].bytes / sizeof(float), r->names[i]);
+        *jobs++ = sum_of_floats((char *)o->grads + o->buckets[i].offset, o->buckets[i].bytes,
+                                r->names[i]);
     }
-    ASSERT(o->buffer_bytes % sizeof(float) == 0);
-    fill_job(&set->jobs[o->bucket_count], COMM_F32, o->buffers, o->buffer_bytes / sizeof(float),
-             "running statistics");
-    fill_job(&set->jobs[o->bucket_count + 1], COMM_F64, o->metrics, o->metric_count, "metrics");
+    *jobs++ = sum_of_floats(o->buffers, o->buffer_bytes, "running statistics");
+    *jobs = sum_of(COMM_F64, o->metrics, o->metric_count, "metrics");
 }
 
 Status reducer_create(Reducer **out, Comm *comm, const ReducerOptions *o)
@@ -85,22 +71,19 @@ Status reducer_create(Reducer **out, Comm *comm, const ReducerOptions *o)
     if (!r) return ERR_MEMORY;
     size_t count = (size_t)o->bucket_count;
     r->comm = comm;
-    r->options = *o;
+    r->bucket_count = o->bucket_count;
     r->finished = -1;
-    r->buckets = mem_calloc(count, sizeof *r->buckets);
     r->names = mem_calloc(count, NAME_BYTES);
-    r->options.buckets = r->buckets;
-    bool complete = r->buckets && r->names;
+    bool complete = r->names != NULL;
     for (int i = 0; i < SETS && complete; i++) {
         r->sets[i].jobs = mem_calloc(count + 2, sizeof *r->sets[i].jobs);
         complete = r->sets[i].jobs != NULL;
+        if (complete) fill_set(r, r->sets[i].jobs, o);
     }
     if (!complete) {
         reducer_destroy(r);
         return ERR_MEMORY;
     }
-    if (count > 0) memcpy(r->buckets, o->buckets, count * sizeof *r->buckets);
-    for (int i = 0; i < SETS; i++) fill_set(r, &r->sets[i]);
     reducer_begin(r);
     *out = r;
     return OK;
@@ -111,7 +94,6 @@ void reducer_destroy(Reducer *r)
     if (!r) return;
     for (int i = 0; i < SETS; i++) mem_free(r->sets[i].jobs);
     mem_free(r->names);
-    mem_free(r->buckets);
     mem_free(r);
 }
 
@@ -125,7 +107,7 @@ void reducer_begin(Reducer *r)
 
 void reducer_ready(Reducer *r, int bucket)
 {
-    ASSERT(bucket == r->posted && bucket < r->options.bucket_count);
+    ASSERT(bucket == r->posted && bucket < r->bucket_count);
     r->posted++;
     comm_post(r->comm, &r->sets[r->current].jobs[bucket]);
 }
@@ -134,34 +116,32 @@ void reducer_backward_done(Reducer *r)
 {
     ASSERT(!r->backward_done);
     /* of a rank whose backward failed: the others wait for its share of every bucket */
-    while (r->posted < r->options.bucket_count) reducer_ready(r, r->posted);
+    while (r->posted < r->bucket_count) reducer_ready(r, r->posted);
     r->sets[r->current].backward_end_s = clock_s();
     r->backward_done = true;
-    r->posted += 2;
-    comm_post(r->comm, buffer_job(r));
-    comm_post(r->comm, metric_job(r));
+    while (r->posted < reducer_jobs(r)) comm_post(r->comm, &r->sets[r->current].jobs[r->posted++]);
 }
 
-static void wait_for(Reducer *r, CommJob *job, double *wait_s)
+static void wait_for(Reducer *r, int job, double *wait_s)
 {
     double begin_s = clock_s();
-    comm_wait(r->comm, job);
+    comm_wait(r->comm, &r->sets[r->current].jobs[job]);
     *wait_s += clock_s() - begin_s;
     r->waited++;
-    if (r->waited == job_count(r)) r->finished = r->current;
+    if (r->waited == reducer_jobs(r)) r->finished = r->current;
 }
 
 void reducer_wait_bucket(Reducer *r, int bucket, double *wait_s)
 {
-    ASSERT(bucket >= 0 && bucket < r->posted && bucket < r->options.bucket_count);
-    wait_for(r, &r->sets[r->current].jobs[bucket], wait_s);
+    ASSERT(bucket >= 0 && bucket < r->posted && bucket < r->bucket_count);
+    wait_for(r, bucket, wait_s);
 }
 
 void reducer_wait_rest(Reducer *r, double *wait_s)
 {
     ASSERT(r->backward_done);
-    wait_for(r, buffer_job(r), wait_s);
-    wait_for(r, metric_job(r), wait_s);
+    wait_for(r, r->bucket_count, wait_s);
+    wait_for(r, r->bucket_count + 1, wait_s);
 }
 
 void reducer_trace(const Reducer *r, ReducerTrace *out)
@@ -169,23 +149,23 @@ void reducer_trace(const Reducer *r, ReducerTrace *out)
     *out = (ReducerTrace){ 0 };
     if (r->finished < 0) return;
     const ReducerSet *set = &r->sets[r->finished];
-    double bytes = 0, early = 0;
-    for (int i = 0; i < r->options.bucket_count; i++) {
-        bytes += (double)r->buckets[i].bytes;
-        if (set->jobs[i].started_s <= set->backward_end_s) early += (double)r->buckets[i].bytes;
+    double all = 0, early = 0;
+    for (int i = 0; i < r->bucket_count; i++) {
+        all += (double)set->jobs[i].count;
+        if (set->jobs[i].started_s <= set->backward_end_s) early += (double)set->jobs[i].count;
     }
-    out->overlap = bytes > 0 ? early / bytes : 0;
+    out->overlap = all > 0 ? early / all : 0;
     out->backward_end_s = set->backward_end_s;
 }
 
 int reducer_jobs(const Reducer *r)
 {
-    return job_count(r);
+    return r->bucket_count + 2;
 }
 
 const CommJob *reducer_job(const Reducer *r, int index)
 {
-    ASSERT(index >= 0 && index < job_count(r) && r->finished >= 0);
+    ASSERT(index >= 0 && index < reducer_jobs(r) && r->finished >= 0);
     return &r->sets[r->finished].jobs[index];
 }
 

@@ -14,7 +14,7 @@
 
 typedef struct ReducerOptions {
     void *grads;           /* base of the GRAD slab in host memory */
-    const Bucket *buckets; /* copied */
+    const Bucket *buckets; /* read by reducer_create() alone */
     int bucket_count;
     void *buffers; /* base of the BUFFER slab; bytes 0: frozen batch norm, nothing to average */
     size_t buffer_bytes;

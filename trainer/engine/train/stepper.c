@@ -35,7 +35,6 @@
 #include "trainer/engine/guard/signals.h"
 #include "trainer/engine/train/stepper_internal.h"
 #include <math.h>
-#include <stdio.h>
 
 /* ---- finishing ---- */
 
@@ -46,9 +45,10 @@ static Status finish_backward(Stepper *s)
     TRY(prefetch_wait(session->train_input));
     if (session->backend->v->device && tracing_has(s->tracing, s->flight->result.step))
         TRY(stepper_trace_run(s, stepper_last_program(s), s->flight->run));
-    if (s->sum.host && s->average.wanted)
-        TRY(host_reduce_fetch_buffers(s->sum.host, executor_stream(session->executor)));
-    return OK;
+    if (!s->sum.host || !s->average.wanted) return OK;
+    const SumRange *statistics = &stepper_timeline(s)->sums[s->buckets.count];
+    TRY(host_reduce_fetch(s->sum.host, statistics, executor_stream(session->executor)));
+    return host_reduce_wait(s->sum.host, statistics);
 }
 
 static void add_results(Stepper *s)
@@ -185,36 +185,29 @@ static Status plan_steps(Stepper *s, size_t cap, size_t first_cap)
     return OK;
 }
 
-/* Where the host sums a first pass. */
-static Status create_first_reducer(Stepper *s)
+/* What the host sums lies here: in memory that it can reach, or where that is staged. */
+static void *host_memory(const Stepper *s, Slab slab)
 {
-    if (s->sum.by != TIMELINE_REDUCE_HOST) return OK;
-    const ReducerOptions o = { .buckets = s->buckets.list,
-                               .bucket_count = s->buckets.count,
-                               .grads = s->sum.host
-                                            ? host_reduce_grads(s->sum.host)
-                                            : executor_slab(s->session->executor, SLAB_GRAD) };
-    return reducer_create(&s->sum.first, s->session->comm, &o);
+    return s->sum.host ? host_reduce_memory(s->sum.host, slab)
+                       : executor_slab(s->session->executor, slab);
 }
 
-/* What the host sums: everything where it is memory it can reach, else what is staged; of a device
- * that sums by itself only the metrics. */
-static Status create_reducer(Stepper *s)
+/* Of a device that sums by itself the host sums only the metrics; a first pass has none. */
+static Status create_reducers(Stepper *s)
 {
-    Executor *x = s->session->executor;
     const bool host = s->sum.by == TIMELINE_REDUCE_HOST;
     ReducerOptions o = { .buckets = s->buckets.list,
                          .bucket_count = host ? s->buckets.count : 0,
-                         .buffer_bytes =
-                             host && s->average.wanted ? executor_slab_bytes(x, SLAB_BUFFER) : 0,
-                         .metrics = s->metrics,
-                         .metric_count = METRIC_COUNT };
-    if (host) o.grads = s->sum.host ? host_reduce_grads(s->sum.host) : executor_slab(x, SLAB_GRAD);
-    if (host)
-        o.buffers = s->sum.host ? host_reduce_buffers(s->sum.host) : executor_slab(x, SLAB_BUFFER);
+                         .grads = host_memory(s, SLAB_GRAD) };
+    if (host && s->sharpness) TRY(reducer_create(&s->sum.first, s->session->comm, &o));
+    o.buffers = host_memory(s, SLAB_BUFFER);
+    if (host && s->average.wanted)
+        o.buffer_bytes = executor_slab_bytes(s->session->executor, SLAB_BUFFER);
+    o.metrics = s->metrics;
+    o.metric_count = METRIC_COUNT;
     TRY(reducer_create(&s->sum.reducer, s->session->comm, &o));
     s->sum.at_hand = s->sum.reducer;
-    return s->sharpness ? create_first_reducer(s) : OK;
+    return OK;
 }
 
 static Status alloc_sums(Stepper *s, size_t bytes)
@@ -250,11 +243,7 @@ static Status fill_stepper(Stepper *s)
     TRY(averages_create(&s->averages, x, c, &session->plan));
     TRY(prepare_average(s));
     if (session->device_comm && s->sum.by == TIMELINE_REDUCE_HOST)
-        TRY(host_reduce_create(&s->sum.host, x, s->buckets.list, s->buckets.count));
-    s->buckets.names = mem_calloc((size_t)s->buckets.count + 1, NAME_BYTES);
-    if (!s->buckets.names) return ERR_MEMORY;
-    for (int k = 0; k < s->buckets.count; k++)
-        snprintf(s->buckets.names[k], NAME_BYTES, "bucket %d", k);
+        TRY(host_reduce_create(&s->sum.host, x, s->buckets.count));
     s->sum.type = session_allreduce_dtype(session);
     size_t sum_bytes = session_allreduce_bytes(session, executor_slab_bytes(x, SLAB_GRAD));
     if (sum_bytes > 0) TRY(alloc_sums(s, sum_bytes));
@@ -265,7 +254,7 @@ static Status fill_stepper(Stepper *s)
                    (n->kind == OP_ATTENTION && n->in[ATTENTION_IN_SCALARS] != TENSOR_NONE);
     }
     TRY(plan_steps(s, cap, first));
-    return create_reducer(s);
+    return create_reducers(s);
 }
 
 Status stepper_create(Stepper **out, Session *session)
@@ -300,7 +289,6 @@ void stepper_destroy(Stepper *s)
     averages_destroy(s->averages);
     if (s->sum.grads && !session_sums_registered(s->session))
         s->session->backend->v->free(s->session->backend, s->sum.grads);
-    mem_free(s->buckets.names);
     backend_release_op(&s->average.op);
     mem_free(s->buckets.list);
     mem_free(s);

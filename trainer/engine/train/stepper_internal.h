@@ -17,7 +17,7 @@ enum {
     METRIC_COUNT
 };
 
-enum { NAME_BYTES = 24, FLIGHTS = SESSION_STEPS_MAX };
+enum { FLIGHTS = SESSION_STEPS_MAX };
 _Static_assert(FLIGHTS <= OPTIMIZER_RESULTS, "a result for each step under way");
 
 typedef struct Flight { /* a step from issue to finish */
@@ -45,7 +45,6 @@ struct Stepper {
     bool drops;          /* the network draws: every micro-batch at its own address */
     struct {
         Bucket *list;
-        char (*names)[NAME_BYTES]; /* for the watchdog */
         int count;
     } buckets;
     struct { /* over ranks */
@@ -74,6 +73,8 @@ struct Stepper {
 
 /* Which result of the optimizer's the flight at hand fills. */
 int stepper_flight_number(const Stepper *s);
+/* Of the last micro-batch of the flight at hand. */
+const Timeline *stepper_timeline(const Stepper *s);
 /* An error of the device here is this rank's alone and cannot be agreed on any more: it ends the
  * job. */
 void stepper_must(Stepper *s, Status status);

@@ -17,6 +17,11 @@ Program *stepper_last_program(const Stepper *s)
     return s->session->plan.accumulate > 1 ? s->session->more : s->session->first;
 }
 
+const Timeline *stepper_timeline(const Stepper *s)
+{
+    return program_timeline(stepper_last_program(s), s->flight->run);
+}
+
 void stepper_must(Stepper *s, Status status)
 {
     if (status == OK) return;
@@ -28,7 +33,7 @@ Status stepper_hand_over(Stepper *s)
 {
     const bool failed = s->flight->result.own_status != OK;
     for (int k = 0; s->sum.host && !failed && k < s->buckets.count; k++) {
-        TRY(host_reduce_wait(s->sum.host, k));
+        TRY(host_reduce_wait(s->sum.host, &stepper_timeline(s)->sums[k]));
         reducer_ready(s->sum.at_hand, k);
     }
     return OK;
@@ -38,7 +43,7 @@ Status stepper_hand_over(Stepper *s)
 
 static Status start_bucket(Stepper *s, const SumRange *r, Stream *stream)
 {
-    if (s->sum.host) return host_reduce_fetch(s->sum.host, r->index, stream);
+    if (s->sum.host) return host_reduce_fetch(s->sum.host, r, stream);
     if (s->sum.by == TIMELINE_REDUCE_HOST) {
         reducer_ready(s->sum.at_hand, r->index);
         return OK;
@@ -47,27 +52,26 @@ static Status start_bucket(Stepper *s, const SumRange *r, Stream *stream)
     float *grads = (float *)executor_slab(s->session->executor, SLAB_GRAD) + first;
     char *sums = s->sum.grads ? (char *)s->sum.grads + first * dtype_bytes(s->sum.type) : NULL;
     return device_comm_allreduce_as(s->session->device_comm, grads, count, s->sum.type, sums,
-                                    stream, s->buckets.names[r->index]);
+                                    stream, r->name);
 }
 
 /* Of batch norms, over the ranks that share them. Host memory: the communication thread takes the
  * job in the order of all jobs, that of the timeline, and nothing goes on before it is done. */
-static Status sum_norms(Stepper *s, const OpTensor *t, Stream *stream)
+static Status sum_norms(Stepper *s, const SumRange *r, const OpTensor *t, Stream *stream)
 {
-    static const char name[] = "sums of norms";
     const Session *session = s->session;
     const size_t count = (size_t)tensor_elements(&t->desc);
     const bool group = s->norm_ranks < session->comm->world;
     if (session->device_comm)
         return device_comm_allreduce_group(session->device_comm, t->data, count, DTYPE_F64, group,
-                                           stream, name);
+                                           stream, r->name);
     CommJob job = { .kind = COMM_ALLREDUCE,
                     .type = COMM_F64,
                     .op = COMM_SUM,
                     .data = t->data,
                     .count = count,
                     .group = group,
-                    .name = name };
+                    .name = r->name };
     const double start_s = clock_s();
     comm_post(session->comm, &job);
     comm_wait(session->comm, &job);
@@ -79,22 +83,19 @@ Status stepper_start_sum(void *stepper, const SumRange *r, const OpTensor *tenso
 {
     Stepper *s = stepper;
     if (r->of == SUM_GRADS) return start_bucket(s, r, stream);
-    if (r->of == SUM_NORMS) return sum_norms(s, tensor, stream);
+    if (r->of == SUM_NORMS) return sum_norms(s, r, tensor, stream);
     return device_comm_allreduce(s->session->device_comm,
                                  executor_slab(s->session->executor, r->slab),
-                                 r->bytes / sizeof(float), DTYPE_F32, stream, "running statistics");
+                                 r->bytes / sizeof(float), DTYPE_F32, stream, r->name);
 }
 
 Status stepper_await_sum(void *stepper, const SumRange *r, Stream *stream)
 {
     Stepper *s = stepper;
     double *wait_s = &s->flight->result.comm_wait_s;
-    if (r->of == SUM_GRADS) {
-        reducer_wait_bucket(s->sum.at_hand, r->index, wait_s);
-        return s->sum.host ? host_reduce_return(s->sum.host, r->index, stream) : OK;
-    }
-    reducer_wait_rest(s->sum.reducer, wait_s);
-    return s->sum.host && r->bytes > 0 ? host_reduce_return_buffers(s->sum.host, stream) : OK;
+    if (r->of == SUM_GRADS) reducer_wait_bucket(s->sum.at_hand, r->index, wait_s);
+    else reducer_wait_rest(s->sum.reducer, wait_s);
+    return s->sum.host && r->bytes > 0 ? host_reduce_return(s->sum.host, r, stream) : OK;
 }
 
 /* A recording with sums over ranks in it is launched by all of them or by none. */

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "trainer/app/cmd/bench/bench.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -165,7 +165,7 @@ static char *own_name(char *word)
     return word;
 }
 
-Status cmd_bench(int argc, char **argv)
+static Status command(int argc, char **argv)
 {
     Args args;
     for (int i = 1; i < argc && strcmp(argv[0], "allreduce") == 0; i++) argv[i] = own_name(argv[i]);
@@ -178,3 +178,5 @@ Status cmd_bench(int argc, char **argv)
     }
     return command_run(&args, bench);
 }
+
+const Command cmd_bench = { .by_words = command };

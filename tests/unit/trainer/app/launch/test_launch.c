@@ -2,7 +2,7 @@
  * starts. */
 #include "base/fs.h"
 #include "tests/test.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ TEST(command_lines_that_cannot_be_meant)
             args[count] = text[count];
         }
         args[count] = NULL;
-        CHECK_STATUS(cmd_launch(count, args), ERR_USAGE);
+        CHECK_STATUS(commands_run(&cmd_launch, count, args), ERR_USAGE);
         CHECK_CONTAINS(status_message(), rows[i].says);
     }
 }

@@ -120,7 +120,7 @@ TEST(penalty_counts_what_decays)
         REQUIRE_OK(executor_import_state(n.executor, i, values));
         mem_free(values);
         want_all += 0.25 * (double)count;
-        if (executor_state_decays(n.executor, i)) want += 0.25 * (double)count;
+        if (executor_state_tensor(n.executor, i)->decay) want += 0.25 * (double)count;
     }
     CHECK(want > 0 && want < want_all);
     REQUIRE_OK(config_load(&c, NULL, sets, 1));

@@ -27,7 +27,7 @@ static void play_post(Comm *c, CommJob *job)
     (void)c;
     int64_t *data = job->data;
     if (job->kind == COMM_ALLGATHER) {
-        CHECK(job->type == COMM_I64 && job->count == 1);
+        CHECK(job->type == COMM_BYTES && job->count == sizeof(int64_t));
         said_before = said;
         said = data[0];
         data[1] = peer_says ? peer_says : peer_shares ? data[0] : data[0] + 1;

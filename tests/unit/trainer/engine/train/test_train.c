@@ -2,7 +2,7 @@
  * follows a checkpoint is what would have come. */
 #include "base/fs.h"
 #include "tests/test.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include "trainer/app/report/report_run.h"
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static void train(ReportRun *out, const char *name, const char *set)
     snprintf(run_dir, sizeof run_dir, "run.dir=%s", dir);
     snprintf(more, sizeof more, "%s", set);
     REQUIRE_OK(fs_write_atomic(path, config, strlen(config)));
-    REQUIRE_OK(cmd_train(3, args));
+    REQUIRE_OK(commands_run(&cmd_train, 3, args));
     REQUIRE_OK(report_run_read(out, dir, name));
     CHECK(out->done && out->code == 0 && out->broken_lines == 0);
 }

@@ -3,7 +3,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "tests/test.h"
-#include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/commands.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static char *bench(const char *words)
     fflush(stdout);
     const int console = dup(STDOUT_FILENO), file = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     CHECK(console >= 0 && file >= 0 && dup2(file, STDOUT_FILENO) >= 0);
-    CHECK_OK(cmd_bench(count, args));
+    CHECK_OK(commands_run(&cmd_bench, count, args));
     fflush(stdout);
     CHECK(dup2(console, STDOUT_FILENO) >= 0);
     close(console);
