@@ -123,7 +123,7 @@ bad_checkpoint()
 {
     python3 - "$1" "$2" << 'END'
 import json, struct, sys
-sys.path.insert(0, "scripts")
+sys.path.insert(0, "scripts/golden")
 from crc32c import crc32c
 path, name = sys.argv[1:]
 data = bytearray(open(path, "rb").read())

@@ -19,7 +19,7 @@ hang()
     expect_text "$phase" some "rank 0 on $(hostname): no progress for 2."
     grep -q "\"phase\":\"$phase\"" "$SCRATCH/$phase/hang-0.json" ||
         broken "$phase: hang-0.json does not name the phase"
-    grep -q '"stack":\[.*"cmd_train+0x' "$SCRATCH/$phase/hang-0.json" ||
+    grep -q '"stack":\[.*"train_with_log+0x' "$SCRATCH/$phase/hang-0.json" ||
         broken "$phase: hang-0.json does not say where the main thread was"
 }
 
@@ -60,7 +60,7 @@ END
     expect_text "guilty" some "rank 1 on $(hostname): no progress for"
     expect_text "guilty" some "no sign of life when a peer gave up; see hang-1.json"
     for rank in 0 1; do
-        grep -q '"stack":\[.*"cmd_train+0x' "$SCRATCH/guilty/hang-$rank.json" ||
+        grep -q '"stack":\[.*"train_with_log+0x' "$SCRATCH/guilty/hang-$rank.json" ||
             broken "guilty: hang-$rank.json does not say where the main thread was"
     done
 fi
