@@ -263,7 +263,7 @@ static void write_checkpoints(const char *folder)
     ASSERT(config_parse(&c, small_config) == OK && config_dump_yaml(c, &config) == OK);
     meta.config = config.text;
     ASSERT(checkpoint_writer_create(&w, fuzz_folder(), &tensor, 1, 1) == OK);
-    ASSERT(checkpoint_stage(w) == OK);
+    ASSERT(checkpoint_wait(w) == OK);
     memcpy(checkpoint_staging(w, 0), weights, sizeof weights);
     ASSERT(checkpoint_submit(w, &meta, false) == OK && checkpoint_flush(w) == OK);
     checkpoint_writer_destroy(w);

@@ -32,7 +32,7 @@ static Status sum_over_ranks(void *cookie, const SumRange *range, const OpTensor
     const Rank *r = cookie;
     Ranks *all = r->ranks;
     (void)stream;
-    CHECK(range->of == SUM_NORMS);
+    CHECK(range->of == SUM_BATCHNORMS);
     all->tensor[r->number] = tensor;
     pthread_barrier_wait(&all->meet);
     if (r->number == 0) all->sums++;

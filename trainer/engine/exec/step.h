@@ -10,7 +10,7 @@
 #include "kernels/backend.h"
 #include "models/graph/plan.h"
 
-typedef enum TimelineRun { /* all but the first end a step */
+typedef enum TimelineRun { /* TIMELINE_STEP and TIMELINE_SECOND_PASS end a step */
                            TIMELINE_MICRO_BATCH,
                            TIMELINE_STEP,
                            TIMELINE_FIRST_PASS, /* moves parameters instead of updating them */

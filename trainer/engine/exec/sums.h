@@ -9,7 +9,7 @@
 typedef enum SumOf {
     SUM_GRADS,      /* index: bucket */
     SUM_STATISTICS, /* running ones; no bytes: what the host awaits is the step's metrics alone */
-    SUM_NORMS,      /* index: node; its graph_rank_sum(), over a group of ranks */
+    SUM_BATCHNORMS, /* index: node; its graph_rank_sum(), over a group of ranks */
     SUM_OF_COUNT
 } SumOf;
 
@@ -18,7 +18,7 @@ typedef struct SumRange {
     int index;
     Slab slab;
     size_t offset, bytes;
-    TensorId tensor; /* SUM_NORMS; else TENSOR_NONE */
+    TensorId tensor; /* SUM_BATCHNORMS; else TENSOR_NONE */
     char name[24];   /* for the watchdog */
 } SumRange;
 

@@ -327,7 +327,7 @@ static Status make_sums(Builder *b)
     for (int i = 0; i < nodes; i++) {
         const TensorId id = graph_rank_sum(graph_node(b->g, i));
         if (id != TENSOR_NONE)
-            *next++ = (SumRange){ SUM_NORMS, i, SLAB_EXTERNAL, 0, 0, id, "sums of norms" };
+            *next++ = (SumRange){ SUM_BATCHNORMS, i, SLAB_EXTERNAL, 0, 0, id, "sums of norms" };
     }
     return OK;
 }
@@ -391,7 +391,7 @@ const char *timeline_item_name(const Timeline *t, const Graph *g, int item)
     static const char *const sums[SUM_OF_COUNT][2] = {
         [SUM_GRADS] = { "sum of a bucket", "wait for a bucket's sum" },
         [SUM_STATISTICS] = { "sum of statistics", "wait for statistics and metrics" },
-        [SUM_NORMS] = { "sums of norms", "wait for sums of norms" }
+        [SUM_BATCHNORMS] = { "sums of norms", "wait for sums of norms" }
     };
     const TimelineItem *i = &t->items[item];
     switch (i->kind) {

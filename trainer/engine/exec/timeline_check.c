@@ -214,7 +214,7 @@ static void touch_item(Check *c, int i)
         touch_op(c, i);
         break;
     case TIMELINE_SUM:
-        touch_sum(c, i, here || c->t->sums[item->index].of == SUM_NORMS);
+        touch_sum(c, i, here || c->t->sums[item->index].of == SUM_BATCHNORMS);
         break;
     case TIMELINE_AWAIT:
         touch_sum(c, i, true);

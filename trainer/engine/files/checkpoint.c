@@ -1,7 +1,7 @@
 /* checkpoint.c - the writer thread, the names of checkpoint files, and finding the one to resume
  * from.
  *
- * STATES. The staging memory belongs to the training thread from checkpoint_stage() to
+ * STATES. The staging memory belongs to the training thread from checkpoint_wait() to
  * checkpoint_submit() and to the writer thread from then until the file is on disk; `busy` says
  * whose turn it is. An error of the writer is kept and handed to the next stage or flush.
  *
@@ -381,7 +381,7 @@ void checkpoint_writer_spare(CheckpointWriter *w, bool (*needed)(void *cookie, i
     w->needed_cookie = cookie;
 }
 
-Status checkpoint_stage(CheckpointWriter *w)
+Status checkpoint_wait(CheckpointWriter *w)
 {
     pthread_mutex_lock(&w->lock);
     while (w->busy) pthread_cond_wait(&w->changed, &w->lock);
@@ -431,7 +431,7 @@ Status checkpoint_submit(CheckpointWriter *w, const CheckpointMeta *meta, bool b
 
 Status checkpoint_flush(CheckpointWriter *w)
 {
-    return checkpoint_stage(w);
+    return checkpoint_wait(w);
 }
 
 Status checkpoint_poll(CheckpointWriter *w, bool *done, int64_t *step, const char **path)
@@ -454,7 +454,7 @@ void checkpoint_writer_destroy(CheckpointWriter *w)
 {
     if (w == NULL) return;
     if (w->has_thread) {
-        if (checkpoint_stage(w) != OK)
+        if (checkpoint_wait(w) != OK)
             log_warning("last checkpoint was not written: %s", status_message());
         pthread_mutex_lock(&w->lock);
         w->stop = true;

@@ -1,7 +1,7 @@
 /* checkpoint.h - checkpoints of a run: written behind the training's back, found again, verified.
  *
  * WRITING. The writer owns staging memory for all tensors, allocated once. The training thread
- * copies its state in between two steps (checkpoint_stage), hands it over (checkpoint_submit) and
+ * copies its state in between two steps (checkpoint_staging), hands it over (checkpoint_submit) and
  * trains on; the writer thread writes DIR/step-00001234.safetensors to a temporary name, fsyncs,
  * renames, moves the symlinks latest and (where asked) best, and deletes all but the newest keep
  * files, never those that latest and best name. Only rank 0 writes. READING. checkpoint_find()
@@ -54,9 +54,9 @@ Status checkpoint_writer_create(CheckpointWriter **out, const char *dir, const S
  * submit; needed() runs on the writer's thread. */
 void checkpoint_writer_spare(CheckpointWriter *w, bool (*needed)(void *cookie, int64_t step),
                              void *cookie);
-/* Waits until the file before this one is on disk (and returns its error, if it had one), then
- * lends the staging memory of tensor i. */
-Status checkpoint_stage(CheckpointWriter *w);
+/* Waits until the file before this one is on disk; returns its error, if it had one. */
+Status checkpoint_wait(CheckpointWriter *w);
+/* Then lends the staging memory of tensor index, which train/train_state.c fills. */
 void *checkpoint_staging(CheckpointWriter *w, int index);
 Status checkpoint_submit(CheckpointWriter *w, const CheckpointMeta *meta, bool best);
 /* Waits for the last submitted file; returns its error if checkpoint_poll has not already. */

@@ -45,7 +45,7 @@ static Status finish_backward(Stepper *s)
     TRY(prefetch_wait(session->train_input));
     if (session->backend->v->device && tracing_has(s->tracing, s->flight->result.step))
         TRY(stepper_trace_run(s, stepper_last_program(s), s->flight->run));
-    if (!s->sum.host || !s->average.wanted) return OK;
+    if (!s->sum.host || !s->statistics_mean.wanted) return OK;
     const SumRange *statistics = &stepper_timeline(s)->sums[s->buckets.count];
     TRY(host_reduce_fetch(s->sum.host, statistics, executor_stream(session->executor)));
     return host_reduce_wait(s->sum.host, statistics);
@@ -54,17 +54,15 @@ static Status finish_backward(Stepper *s)
 static void add_results(Stepper *s)
 {
     const Flight *f = s->flight;
-    for (int i = 0; i < METRIC_COUNT; i++) s->metrics[i] = f->metrics[i];
+    for (int i = 0; i < TOTAL_COUNT; i++) s->totals[i] = f->totals[i];
     for (int64_t micro = 0; micro < f->issued; micro++) {
         const double *stats = executor_result(s->session->executor, f->first_result + (int)micro);
-        s->metrics[METRIC_LOSS_SUM] += stats[STATS_LOSS_SUM];
-        s->metrics[METRIC_TOP1] += stats[STATS_TOP1];
-        s->metrics[METRIC_TOP5] += stats[STATS_TOP5];
-        s->metrics[METRIC_IMAGES] += stats[STATS_IMAGES];
+        s->totals[TOTAL_LOSS_SUM] += stats[STATS_LOSS_SUM];
+        s->totals[TOTAL_IMAGES] += stats[STATS_IMAGES];
     }
-    s->flight->result.diverged_here = !isfinite(s->metrics[METRIC_LOSS_SUM]);
-    s->metrics[METRIC_STOP] = signals_stop_requested();
-    s->metrics[METRIC_FAILED] = f->result.own_status != OK;
+    s->flight->result.diverged_here = !isfinite(s->totals[TOTAL_LOSS_SUM]);
+    s->totals[TOTAL_STOP] = signals_stop_requested();
+    s->totals[TOTAL_FAILED] = f->result.own_status != OK;
 }
 
 static void apply(Stepper *s)
@@ -88,10 +86,10 @@ StepResult stepper_finish(Stepper *s)
     tracing_add_jobs(s->tracing, s->sum.reducer);
     if (s->sum.first && f->run == TIMELINE_SECOND_PASS) tracing_add_jobs(s->tracing, s->sum.first);
     r->optimizer = optimizer_take_result(s->optimizer, stepper_flight_number(s));
-    r->loss = s->metrics[METRIC_LOSS_SUM] / s->metrics[METRIC_IMAGES];
-    r->replaced = (int64_t)s->metrics[METRIC_REPLACED];
-    r->stop = s->metrics[METRIC_STOP] > 0;
-    r->failed = s->metrics[METRIC_FAILED] > 0;
+    r->loss = s->totals[TOTAL_LOSS_SUM] / s->totals[TOTAL_IMAGES];
+    r->replaced = (int64_t)s->totals[TOTAL_REPLACED];
+    r->stop = s->totals[TOTAL_STOP] > 0;
+    r->failed = s->totals[TOTAL_FAILED] > 0;
     /* With another step under way this one began to count when the one before ended. */
     double now = clock_s(),
            begin = f->start_s > s->flights.finished_s ? f->start_s : s->flights.finished_s;
@@ -124,21 +122,22 @@ static Status prepare_average(Stepper *s)
     Executor *x = s->session->executor;
     size_t bytes = executor_slab_bytes(x, SLAB_BUFFER);
     /* where all ranks share their statistics the running ones are the same on all */
-    s->average.wanted = bytes > 0 && s->session->config->model.bn != BN_CHOICE_FROZEN &&
-                        s->norm_ranks < s->session->comm->world;
-    if (!s->average.wanted) return OK;
-    s->average.attr.factor = 1.0f / (float)s->session->comm->world;
-    s->average.op =
-        (OpInstance){ .kind = OP_SCALE, .backend = s->session->backend, .attr = &s->average.attr };
-    s->average.op.in[SCALE_IN_X] = s->average.op.out[SCALE_OUT_Y] =
+    s->statistics_mean.wanted = bytes > 0 && s->session->config->model.bn != BN_CHOICE_FROZEN &&
+                                s->bn_ranks < s->session->comm->world;
+    if (!s->statistics_mean.wanted) return OK;
+    s->statistics_mean.attr.factor = 1.0f / (float)s->session->comm->world;
+    s->statistics_mean.op = (OpInstance){ .kind = OP_SCALE,
+                                          .backend = s->session->backend,
+                                          .attr = &s->statistics_mean.attr };
+    s->statistics_mean.op.in[SCALE_IN_X] = s->statistics_mean.op.out[SCALE_OUT_Y] =
         backend_flat(executor_slab(x, SLAB_BUFFER), bytes);
     const StepOp step = { .name = "mean of running statistics",
                           .owner = s,
                           .when = STEP_STATISTICS,
                           .need = STEP_NEEDS_NOTHING,
                           .runs = STEP_IN_LAST,
-                          .op = &s->average.op };
-    TRY(backend_ready_op(&s->average.op));
+                          .op = &s->statistics_mean.op };
+    TRY(backend_ready_op(&s->statistics_mean.op));
     return executor_add_step(x, &step);
 }
 
@@ -155,7 +154,7 @@ static TimelineReduce choose_reduce(const Session *session)
 static Status plan_stage(Stepper *s, Program *last, size_t cap, size_t first_cap)
 {
     const TimelineRun most = s->sharpness ? TIMELINE_SECOND_PASS : TIMELINE_STEP;
-    TimelineOptions o = { .reduce = s->sum.by, .statistics = s->average.wanted };
+    TimelineOptions o = { .reduce = s->sum.by, .statistics = s->statistics_mean.wanted };
     Bucket *buckets = NULL;
     TRY(plan_buckets(program_plan(last), program_graph(last), cap, first_cap, &buckets,
                      &o.bucket_count));
@@ -192,7 +191,7 @@ static void *host_memory(const Stepper *s, Slab slab)
                        : executor_slab(s->session->executor, slab);
 }
 
-/* Of a device that sums by itself the host sums only the metrics; a first pass has none. */
+/* Of a device that sums by itself the host sums only the totals; a first pass has none. */
 static Status create_reducers(Stepper *s)
 {
     const bool host = s->sum.by == TIMELINE_REDUCE_HOST;
@@ -201,10 +200,10 @@ static Status create_reducers(Stepper *s)
                          .grads = host_memory(s, SLAB_GRAD) };
     if (host && s->sharpness) TRY(reducer_create(&s->sum.first, s->session->comm, &o));
     o.buffers = host_memory(s, SLAB_BUFFER);
-    if (host && s->average.wanted)
+    if (host && s->statistics_mean.wanted)
         o.buffer_bytes = executor_slab_bytes(s->session->executor, SLAB_BUFFER);
-    o.metrics = s->metrics;
-    o.metric_count = METRIC_COUNT;
+    o.metrics = s->totals;
+    o.metric_count = TOTAL_COUNT;
     TRY(reducer_create(&s->sum.reducer, s->session->comm, &o));
     s->sum.at_hand = s->sum.reducer;
     return OK;
@@ -228,7 +227,7 @@ static Status fill_stepper(Stepper *s)
     s->sum.by = choose_reduce(session);
     s->sum.over_ranks = (Sums){ stepper_start_sum, stepper_await_sum, NULL, s };
     if (s->sum.by == TIMELINE_REDUCE_DEVICE) s->sum.over_ranks.agree = stepper_agree_on_recording;
-    s->norm_ranks = session_bn_ranks(session);
+    s->bn_ranks = session_bn_ranks(session);
     reducer_caps(executor_slab_bytes(x, SLAB_GRAD), c->comm.bucket_mb, c->comm.first_bucket_mb,
                  &cap, &first);
     /* Without sums nobody waits for a piece of the gradients. A norm keeps them apart: the order in
@@ -289,7 +288,7 @@ void stepper_destroy(Stepper *s)
     averages_destroy(s->averages);
     if (s->sum.grads && !session_sums_registered(s->session))
         s->session->backend->v->free(s->session->backend, s->sum.grads);
-    backend_release_op(&s->average.op);
+    backend_release_op(&s->statistics_mean.op);
     mem_free(s->buckets.list);
     mem_free(s);
 }

@@ -6,16 +6,7 @@
 #include "trainer/engine/train/host_reduce.h"
 #include "trainer/engine/train/stepper.h"
 
-enum {
-    METRIC_LOSS_SUM,
-    METRIC_TOP1,
-    METRIC_TOP5,
-    METRIC_IMAGES,
-    METRIC_REPLACED,
-    METRIC_STOP,
-    METRIC_FAILED,
-    METRIC_COUNT
-};
+enum { TOTAL_LOSS_SUM, TOTAL_IMAGES, TOTAL_REPLACED, TOTAL_STOP, TOTAL_FAILED, TOTAL_COUNT };
 
 enum { FLIGHTS = SESSION_STEPS_MAX };
 _Static_assert(FLIGHTS <= OPTIMIZER_RESULTS, "a result for each step under way");
@@ -23,10 +14,10 @@ _Static_assert(FLIGHTS <= OPTIMIZER_RESULTS, "a result for each step under way")
 typedef struct Flight { /* a step from issue to finish */
     StepResult result;
     double start_s;
-    double metrics[METRIC_COUNT]; /* what is known before the device is done */
-    int64_t issued;               /* micro-batches */
-    int first_result;             /* of the executor's */
-    TimelineRun run;              /* the last one of the step */
+    double totals[TOTAL_COUNT]; /* what is known before the device is done */
+    int64_t issued;             /* micro-batches */
+    int first_result;           /* of the executor's */
+    TimelineRun run;            /* the last one of the step */
     /* of two passes: the first has been through its sums; it has moved the parameters */
     bool ascended, perturbed;
 } Flight;
@@ -39,7 +30,7 @@ struct Stepper {
     Averages *averages;
     Tracing *tracing;
     double *item_seconds;
-    double metrics[METRIC_COUNT];
+    double totals[TOTAL_COUNT];
     double lr_factor;
     int64_t step_offset; /* updates done beyond the step number: before the global batch changed */
     bool drops;          /* the network draws: every micro-batch at its own address */
@@ -50,19 +41,19 @@ struct Stepper {
     struct { /* over ranks */
         TimelineReduce by;
         Sums over_ranks;
-        Reducer *reducer; /* metrics; where the host sums, buckets and running statistics too */
+        Reducer *reducer; /* totals; where the host sums, buckets and running statistics too */
         Reducer *first;   /* where the host sums: buckets of a first pass; NULL without any */
         Reducer *at_hand; /* one of these two */
         HostReduce *host; /* NULL unless the host sums a device's gradients */
         DType type;       /* the device sums: in this type */
         void *grads;      /* gradients in that type, at the same indices; NULL for f32 */
     } sum;
-    int norm_ranks; /* that share statistics of batch norms; 1: none */
-    struct {        /* running statistics: sum over ranks -> mean */
+    int bn_ranks; /* that share statistics of batch norms; 1: none */
+    struct {      /* running statistics: sum over ranks -> mean */
         bool wanted;
         OpInstance op;
         ScaleAttr attr;
-    } average;
+    } statistics_mean;
     struct {
         Flight list[FLIGHTS];
         int64_t issued, finished; /* steps */

@@ -61,7 +61,7 @@ static Status sum_norms(Stepper *s, const SumRange *r, const OpTensor *t, Stream
 {
     const Session *session = s->session;
     const size_t count = (size_t)tensor_elements(&t->desc);
-    const bool group = s->norm_ranks < session->comm->world;
+    const bool group = s->bn_ranks < session->comm->world;
     if (session->device_comm)
         return device_comm_allreduce_group(session->device_comm, t->data, count, DTYPE_F64, group,
                                            stream, r->name);
@@ -83,7 +83,7 @@ Status stepper_start_sum(void *stepper, const SumRange *r, const OpTensor *tenso
 {
     Stepper *s = stepper;
     if (r->of == SUM_GRADS) return start_bucket(s, r, stream);
-    if (r->of == SUM_NORMS) return sum_norms(s, r, tensor, stream);
+    if (r->of == SUM_BATCHNORMS) return sum_norms(s, r, tensor, stream);
     return device_comm_allreduce(s->session->device_comm,
                                  executor_slab(s->session->executor, r->slab),
                                  r->bytes / sizeof(float), DTYPE_F32, stream, r->name);
@@ -117,7 +117,7 @@ static Status issue(Stepper *s, int64_t micro, const RunOptions *o)
     Program *p = program_of(s, micro);
     Status status = executor_issue(s->session->executor, p, o);
     /* Which sums of its norms the others have is not known. */
-    if (s->norm_ranks > 1) stepper_must(s, status);
+    if (s->bn_ranks > 1) stepper_must(s, status);
     return status;
 }
 
@@ -233,7 +233,7 @@ static Status run_micro_batch(Stepper *s, int64_t micro)
     if (status == OK && o.item_times) status = trace_micro_batch(s, micro);
     tracing_main(s->tracing, "forward and backward", micro, start_s);
     Status done = prefetch_done(session->train_input);
-    s->flight->metrics[METRIC_REPLACED] += (double)input.bad;
+    s->flight->totals[TOTAL_REPLACED] += (double)input.bad;
     return status == OK ? done : status;
 }
 
@@ -290,7 +290,7 @@ static void run_idle(Stepper *s, int64_t micro, int64_t ahead)
 static void take_part(Stepper *s)
 {
     const int64_t last = s->session->plan.accumulate - 1, issued = s->flight->issued;
-    const bool two_passes = s->flight->run == TIMELINE_SECOND_PASS, norms = s->norm_ranks > 1;
+    const bool two_passes = s->flight->run == TIMELINE_SECOND_PASS, norms = s->bn_ranks > 1;
     if (s->flight->result.own_status == OK) return;
     if (s->sum.by != TIMELINE_REDUCE_DEVICE && !norms) {
         if (two_passes && !s->flight->ascended) end_ascent(s);

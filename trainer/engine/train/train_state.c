@@ -58,7 +58,7 @@ Status train_state_find_bad(const Executor *x, char bad[STATE_NAME_BYTES])
 
 Status train_state_stage(const Executor *x, CheckpointWriter *w, char bad[STATE_NAME_BYTES])
 {
-    TRY(checkpoint_stage(w));
+    TRY(checkpoint_wait(w));
     for (int i = 0; i < state_tensor_count(x); i++)
         TRY(export_finite(x, i, checkpoint_staging(w, i), bad));
     return OK;

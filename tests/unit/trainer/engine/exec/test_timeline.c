@@ -136,7 +136,8 @@ static int find_norm(const Timeline *t, int node)
 {
     for (int i = 0; i < t->count; i++) {
         const SumRange *r = &t->sums[t->items[i].kind == TIMELINE_SUM ? t->items[i].index : 0];
-        if (t->items[i].kind == TIMELINE_SUM && r->of == SUM_NORMS && r->index == node) return i;
+        if (t->items[i].kind == TIMELINE_SUM && r->of == SUM_BATCHNORMS && r->index == node)
+            return i;
     }
     return -1;
 }

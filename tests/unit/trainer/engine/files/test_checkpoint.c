@@ -51,7 +51,7 @@ static CheckpointMeta meta_of(int64_t step)
 /* Tensor values are functions of the step. */
 static Status save(CheckpointWriter *w, int64_t step, bool best)
 {
-    TRY(checkpoint_stage(w));
+    TRY(checkpoint_wait(w));
     float *a = checkpoint_staging(w, 0), *b = checkpoint_staging(w, 1);
     for (int i = 0; i < FLOATS; i++) a[i] = (float)(step + i);
     for (int i = 0; i < 3; i++) b[i] = (float)(-step);
@@ -207,7 +207,7 @@ TEST(a_damaged_newest_is_passed_over)
 /* A checkpoint with right checksums that has what this program never saves. */
 static Status save_with(CheckpointWriter *w, int64_t step, int tensor, float value)
 {
-    TRY(checkpoint_stage(w));
+    TRY(checkpoint_wait(w));
     for (int t = 0; t < 2; t++)
         for (int i = 0; i < (t == 0 ? FLOATS : 3); i++)
             ((float *)checkpoint_staging(w, t))[i] = (float)(step + i);

@@ -65,7 +65,7 @@ static Status write_and_open(const Draft *d, const char *config)
     CheckpointModel m;
     CheckpointWriter *w = NULL;
     TRY(checkpoint_writer_create(&w, test_scratch(), d->tensors, d->count, 1));
-    CHECK_OK(checkpoint_stage(w));
+    CHECK_OK(checkpoint_wait(w));
     for (int i = 0; i < d->count; i++)
         memcpy(checkpoint_staging(w, i), d->tensors[i].data,
                tensor_plain_bytes(&d->tensors[i].desc));
