@@ -30,7 +30,7 @@ CC := gcc
 endif
 
 comma    := ,
-# VARIANT=/NAME on the command line is a build of its own under build/NAME (gpu/gpu_pack.sh: one
+# VARIANT=/NAME on the command line is a build of its own under build/NAME, such as one
 # for a single kind of GPU).
 VARIANT  := $(if $(filter 1,$(MPI)),,/no-mpi)$(if $(filter 1,$(EMU)),/emu)
 VARIANT  := $(VARIANT)$(if $(filter 1,$(DEBUG)),/debug)
@@ -105,7 +105,7 @@ ifneq ($(MPI),1)
 LIB   := $(filter-out trainer/engine/comm/comm_mpi.c,$(LIB))
 endif
 REF   := $(wildcard kernels/ref/*.c)
-UNITS := $(wildcard $(foreach f,* */* */*/* */*/*/*,tests/unit/$(f)/test_*.c))
+UNITS := $(wildcard $(foreach f,. * */* */*/* */*/*/*,tests/unit/$(f)/test_*.c))
 UNIT  := tests/test_main.c $(filter-out $(CUDA_UNUSED_TESTS),$(UNITS))
 OPS   := $(wildcard tests/ops/*.c)
 TOOLS := $(wildcard tests/tools/make_*.c)
@@ -211,6 +211,10 @@ $(B)/obj/base/version.o: $(B)/commit
 $(B)/flags: $$(if $$(subst x$$(strip $$(COMMAND_LINES))x,,x$$(strip $$(file < $$@))x),FORCE)
 	@mkdir -p $(@D)
 	@echo '$(COMMAND_LINES)' > $@
+# What sees the headers of CUDA, cuDNN and NCCL is compiled again when these are others.
+CUDA_SEEN := $(filter kernels/cuda/% %/comm_nccl.c tests/unit/kernels/cuda/%,$(LIB) $(UNIT))
+CUDA_SEEN += $(SWEEP)
+$(call objects,$(CUDA_SEEN)): $(B)/cuda_flags
 $(B)/cuda_flags: $$(if $$(subst x$$(strip $$(CUDA_COMMANDS))x,,x$$(strip $$(file < $$@))x),FORCE)
 	@mkdir -p $(@D)
 	@echo '$(CUDA_COMMANDS)' > $@
@@ -223,7 +227,8 @@ HEADERS_NEEDED := stdlib.h:libc6-dev:glibc-devel jpeglib.h:libjpeg-dev:libjpeg-t
                   hwloc.h:libhwloc-dev:hwloc-devel zlib.h:zlib1g-dev:zlib-devel \
                   $(if $(filter 1,$(MPI)),mpi.h:libopenmpi-dev:openmpi-devel)
 $(B)/headers: $(B)/flags
-	@scripts/build/headers.sh '$(CC) $(OWN_CPPFLAGS) $(CPPFLAGS) $(MPI_CFLAGS)' $(HEADERS_NEEDED)
+	@COMPILE='$(CC) $(OWN_CPPFLAGS) $(MPI_CFLAGS) $(CPPFLAGS) $(CFLAGS)' scripts/build/headers.sh \
+	$(HEADERS_NEEDED)
 	@touch $@
 
 define link
@@ -254,8 +259,8 @@ $(B)/libconvoy.a: $(B)/libengine.a
 # As somebody else would build it: with nothing of the tree but the header's folder and the library.
 $(B)/example: examples/train.c $(B)/libconvoy.a trainer/engine/include/convoy.h
 	$(call say,LD,$@)
-	$(Q)$(CC) -std=c17 $(WARNINGS) $(SANFLAGS) -I trainer/engine/include $< $(B)/libconvoy.a \
-	$(ENGINE_LIBS) -o $@
+	$(Q)$(CC) -std=c17 $(WARNINGS) $(SANFLAGS) -I trainer/engine/include $(CFLAGS) $(LDFLAGS) $< \
+	$(B)/libconvoy.a $(ENGINE_LIBS) -o $@
 
 $(CONVOY): $(call objects,trainer/app/main.c) $(OWN_LIBS)
 	$(link)
@@ -301,8 +306,8 @@ deb: $(INSTALLED) ## make a package for this Debian or Ubuntu, build/convoy_VERS
 DIST := $(B)/convoy-$(VERSION)
 dist: ## make a source archive of the last commit with its checksum, build/convoy-VERSION.tar.gz
 	@mkdir -p $(B)
-	@$(GIT) archive --format=tar --prefix=convoy-$(VERSION)/ HEAD | gzip -9n > $(DIST).tar.gz.new
-	@mv $(DIST).tar.gz.new $(DIST).tar.gz
+	@$(GIT) archive --format=tar --prefix=convoy-$(VERSION)/ -o $(DIST).tar HEAD
+	@gzip -9nf $(DIST).tar
 	@cd $(B) && sha256sum convoy-$(VERSION).tar.gz > convoy-$(VERSION).tar.gz.sha256
 	@echo "made $(DIST).tar.gz and its .sha256"
 
@@ -377,7 +382,7 @@ check: ## build, lint, run every test; ends with "N passed, N failed, N skipped"
 
 demo: ## set up, build, make a small dataset of JPEGs and train on it with two ranks
 	@scripts/setup.sh
-	@$(MAKE) --no-print-directory -j$$(nproc) $(NATIVE) all tools
+	@$(MAKE) --no-print-directory -j$$(nproc) $(NATIVE) all $(B)/make_shapes
 	@scripts/demo.sh
 
 setup: ## install missing packages (apt; says what it installs)

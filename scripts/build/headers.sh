@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# headers.sh COMPILER HEADER:DEBIAN:FEDORA... - whether the compiler finds what a build includes;
-# if not, one line with all that is missing, by the packages that hold it.
+# headers.sh HEADER:DEBIAN:FEDORA... - whether the compiler finds what a build includes; if not, one
+# line with all that is missing, by the packages that hold it. COMPILE: compiler and flags, as the
+# build hands them to a shell.
 set -uo pipefail
-read -ra compiler <<< "$1"
-shift
-if ! command -v "${compiler[0]}" > /dev/null; then
-    echo "build: there is no ${compiler[0]}: install a C compiler, or name one by CC=" >&2
+: "${COMPILE:?}"
+if ! command -v "${COMPILE%% *}" > /dev/null; then
+    echo "build: there is no ${COMPILE%% *}: install a C compiler, or name one by CC=" >&2
     exit 1
 fi
 missing=() debian=() fedora=()
 for row in "$@"; do
     IFS=: read -r header deb rpm <<< "$row"
     printf '#include <stdlib.h>\n#include <stdio.h>\n#include <%s>\n' "$header" |
-        "${compiler[@]}" -fsyntax-only -x c - 2> /dev/null && continue
+        sh -c "$COMPILE -fsyntax-only -x c -" 2> /dev/null && continue
     missing+=("$header") debian+=("$deb") fedora+=("$rpm")
 done
 ((${#missing[@]} == 0)) && exit

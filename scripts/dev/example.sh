@@ -17,7 +17,7 @@ try() {
     shift
     if "$@" > "$scratch/said" 2>&1 &&
         grep -Eq '^convoy .*: 6 \+ [1-9][0-9]* steps, .*, top-1 [0-9.]+ %$' "$scratch/said" &&
-        ! grep -qi 'error' "$scratch/said"; then
+        ! grep -qi "error" "$scratch/said" && [[ -f ${*: -1}/config.yaml ]]; then
         echo "example: $name: $(tail -n 1 "$scratch/said")"
         ((passed += 1))
     else

@@ -20,7 +20,7 @@ version=$("$program" --version | sed -n '1s/^convoy //p') || {
     exit 78
 }
 # A commit's name says nothing of order, its day does.
-version=${version/+/+git$(date -u +%Y%m%d -d "@$SOURCE_DATE_EPOCH").}
+version=${version/+/\~git$(date -u +%Y%m%d -d "@$SOURCE_DATE_EPOCH").}
 arch=$(dpkg --print-architecture)
 person="${DEBFULLNAME:-$(id -un)} <${DEBEMAIL:-$(id -un)@$(hostname)}>"
 work=$folder/deb root=$folder/deb/debian/convoy

@@ -21,9 +21,10 @@ today() {
                     $i = substr($i, RSTART + RLENGTH)
                 }
         }' docs/running.md
-    sed -nE 's/^ +(ERR_[A-Z]+) = .*-> exit ([0-9]+) .*/exit \2/p' base/status.h | sort -u
-    sed -nE 's/^#define ([A-Z]+_(VERSION|FORMAT_VERSION)) ([0-9]+)u?.*/format \1=\3/p' \
-        data/index/index.h trainer/engine/files/checkpoint.h
+    sed -nE 's/^ +(ERR_[A-Z]+) = .*-> exit ([0-9]+) .*/exit \1=\2/p' base/status.h
+    sed -nE 's/^#define INDEX_VERSION ([0-9]+)u?.*/format index=\1/p' data/index/index.h
+    sed -nE 's/.*format_number[^"]*"([0-9]+)".*/format checkpoint_format=\1/p' \
+        trainer/engine/files/checkpoint.c
 }
 
 if [[ ${1:-} == --list ]]; then

@@ -32,14 +32,15 @@ make --no-print-directory -nB V=1 CUDA=0 LDFLAGS=-Wl,--mine all 2>&1 |
 holds "LDFLAGS" '-fopenmp -Wl,--mine .*-ldnnl'
 
 # ---- headers ----
-expect "headers that are there" 0 scripts/build/headers.sh "${CC:-gcc}" \
-    stdlib.h:libc6-dev:glibc-devel
-expect "headers that are not" 1 scripts/build/headers.sh "${CC:-gcc}" stdlib.h:a:b \
+export COMPILE=${CC:-gcc}
+expect "headers that are there" 0 scripts/build/headers.sh stdlib.h:libc6-dev:glibc-devel
+COMPILE+=' -DX="a b"' expect "flags with a blank" 0 scripts/build/headers.sh stdlib.h:a:b
+expect "headers that are not" 1 scripts/build/headers.sh stdlib.h:a:b \
     no_such_header.h:libnone-dev:none-devel nor_this.h:libnor-dev:nor-devel
 expect_text "headers that are not" 1 "build: missing headers: no_such_header.h nor_this.h. "
 expect_text "headers that are not" 1 "apt-get install libnone-dev libnor-dev "
 expect_text "headers that are not" 1 "dnf install none-devel nor-devel"
-expect "no compiler" 1 scripts/build/headers.sh no_such_compiler stdlib.h:a:b
+COMPILE=no_such_compiler expect "no compiler" 1 scripts/build/headers.sh stdlib.h:a:b
 expect_text "no compiler" 1 "build: there is no no_such_compiler"
 make --no-print-directory -nB V=1 CUDA=0 all 2>&1 > "$out"
 line() { grep -nE -m 1 -- "$1" "$out" | cut -d: -f1; }

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "trainer/engine/config/config.h"
+#include "trainer/engine/files/kept_config.h"
 #include "trainer/engine/guard/presence.h"
 #include "trainer/engine/guard/run_lock.h"
 #include "trainer/engine/guard/signals.h"
@@ -80,6 +81,9 @@ int convoy_open(ConvoyEngine **out, ConvoyRanks *ranks, const char *config,
 {
     ConvoyEngine *e = mem_calloc(1, sizeof *e);
     Status status = e ? config_load(&e->config, config, settings, count) : ERR_MEMORY;
+    if (status == OK && e->config->run.dir[0] == '\0')
+        status = fail(ERR_USAGE, "run.dir is not set: where the run keeps its checkpoints");
+    status = comm_agree(ranks->comm, status);
     if (e) e->comm = ranks->comm;
     *out = status == OK ? e : NULL;
     if (status != OK) convoy_close(e);
@@ -105,9 +109,14 @@ const char *convoy_text(const ConvoyRecord *record, const char *field)
     return records_text(record->kind, record->record, field);
 }
 
+typedef struct Told { /* whose run it is, and who hears of it */
+    const ConvoyEngine *engine;
+    ConvoyEvents events;
+} Told;
+
 static Status tell(void *self, RecordKind kind, const void *record)
 {
-    const ConvoyEvents *e = self;
+    const ConvoyEvents *e = &((const Told *)self)->events;
     const ConvoyRecord r = { kind, record };
     int (*const calls[RECORD_KINDS])(void *, const ConvoyRecord *) = {
         [RECORD_START] = e->start,           [RECORD_RESUME] = e->resume, [RECORD_STEP] = e->step,
@@ -120,6 +129,15 @@ static Status tell(void *self, RecordKind kind, const void *record)
         stop = e->other(e->self, record_defs[kind].event, &r);
     if (stop) signals_request_stop();
     return OK;
+}
+
+/* The folder is that of a run from here on, for convoy train, eval and report too. */
+static Status begin_folder(void *self, bool resumed, int64_t step)
+{
+    const Told *t = self;
+    (void)step;
+    if (t->engine->comm->rank != 0) return OK;
+    return kept_config_write(t->engine->config->run.dir, t->engine->config, !resumed);
 }
 
 static Status tell_start(void *self, const StartRecord *record, Energy *energy)
@@ -163,10 +181,13 @@ static Status train(Comm *comm, Config *c, const RunEvents *events)
 
 int convoy_train(ConvoyEngine *engine, const ConvoyEvents *events)
 {
-    ConvoyEvents own = events ? *events : (ConvoyEvents){ .self = NULL };
-    const RunEvents table = { .self = &own, .start = tell_start, .record = tell };
-    const Status status = train(engine->comm, engine->config, &table);
+    Told told = { .engine = engine };
+    if (events) told.events = *events;
+    const RunEvents table = {
+        .self = &told, .start = tell_start, .begin = begin_folder, .record = tell
+    };
     signals_forget_stop();
+    const Status status = train(engine->comm, engine->config, &table);
     return status_exit_code(status);
 }
 

@@ -35,7 +35,7 @@ static void print_row(RunListener *l, const StepRecord *r)
     l->row.images += r->images;
     if (!r->has_row) return;
     runlog_row(l->log, &(ConsoleRow){ .step = r->step - 1,
-                                      .epochs = r->epochs - (double)r->images / l->images,
+                                      .epochs = r->epochs_before,
                                       .images_per_s = (double)l->row.images / l->row.seconds,
                                       .loss = r->loss,
                                       .penalty = r->penalty,
@@ -102,6 +102,7 @@ static void go_back(void *self, int64_t step)
 {
     RunListener *l = self;
     monitor_go_back(l->monitor, step);
+    l->first_step = step + 1;
     l->recent.seconds = l->row.seconds = 0;
     l->recent.images = l->row.images = 0;
 }

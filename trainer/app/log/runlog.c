@@ -8,7 +8,7 @@
 #include "base/jsonl.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "trainer/app/log/kept_config.h"
+#include "trainer/engine/files/kept_config.h"
 #include "trainer/engine/guard/run_lock.h"
 #include "trainer/engine/train/input_report.h"
 #include <errno.h>

@@ -251,7 +251,8 @@ static Status check_optimizer(const Config *c, const ConfigOrigin *origin)
         return config_fail_key(origin, "optimizer.betas", "has %d values; it takes two",
                                c->optimizer.betas.count);
     if (c->optimizer.nesterov && !traits->by_momentum)
-        return config_fail_key(origin, "optimizer.nesterov", "is no part of optimizer.name %s",
+        return config_fail_key(origin, "optimizer.nesterov",
+                               "must be false: %s has no Nesterov form (optimizer.name)",
                                traits->name);
     const Refusal rows[] = {
         { c->optimizer.nesterov && c->optimizer.momentum <= 0, "optimizer.nesterov",

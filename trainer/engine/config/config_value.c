@@ -30,11 +30,12 @@ static const char *leaf(const char *key)
 /* The full key or section worth suggesting, or NULL. */
 static const char *nearest_key(const char *key)
 {
-    const char *names[CONFIG_KEY_MAX];
-    for (int i = 0; i < config_key_count; i++) names[i] = leaf(config_keys[i].key);
+    const char *names[CONFIG_KEY_MAX], *same;
+    int count = 0;
     /* The right name in the wrong section, or in none, beats a similar spelling. */
     for (int i = 0; i < config_key_count; i++)
-        if (strcmp(names[i], leaf(key)) == 0) return config_keys[i].key;
+        if (strcmp(leaf(config_keys[i].key), leaf(key)) == 0) names[count++] = config_keys[i].key;
+    if (count > 0) return (same = str_nearest(key, names, count)) ? same : names[0];
     for (int i = 0; i < config_key_count; i++) names[i] = config_keys[i].key;
     const char *nearest = str_nearest(key, names, config_key_count);
     if (nearest || strchr(key, '.')) return nearest;

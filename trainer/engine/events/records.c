@@ -31,6 +31,13 @@ typedef union Value {
 static const size_t value_bytes[] = { sizeof(int64_t), sizeof(double), sizeof(char *),
                                       sizeof(bool) };
 
+static Value value_of(const RecordField *f, const void *record)
+{
+    Value v = { 0 };
+    memcpy(&v, (const char *)record + f->offset, value_bytes[f->type]);
+    return v;
+}
+
 /* Whether the record has the field; before: whether it has the one before. */
 static bool is_in(const RecordField *f, const void *record, const Value *v, bool before)
 {
@@ -57,8 +64,7 @@ void records_write(JsonWriter *w, RecordKind kind, const void *record)
     bool in = true;
     for (int i = 0; i < def->count; i++) {
         const RecordField *f = &def->fields[i];
-        Value v = { 0 };
-        memcpy(&v, (const char *)record + f->offset, value_bytes[f->type]);
+        const Value v = value_of(f, record);
         if (!(in = is_in(f, record, &v, in))) continue;
         switch (f->type) {
         case FIELD_WHOLE:
@@ -77,12 +83,17 @@ void records_write(JsonWriter *w, RecordKind kind, const void *record)
     }
 }
 
-/* NULL: no such field. */
-static const RecordField *field_named(RecordKind kind, const char *name)
+/* NULL: there is no such field, or the record does not tell it. */
+static const RecordField *field_told(RecordKind kind, const void *record, const char *name,
+                                     Value *out)
 {
-    for (int i = 0; i < record_defs[kind].count; i++)
-        if (strcmp(record_defs[kind].fields[i].name, name) == 0)
-            return &record_defs[kind].fields[i];
+    bool in = true;
+    for (int i = 0; i < record_defs[kind].count; i++) {
+        const RecordField *f = &record_defs[kind].fields[i];
+        *out = value_of(f, record);
+        in = is_in(f, record, out, in);
+        if (strcmp(f->name, name) == 0) return in ? f : NULL;
+    }
     return NULL;
 }
 
@@ -93,18 +104,17 @@ double records_number_at(const void *record, size_t offset)
 
 double records_number(RecordKind kind, const void *record, const char *name)
 {
-    const RecordField *f = field_named(kind, name);
-    const char *at = (const char *)record + (f ? f->offset : 0);
-    if (f && f->type == FIELD_NUMBER) return *(const double *)(const void *)at;
-    if (f && f->type == FIELD_WHOLE) return (double)*(const int64_t *)(const void *)at;
-    return (double)NAN;
+    Value v;
+    const RecordField *f = field_told(kind, record, name, &v);
+    if (!f || f->type == FIELD_TEXT) return (double)NAN;
+    return f->type == FIELD_NUMBER ? v.number : f->type == FIELD_WHOLE ? (double)v.whole : v.truth;
 }
 
 const char *records_text(RecordKind kind, const void *record, const char *name)
 {
-    const RecordField *f = field_named(kind, name);
-    if (!f || f->type != FIELD_TEXT) return NULL;
-    return *(const char *const *)(const void *)((const char *)record + f->offset);
+    Value v;
+    const RecordField *f = field_told(kind, record, name, &v);
+    return f && f->type == FIELD_TEXT ? v.text : NULL;
 }
 
 static const MetricDef *deciding(void)

@@ -71,7 +71,7 @@ typedef struct StepRecord {
      * log.format is due, with the penalty of the parameters that the step began with */
     int64_t images;
     bool recorded, has_row;
-    double penalty;
+    double penalty, epochs_before;
     /* not recorded: since the record before; of training, over all parts (report_run.h) */
     double recent_images_per_s, recent_mfu, elapsed_s;
 } StepRecord;
@@ -295,10 +295,11 @@ double records_score(const EvalRecord *e);
 /* Whether an evaluation is better than one of that score (NaN: than none); never where the loss is
  * not finite. */
 bool records_better(const EvalRecord *e, double score);
-/* A number of a record by its name; NaN where there is no such field. */
+/* A number of a record by its name, a truth as 0 or 1; NaN where there is no such field, or the
+ * record does not tell it. */
 double records_number(RecordKind kind, const void *record, const char *name);
 double records_number_at(const void *record, size_t offset); /* of a field that is one */
-/* A text of a record by its name; NULL where there is no such field. Borrowed from the record. */
+/* A text of it likewise; NULL. Borrowed from the record. */
 const char *records_text(RecordKind kind, const void *record, const char *name);
 
 /* Writes the fields of one of the structs, by its kind. Allocates nothing. */

@@ -26,7 +26,7 @@
  *
  * THREADS. All functions but convoy_stop() are called from one thread.
  *
- * Warnings and errors are printed on stderr by rank 0. */
+ * Rank 0 prints warnings on stderr. Errors are returned, and printed by nobody. */
 #ifndef CONVOY_H
 #define CONVOY_H
 #ifdef __cplusplus
@@ -41,8 +41,10 @@ enum {
     CONVOY_INTERNAL = 70, /* out of memory, or a bug */
     CONVOY_DIVERGED = 71, /* a loss or a weight is not finite */
     CONVOY_IO = 74,       /* cannot write */
-    CONVOY_STOPPED = 75,  /* stopped as asked, checkpoint saved; the same call goes on from it */
-    CONVOY_ENV = 78       /* no such device, library or core */
+    CONVOY_STOPPED =
+        75,         /* stopped as asked, checkpoint saved; the same call goes on from it (unless
+                              * checkpoint.resume is none) */
+    CONVOY_ENV = 78 /* no such device, library or core */
 };
 
 /* Why the last function of this thread failed, in one sentence; "" if none has. Yours until the
@@ -59,9 +61,9 @@ int convoy_rank(const ConvoyRanks *ranks);  /* from 0 */
 int convoy_world(const ConvoyRanks *ranks); /* how many there are */
 
 typedef struct ConvoyEngine ConvoyEngine;
-/* Reads a run's description, and nothing else yet. config: a YAML file, or NULL for defaults;
- * settings: "key=value", count of them, which go over it. ranks: borrowed until convoy_close().
- * CONVOY_USAGE names the file or key; *out is NULL then. */
+/* Collective. Reads a run's description, and nothing else yet. config: a YAML file, or NULL for
+ * defaults; settings: "key=value", count of them, which go over it; run.dir must be among them.
+ * ranks: borrowed until convoy_close(). CONVOY_USAGE names the file or key; *out is NULL then. */
 int convoy_open(ConvoyEngine **out, ConvoyRanks *ranks, const char *config,
                 const char *const *settings, int count);
 void convoy_close(ConvoyEngine *engine); /* NULL ok */
@@ -102,7 +104,7 @@ typedef struct ConvoyEvents {
 int convoy_train(ConvoyEngine *engine, const ConvoyEvents *events);
 
 /* Asks the run under way to save a checkpoint and return CONVOY_STOPPED; on any rank, from any
- * thread, or a signal's handler. */
+ * thread, or a signal's handler. Nothing happens where no run is under way. */
 void convoy_stop(void);
 
 #ifdef __cplusplus

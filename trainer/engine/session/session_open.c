@@ -352,6 +352,9 @@ static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Pur
     if (purpose == LEARNS) TRY(comm_agree(s->comm, check_learns(s)));
     if (s->train && s->val && s->config->data.val_split <= 0)
         TRY(comm_agree(s->comm, s->comm->rank == 0 ? apart_check(s->train, s->val) : OK));
+    if (s->train && s->val && s->comm->rank == 0 && purpose == LEARNS &&
+        fs_same_file(s->config->data.train, s->config->data.val))
+        log_warning("data.val is data.train: evaluation will be on images that were trained on");
     TRY(comm_agree(s->comm, plan_local(s, use, count)));
     if (use == SESSION_TRAIN)
         TRY(class_weights_open(&s->class_weights, s->config, s->train, s->classes, s->comm));

@@ -111,7 +111,8 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                                 .images = p->global_batch,
                                 .recorded = record_due(l, step),
                                 .has_row = row_due(l, step),
-                                .penalty = l->penalty };
+                                .penalty = l->penalty,
+                                .epochs_before = epochs_done(l, step) };
     l->epoch.seconds += r->seconds;
     l->epoch.images += p->global_batch;
     l->spent.step = step + 1;

@@ -201,6 +201,7 @@ TEST(unknown_keys_name_line_and_nearest)
     check_set_refused("train.epoch=3",
                       "command line: unknown key train.epoch (did you mean train.epochs?)");
     check_set_refused("watchdog.disconect_s=3", "(did you mean watchdog.disconnect_s?)");
+    check_set_refused("optimiser.name=sgd", "(did you mean optimizer.name?)");
     check_set_refused("train.epochs", "command line: train.epochs: write it as key=value");
     check_set_refused("train=3", "command line: train is a section");
 }

@@ -1,6 +1,6 @@
 /* kept_config.h - the config.yaml of a run folder, and those of the run's earlier parts. */
-#ifndef CONVOY_TRAINER_APP_LOG_KEPT_CONFIG_H
-#define CONVOY_TRAINER_APP_LOG_KEPT_CONFIG_H
+#ifndef CONVOY_TRAINER_ENGINE_FILES_KEPT_CONFIG_H
+#define CONVOY_TRAINER_ENGINE_FILES_KEPT_CONFIG_H
 #include "base/status.h"
 #include "trainer/engine/config/config.h"
 

@@ -1,5 +1,5 @@
 /* kept_config.c - see kept_config.h. */
-#include "trainer/app/log/kept_config.h"
+#include "trainer/engine/files/kept_config.h"
 
 #include "base/fs.h"
 #include "base/mem.h"
