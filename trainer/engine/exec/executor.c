@@ -318,8 +318,9 @@ static void find_uses(const Executor *x, StepOp *s)
     const OpTensor from = { .bytes = s->copy.bytes, .data = (void *)(uintptr_t)s->copy.from },
                    to = { .bytes = s->copy.bytes, .data = s->copy.to };
     for (int i = 0; def && i < OP_MAX_INPUTS; i++)
-        use_tensor(x, s, &s->op->in[i], def->in_names[i],
-                   s->updates >> i & 1 ? STEP_UPDATES : STEP_READS);
+        if (!(s->unread >> i & 1))
+            use_tensor(x, s, &s->op->in[i], def->in_names[i],
+                       s->updates >> i & 1 ? STEP_UPDATES : STEP_READS);
     for (int i = 0; def && i < OP_MAX_OUTPUTS; i++)
         use_tensor(x, s, &s->op->out[i], def->out_names[i], STEP_WRITES);
     if (def) return;

@@ -62,6 +62,7 @@ typedef struct StepOp {
     size_t offset, bytes; /* its range, of all that lies as gradients do */
     OpInstance *op;       /* borrowed; NULL: a copy */
     unsigned updates;     /* bits by input that changes in place */
+    unsigned unread;      /* bits by input that it is given and never looks at */
     struct {
         void *to;
         const void *from;

@@ -35,11 +35,14 @@ Status trust_init(Trust *t, OpInstance *update)
 
 Status trust_add(Trust *t, Executor *x, const StepOp *update)
 {
+    if (!t->memory) return OK;
     StepOp s = *update;
     s.name = "trust ratios";
     s.op = &t->op;
     s.updates = 0;
-    return t->memory ? executor_add_step(x, &s) : OK;
+    if (update_traits(((const UpdateAttr *)t->op.attr)->kind)->trust == TRUST_BY_GRADIENT)
+        s.unread = 1u << UPDATE_IN_STATE0 | 1u << UPDATE_IN_STATE1;
+    return executor_add_step(x, &s);
 }
 
 void trust_deinit(Trust *t)

@@ -1,12 +1,14 @@
 /* test_steps.c - what the rules themselves add to the list of a step: every order that a timeline
  * makes of it is proved from what it says of its memory, and it says all of it. */
 #include "base/mem.h"
+#include "kernels/ops/update.h"
 #include "tests/test.h"
 #include "tests/tools/network.h"
 #include "trainer/engine/config/config.h"
 #include "trainer/engine/rules/averages.h"
 #include "trainer/engine/rules/optimizer.h"
 #include "trainer/engine/rules/sharpness.h"
+#include <stdio.h>
 #include <string.h>
 
 typedef struct Rules {
@@ -126,6 +128,34 @@ TEST(steps_of_all_rules_are_proved)
         check_rules(lars, 3, scale);
         check_rules(lamb, 4, scale);
         check_rules(adamw, 4, scale);
+    }
+}
+
+/* What convoy inspect model --bytes says of updates, before there is a list, is what the list moves
+ * in the end; tables and scalars are a few bytes beside. */
+TEST(updates_move_what_their_rule_says)
+{
+    for (int k = 0; k < UPDATE_KIND_COUNT; k++) {
+        char name[64];
+        const char *const sets[] = { name, "optimizer.always_adapt=true" };
+        const bool timm = k == UPDATE_LARS || k == UPDATE_LAMB;
+        Rules r;
+        double moved = 0;
+        snprintf(name, sizeof name, "optimizer.name=%s", update_kind_names[k]);
+        open_rules(&r, sets, timm ? 2 : 1, false);
+        const Executor *x = r.net.executor;
+        for (int i = 0; i < executor_step_count(x); i++) {
+            const StepOp *op = executor_step(x, i);
+            if (op->op && (op->op->kind == OP_UPDATE || op->op->kind == OP_TRUST_RATIO))
+                moved += step_traffic(op);
+        }
+        const UpdateKind kind = (UpdateKind)k;
+        const int passes =
+            optimizer_rule_passes(kind, update_states(kind, r.config->optimizer.momentum),
+                                  update_traits(kind)->trust != TRUST_NONE);
+        const double grads = (double)executor_slab_bytes(x, SLAB_GRAD);
+        CHECK_NEAR(moved / (passes * grads), 1, 0.02);
+        close_rules(&r);
     }
 }
 
