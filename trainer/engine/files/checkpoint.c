@@ -148,7 +148,7 @@ static void read_link(const char *dir, const char *link, char out[PATH_MAX])
 {
     out[0] = '\0';
     char *path = fs_join(dir, link);
-    ssize_t n = path != NULL ? readlink(path, out, PATH_MAX - 1) : -1;
+    ssize_t n = path ? readlink(path, out, PATH_MAX - 1) : -1;
     out[n > 0 ? n : 0] = '\0';
     mem_free(path);
 }
@@ -187,7 +187,7 @@ struct CheckpointWriter {
 static Status replace_link(const CheckpointWriter *w, const char *link, const char *name)
 {
     char *path = fs_join(w->dir, link);
-    if (path == NULL) return ERR_MEMORY;
+    if (!path) return ERR_MEMORY;
     Status status = fs_replace_symlink(name, path);
     mem_free(path);
     return status;
@@ -196,7 +196,7 @@ static Status replace_link(const CheckpointWriter *w, const char *link, const ch
 static void delete_file(const CheckpointWriter *w, const char *name)
 {
     char *path = fs_join(w->dir, name);
-    if (path == NULL) return;
+    if (!path) return;
     if (unlink(path) != 0 && errno != ENOENT)
         log_warning("%s: cannot delete old checkpoint: %s", path, strerror(errno));
     mem_free(path);
@@ -225,7 +225,7 @@ static void set_aside(const CheckpointWriter *w, const char *name, const char *b
 
 static bool is_spared(const CheckpointWriter *w, const char *name)
 {
-    return w->needed != NULL && w->needed(w->needed_cookie, step_of_name(name));
+    return w->needed && w->needed(w->needed_cookie, step_of_name(name));
 }
 
 /* Keeps the newest `keep` files up to the step just written, what latest and best name, and what is
@@ -259,7 +259,7 @@ static Status remove_leftovers(CheckpointWriter *w)
     int64_t count = 0;
     TRY(fs_list(w->dir, &names, &count));
     for (int64_t i = 0; i < count; i++)
-        if (strstr(names[i], TEMPORARY_MARK) != NULL) delete_file(w, names[i]);
+        if (strstr(names[i], TEMPORARY_MARK)) delete_file(w, names[i]);
     mem_free(names);
     w->cleaned = true;
     return OK;
@@ -317,16 +317,16 @@ static Status copy_tensors(CheckpointWriter *w, const SafeTensor *tensors)
 {
     size_t total = 0;
     w->tensors = mem_calloc((size_t)w->count, sizeof(SafeTensor));
-    if (w->tensors == NULL) return ERR_MEMORY;
+    if (!w->tensors) return ERR_MEMORY;
     for (int i = 0; i < w->count; i++) {
         w->tensors[i].desc = tensors[i].desc;
         w->tensors[i].name = mem_strdup(tensors[i].name);
-        if (w->tensors[i].name == NULL) return ERR_MEMORY;
+        if (!w->tensors[i].name) return ERR_MEMORY;
         total += (tensor_plain_bytes(&tensors[i].desc) + STAGING_ALIGN - 1) / STAGING_ALIGN *
                  STAGING_ALIGN;
     }
     w->staging = mem_alloc_aligned(total, STAGING_ALIGN);
-    if (w->staging == NULL) return ERR_MEMORY;
+    if (!w->staging) return ERR_MEMORY;
     size_t offset = 0;
     for (int i = 0; i < w->count; i++) {
         w->tensors[i].data = w->staging + offset;
@@ -339,7 +339,7 @@ static Status copy_tensors(CheckpointWriter *w, const SafeTensor *tensors)
 static Status set_up(CheckpointWriter *w, const char *dir, const SafeTensor *tensors)
 {
     w->dir = mem_strdup(dir);
-    if (w->dir == NULL) return ERR_MEMORY;
+    if (!w->dir) return ERR_MEMORY;
     TRY(copy_tensors(w, tensors));
     TRY(thread_start(&w->thread, "checkpoint", write_submitted, w));
     w->has_thread = true;
@@ -351,7 +351,7 @@ Status checkpoint_writer_create(CheckpointWriter **out, const char *dir, const S
 {
     *out = NULL;
     CheckpointWriter *w = mem_calloc(1, sizeof(CheckpointWriter));
-    if (w == NULL) return ERR_MEMORY;
+    if (!w) return ERR_MEMORY;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
     w->count = count;
@@ -405,7 +405,7 @@ Status checkpoint_submit(CheckpointWriter *w, const CheckpointMeta *meta, bool b
     for (int i = 0; i < TEXTS; i++) {
         const char **text = text_of(&own, i);
         *text = texts[i] = mem_strdup(*text ? *text : "");
-        failed = failed || texts[i] == NULL;
+        failed = failed || !texts[i];
     }
     str_printf(&path, "%s/%s%08" PRId64 "%s", w->dir, STEP_PREFIX, meta->step, STEP_SUFFIX);
     if (failed || path.failed) {
@@ -452,7 +452,7 @@ Status checkpoint_poll(CheckpointWriter *w, bool *done, int64_t *step, const cha
 
 void checkpoint_writer_destroy(CheckpointWriter *w)
 {
-    if (w == NULL) return;
+    if (!w) return;
     if (w->has_thread) {
         if (checkpoint_wait(w) != OK)
             log_warning("last checkpoint was not written: %s", status_message());
@@ -462,7 +462,7 @@ void checkpoint_writer_destroy(CheckpointWriter *w)
         pthread_mutex_unlock(&w->lock);
         pthread_join(w->thread, NULL);
     }
-    for (int i = 0; i < w->count && w->tensors != NULL; i++)
+    for (int i = 0; i < w->count && w->tensors; i++)
         mem_free((void *)(uintptr_t)w->tensors[i].name);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
@@ -491,17 +491,16 @@ static Status check_version(const SafeFile *f, const char *writer, const char *p
 {
     const char *format = safetensors_metadata(f, format_key);
     char why[128] = "";
-    if (format == NULL && !weights_are_checkpoint(f))
+    if (!format && !weights_are_checkpoint(f))
         return fail(ERR_DATA, "%s: not a convoy checkpoint: no metadata entry %s", path,
                     format_key);
-    if (format != NULL && strcmp(format, format_number) != 0)
-        snprintf(why, sizeof(why), "its %s is %.16s, here %s", format_key, format, format_number);
+    if (format && strcmp(format, format_number) != 0)
+        snprintf(why, sizeof why, "its %s is %.16s, here %s", format_key, format, format_number);
     for (int i = -1; i < SCALARS + TEXTS && why[0] == '\0'; i++) {
         const char *key = i < 0         ? format_key
                           : i < SCALARS ? meta_rows[i].key
                                         : meta_texts[i - SCALARS].key;
-        if (safetensors_metadata(f, key) == NULL)
-            snprintf(why, sizeof(why), "no metadata entry %s", key);
+        if (!safetensors_metadata(f, key)) snprintf(why, sizeof why, "no metadata entry %s", key);
     }
     *other = why[0] != '\0';
     return *other ? checkpoint_fail_version(path, writer, why) : OK;
@@ -523,8 +522,7 @@ static Status read_meta(const SafeFile *f, CheckpointMeta *meta, const char *pat
             "%s: metadata entries global_batch, dataset_images and lr_factor must be above 0",
             path);
     for (int i = 0; i < TEXTS; i++) *text_of(meta, i) = safetensors_metadata(f, meta_texts[i].key);
-    if (safetensors_metadata(f, "crc32c") == NULL ||
-        safetensors_metadata(f, "header_crc32c") == NULL)
+    if (!safetensors_metadata(f, "crc32c") || safetensors_metadata(f, "header_crc32c") == NULL)
         return fail(ERR_DATA, "%s: not a convoy checkpoint, or corrupt: it has no checksums", path);
     /* as we write it; what follows reads it as floats */
     for (int i = 0; i < safetensors_count(f); i++) {
@@ -560,13 +558,13 @@ static Status open_newest(SafeFile **out, CheckpointMeta *meta, const char *dir,
     char first_message[MESSAGE_BYTES] = "";
     for (int64_t i = 0; i < count; i++) {
         char *candidate = fs_join(dir, names[i]);
-        if (candidate == NULL) return ERR_MEMORY;
+        if (!candidate) return ERR_MEMORY;
         bool other;
         Status status = open_file(out, meta, candidate, &other);
         if (status == OK) status = weights_check_finite(*out, true, candidate);
         if (status == ERR_DATA) safetensors_close(*out);
         if (status == ERR_DATA) *out = NULL;
-        if (status == OK && path != NULL) *path = candidate;
+        if (status == OK && path) *path = candidate;
         else mem_free(candidate);
         if (status != ERR_DATA || other) return status;
         if (i == 0) snprintf(first_message, sizeof(first_message), "%s", status_message());
@@ -585,7 +583,7 @@ Status checkpoint_find(SafeFile **out, CheckpointMeta *meta, const char *dir, in
     char **names = NULL;
     int64_t count = 0, later = 0;
     *out = NULL;
-    if (path != NULL) *path = NULL;
+    if (path) *path = NULL;
     if (!fs_exists(dir)) return OK;
     TRY(list_checkpoints(dir, &names, &count));
     while (later < count && step_of_name(names[later]) >= below) later++;
