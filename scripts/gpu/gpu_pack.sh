@@ -21,7 +21,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-programs=(convoy check unit make_shapes make_commcheck make_ckptdiff make_jsonlcheck)
+programs=(convoy ops unit make_shapes make_commcheck make_ckptdiff make_jsonlcheck)
 if [[ -n ${REHEARSE:-} ]]; then
     build=build/emu
 else
