@@ -103,7 +103,7 @@ convoy=$bin/convoy
 for file in configs/gpus/*.plans .gpu/plans/*.plans; do
     [[ -f $file ]] && cp "$file" "$plans"
 done
-for b in convoy check unit make_shapes make_commcheck make_ckptdiff make_jsonlcheck; do
+for b in convoy ops unit make_shapes make_commcheck make_ckptdiff make_jsonlcheck; do
     [[ -x $bin/$b ]] || {
         echo "gpu_check: $bin/$b is not there; see scripts/gpu/gpu_pack.sh" >&2
         exit 78
