@@ -211,7 +211,7 @@ $(B)/obj/base/version.o: $(B)/commit
 $(B)/flags: $$(if $$(subst x$$(strip $$(COMMAND_LINES))x,,x$$(strip $$(file < $$@))x),FORCE)
 	@mkdir -p $(@D)
 	@echo '$(COMMAND_LINES)' > $@
-# What sees the headers of CUDA, cuDNN and NCCL is compiled again when these are others.
+# Another toolkit: what includes the headers of CUDA, cuDNN or NCCL is compiled again.
 CUDA_SEEN := $(filter kernels/cuda/% %/comm_nccl.c tests/unit/kernels/cuda/%,$(LIB) $(UNIT))
 CUDA_SEEN += $(SWEEP)
 $(call objects,$(CUDA_SEEN)): $(B)/cuda_flags

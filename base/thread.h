@@ -22,7 +22,8 @@ typedef struct ThreadWatcher {
 void thread_watcher_init(ThreadWatcher *w);
 /* Once: of a thread that runs OK. */
 Status thread_watcher_start(ThreadWatcher *w, const char *name, void *(*run)(void *), void *arg);
-/* Under the lock: so many seconds at most, or until woken (below 0: just that). False: the end. */
+/* Under the lock: waits until woken, or at most this many seconds (below 0: no limit). False: the
+ * end. */
 bool thread_watcher_sleep(ThreadWatcher *w, double seconds);
 void thread_watcher_end(ThreadWatcher *w); /* also of one without a thread */
 /* CPUs in this process's affinity mask, capped by a cgroup cpu quota; at least 1 */

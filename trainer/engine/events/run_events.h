@@ -1,4 +1,4 @@
-/* run_events.h - what a run tells whoever started it, while it happens: one table of callbacks.
+/* run_events.h - what a run tells its caller while it happens: one table of callbacks.
  *
  * All are called on the thread that trains, in this order: start, the record RESUME where there is
  * one, begin, other records and go_back, end. Every rank calls them at the same points, but RESUME,

@@ -55,7 +55,7 @@ struct Executor {
 };
 
 void executor_forget_recordings(Program *p);
-/* So many events exist. */
+/* Makes sure that the list has this many events. */
 Status executor_reserve(Executor *x, EventList *l, int count,
                         Status (*create)(Backend *b, Event **out));
 bool executor_run_brings(const char *input); /* by RunOptions */

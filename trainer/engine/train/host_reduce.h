@@ -7,8 +7,8 @@
 
 typedef struct HostReduce HostReduce;
 
-/* Of gradients in so many buckets, and of running statistics. After executor_commit(). Borrows
- * x. */
+/* For the gradients of bucket_count buckets, and for running statistics. After executor_commit().
+ * Borrows x. */
 Status host_reduce_create(HostReduce **out, Executor *x, int bucket_count);
 void host_reduce_destroy(HostReduce *s); /* NULL ok; nothing may be under way */
 /* The host's copy of the GRAD or the BUFFER slab: what the reducer sums. */
