@@ -1,9 +1,10 @@
 /* train.c - trains a network on a folder of images, twice, with Convoy's engine in this program.
  *
  *     make example                     # builds build/example and runs it
- *     cc -I trainer/engine/include examples/train.c build/libconvoy.a $(make -s libs) -o train
- *     ./train IMAGES RUN               # IMAGES/train and IMAGES/val hold a folder a class
- *     mpirun -n 2 ./train IMAGES RUN
+ *     cc -I trainer/engine/include -o build/train \
+ *         examples/train.c build/libconvoy.a $(make -s libs)
+ *     build/train IMAGES RUN           # IMAGES/train and IMAGES/val hold a folder a class
+ *     mpirun -n 2 build/train IMAGES RUN
  *
  * The first engine trains and stops itself in the middle; the second one goes on from its
  * checkpoint to the end. */
