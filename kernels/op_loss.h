@@ -13,8 +13,8 @@
  * [STATS_COUNT] is overwritten. Ties count against the image: it is in the top k if fewer than k
  * other logits are >= the label's. With mix the target is lambda of the image's own label and the
  * rest of its neighbour's, and the larger share's label is the one that counts (a neighbour without
- * label: the image's own is all of it). With several views rows n, n + N and so on are
- * of one image, whose logits are their mean by the views' weights, and there are no dlogits. */
+ * label: the image's own is all of it). With several views, rows n, n + N and so on
+ * belong to one image; its logits are their weighted mean, and there are no dlogits. */
 enum {
     XENT_IN_LOGITS,
     XENT_IN_LABELS,

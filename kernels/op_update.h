@@ -58,8 +58,8 @@ typedef struct GradNormAttr {
  * p; s += (1 - beta2) (d^2 - s), from s = 1; m = momentum m + lr d / sqrt(s + eps); p -= m.
  *
  * LION as timm's Lion: p *= 1 - lr wd; p -= lr sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 -
- * beta2) g. sign(0) is 0, so padding stays 0; that of what is no number is no number, so that the
- * run notices. */
+ * beta2) g. sign(0) is 0, so padding stays 0; sign(NaN) is NaN, so that the run notices a bad
+ * gradient. */
 typedef enum UpdateKind {
     UPDATE_SGD,
     UPDATE_ADAM,

@@ -1,7 +1,7 @@
-/* traffic.h - what the kernels of an op read and write: one function for each op that does not
- * move every tensor once. Those of ops with kernels of several passes stand beside what launches
- * these, and change with them; tests/unit/kernels/cuda/test_cuda_traffic.c holds them against
- * what kernels touch. */
+/* traffic.h - how many bytes the kernels of an op read and write: one function for each op that
+ * does not move every tensor exactly once. Where an op runs several kernels, its function is next
+ * to the code that launches them, and changes with it;
+ * tests/unit/kernels/cuda/test_cuda_traffic.c compares them with what kernels touch. */
 #ifndef CONVOY_KERNELS_CUDA_TRAFFIC_H
 #define CONVOY_KERNELS_CUDA_TRAFFIC_H
 #include "kernels/backend.h"

@@ -34,6 +34,8 @@ if command -v mpirun > /dev/null && ldd "$example" | grep -q libmpi; then
     # Open MPI does not give back all that it takes; what the engine takes, one rank has shown.
     try "two ranks" env ASAN_OPTIONS=detect_leaks=0 mpirun -n 2 "${flags[@]}" \
         "$example" "$scratch/shapes" "$scratch/two"
+else
+    tally_skip "example.two_ranks" "no mpirun, or built without MPI"
 fi
 missing=$scratch/missing
 if "$example" "$missing" "$scratch/three" > "$scratch/said" 2>&1 || [[ $? != 65 ]] ||

@@ -185,8 +185,8 @@ const ConfigKey config_keys[] = {
      "twice the cost), or both of them at half the weight and both moved by one pixel up and to "
      "the left, and down and to the right, reflected at the edges (airbench, six times the cost)"},
     {INT(data, repeated_augmentation, "1", 1, 256), KEY_MATH,
-     "Training: so many differently augmented views of a sample in each global batch, which an "
-     "epoch makes up for with fewer samples (repeated augmentation)"},
+     "Training: how many differently augmented views of each sample a global batch holds; an epoch "
+     "then has fewer samples (repeated augmentation)"},
     {INT(data, threads, "0", 0, 1024), KEY_RUNTIME,
      "Decode threads of each rank; 0 chooses by the CPUs that the rank may use"},
     {INT(data, readers, "0", 0, 256), KEY_RUNTIME,
@@ -389,9 +389,8 @@ const ConfigKey config_keys[] = {
      "The same for a batch of evaluation"},
     {DOUBLE(watchdog, checkpoint_s, "1200", 0, 1e7), KEY_RUNTIME, "The same for a checkpoint"},
     {DOUBLE(watchdog, disconnect_s, "25", 0, 1e7), KEY_RUNTIME,
-     "A host without progress to which mpirun does not answer for so many seconds is "
-     "cut off: its ranks end with exit code 76, and mpirun's daemon on it ends too; 0 means no "
-     "limit"},
+     "Seconds without an answer from mpirun after which a host that makes no progress counts as "
+     "cut off: its ranks exit with code 76, and so does mpirun's daemon there; 0 means no limit"},
 
     {DOUBLE(checkpoint, every_epochs, "1", 0, 1e6), KEY_RUNTIME,
      "Save every so many epochs; 0 means only at the end"},

@@ -83,7 +83,7 @@ void records_write(JsonWriter *w, RecordKind kind, const void *record)
     }
 }
 
-/* NULL: there is no such field, or the record does not tell it. */
+/* NULL if there is no such field, or if it is not set in this record. */
 static const RecordField *field_told(RecordKind kind, const void *record, const char *name,
                                      Value *out)
 {

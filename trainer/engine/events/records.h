@@ -295,8 +295,8 @@ double records_score(const EvalRecord *e);
 /* Whether an evaluation is better than one of that score (NaN: than none); never where the loss is
  * not finite. */
 bool records_better(const EvalRecord *e, double score);
-/* A number of a record by its name, a truth as 0 or 1; NaN where there is no such field, or the
- * record does not tell it. */
+/* A number of a record by its name, a truth as 0 or 1; NaN if there is no such field, or if it
+ * is not set in this record. */
 double records_number(RecordKind kind, const void *record, const char *name);
 double records_number_at(const void *record, size_t offset); /* of a field that is one */
 /* A text of it likewise; NULL. Borrowed from the record. */
