@@ -103,6 +103,8 @@ CudaStrides cuda_strides(const CudaBackend *b, const TensorDesc *desc, CudaForma
 void cuda_decide_activation(const CudaBackend *b, OpTensor *t);
 void cuda_decide(const CudaBackend *b, OpTensor *t, CudaFormat format, DType dtype);
 void cuda_decide_plain(OpTensor *t);
+/* prepare() of an op all of whose tensors lie plain. */
+Status cuda_prepare_plain(OpInstance *op, const char *implementation);
 /* How a kernel sees an activation of rank 4 or 2: rows of cp channels. */
 typedef struct CudaView {
     int64_t n, h, w, c, cp; /* rank 2: h = w = 1 */
@@ -117,8 +119,6 @@ const void *cuda_compute_copy(const CudaBackend *b, const OpTensor *t);
 void *cuda_param_copies(const CudaBackend *b, const OpTensor *t);
 
 /* ---- cuda.c ---- */
-/* prepare() of an op all of whose tensors lie plain. */
-Status cuda_prepare_plain(OpInstance *op, const char *implementation);
 /* Ops that read addresses when they run, and whose state holds nothing. */
 #define CUDA_UNBOUND(prepare, run) prepare, cuda_bind_nothing, run, NULL
 Status cuda_bind_nothing(OpInstance *op);

@@ -85,6 +85,16 @@ void cuda_decide_plain(OpTensor *t)
     decide(NULL, t, NULL);
 }
 
+Status cuda_prepare_plain(OpInstance *op, const char *implementation)
+{
+    for (int i = 0; i < OP_MAX_INPUTS; i++)
+        if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++)
+        if (op->out[i].desc.rank != 0) cuda_decide_plain(&op->out[i]);
+    op->implementation = implementation;
+    return OK;
+}
+
 CudaView cuda_view(const CudaBackend *b, const OpTensor *t)
 {
     ASSERT(t->layout && (t->layout->format == CUDA_NHWC || t->layout->format == CUDA_ROWS));
