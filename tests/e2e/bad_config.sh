@@ -45,10 +45,22 @@ expect_error "no such subject" 64 "did you mean model?" 1 inspect modell
 no_grace
 refused "did you mean train.batch_per_rank" train.batch_per_rnk=8
 refused "no_equals_sign" no_equals_sign
+expect_error "a network in the place of a config" 64 "configs/resnet50-imagenet.yaml" 1 \
+    train resnet50
+expect_error "a network in the place of a config" 64 "model.name=resnet50" 1 train resnet50
+for word in models list --list-models; do
+    expect_error "$word" 64 "use convoy inspect model --help" 1 "$word"
+done
+expect_error "version" 64 "use convoy --version" 1 version
+expect_error "validate" 64 "use convoy eval RUN" 1 validate
+mkdir -p "$SCRATCH/classes/cat" "$SCRATCH/classes/dog"
+refused "data.val_split=0.1" "data.dir=$SCRATCH/classes"
+expect_error "half a file name" 64 "did you mean configs/resnet50-imagenet.yaml?" 1 \
+    train configs/resnet50.yaml
 for n in "${ranks[@]}"; do
     expect_error "a misspelt word" 64 "did you mean optimizer.lr?" "$n" train \
         "$SCRATCH/small.yaml" optimzer.lr=1
-    expect_error "a bare name" 64 "did you mean optimizer.lr?" "$n" train "$SCRATCH/small.yaml" lr=1
+    expect_error "a bare name" 64 "use optimizer.lr=RATE" "$n" train "$SCRATCH/small.yaml" lr=1
 done
 cp "$SCRATCH/small.yaml" "$SCRATCH/bad.yaml"
 echo "  treads: 2" >> "$SCRATCH/bad.yaml"

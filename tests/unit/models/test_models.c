@@ -462,6 +462,12 @@ TEST(names_are_found_or_guessed)
     CHECK_CONTAINS(text, " (did you mean resnet50, ");
     model_suggest("efficientnet-b4", text, sizeof text);
     CHECK_STR(text, " (did you mean efficientnet_b4, efficientnet_b0 or efficientnet_b1?)");
+    model_suggest("resnet50.a1_in1k", text, sizeof text);
+    CHECK_STR(text, "; it is called resnet50 here, and weights are given as model.init=FILE");
+    model_suggest("vit_base_patch16_224.augreg_in21k", text, sizeof text);
+    CHECK_CONTAINS(text, "; it is called vit_b_16 here, and");
+    model_suggest("regnety_016", text, sizeof text);
+    CHECK_STR(text, "; it is called regnet_y_1_6gf here");
     model_suggest("convolutional-thing", text, sizeof text);
     CHECK_STR(text, " (convoy inspect model --help lists all)");
     for (int i = 0; i < model_count(); i++) {

@@ -112,13 +112,20 @@ static ArgsOption *find_option(Args *a, const char *arg, size_t n)
     return NULL;
 }
 
-static Status fail_unknown(const Usage *u, const Args *a, const char *arg, int n)
+static Status fail_unknown(const Usage *u, Args *a, const char *arg, int n)
 {
     const char *names[ARGS_OPTION_MAX + 1];
     char name[64];
     for (int i = 0; i < a->option_count; i++) names[i] = a->options[i].name;
     names[a->option_count] = "--help";
     snprintf(name, sizeof name, "%.*s", n, arg);
+    StrBuf advice = { 0 };
+    if (find_option(a, "--set", 5)) config_add_advice(name, &advice);
+    Status status =
+        advice.length ? fail(ERR_USAGE, "%s: unknown option %s; %s", u->command, name, advice.text)
+                      : OK;
+    str_free(&advice);
+    if (status != OK) return status;
     const char *nearest = str_nearest(name, names, a->option_count + 1);
     if (nearest)
         return fail(ERR_USAGE, "%s: unknown option %s (did you mean %s?)", u->command, name,

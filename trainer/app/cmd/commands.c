@@ -45,6 +45,13 @@ Status commands_dispatch(const char *program, const char *what, const CommandRow
         if (strcmp(argv[0], names[i]) == 0)
             return commands_run(rows[i].command, argc - 1, argv + 1);
     const char *nearest = str_nearest(argv[0], names, count);
+    StrBuf advice = { 0 };
+    if (!nearest) config_add_advice(argv[0], &advice);
+    Status status = advice.length ? fail(ERR_USAGE, "%s: unknown %s %s; %s", program, what, argv[0],
+                                         advice.text)
+                                  : OK;
+    str_free(&advice);
+    if (status != OK) return status;
     if (nearest)
         return fail(ERR_USAGE, "%s: unknown %s %s (did you mean %s?)", program, what, argv[0],
                     nearest);

@@ -186,6 +186,9 @@ Status config_load(Config **out, const char *path, const char *const *sets, int 
 /* Applies sets to what was loaded or parsed, and checks it again. */
 Status config_override(Config *c, const char *const *sets, int set_count);
 void config_destroy(Config *c);
+/* What to use here for an option or key of another program: "use optimizer.lr=RATE (...)"; nothing
+ * for a word that nobody knows. */
+void config_add_advice(const char *word, StrBuf *out);
 /* From defaults and a text of config_dump_yaml. */
 Status config_parse(Config **out, const char *yaml);
 /* The same of a file: the config.yaml of a run. */

@@ -18,11 +18,41 @@ static Status set_defaults(Config *c)
     return OK;
 }
 
+/* A file of the folder that begins as name does, or is spelt almost so: into out. */
+static void add_near_file(StrBuf *out, const char *folder, const char *name)
+{
+    char **names = NULL;
+    int64_t count = 0;
+    if (fs_list(folder, &names, &count) != OK) return;
+    const size_t length = strcspn(name, ".");
+    const char *near = NULL;
+    for (int64_t i = 0; i < count && !near && length > 0; i++)
+        if (strncmp(names[i], name, length) == 0 && strstr(names[i], ".yaml")) near = names[i];
+    if (!near) near = str_nearest(name, (const char *const *)names, (int)count);
+    if (near) str_printf(out, " (did you mean %s/%s?)", folder, near);
+    mem_free(names);
+}
+
+/* A network in the place of a config, or a name without its folder or its end, is often meant. */
+static Status fail_missing(const char *path)
+{
+    StrBuf advice = { 0 };
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *folder = slash ? fs_parent(path) : mem_strdup("configs");
+    if (folder) add_near_file(&advice, folder, name);
+    if (model_find(name)) str_printf(&advice, "; a network is chosen by model.name=%s", name);
+    Status status = fail(ERR_USAGE, "%s: no such config file or run folder%s", path,
+                         advice.text && !advice.failed ? advice.text : "");
+    mem_free(folder);
+    str_free(&advice);
+    return status;
+}
+
 static Status read_file(Config *c, ConfigOrigin *origin, const char *path)
 {
     uint8_t *text = NULL;
     size_t bytes = 0;
-    if (!fs_exists(path)) return fail(ERR_USAGE, "%s: no such config file or run folder", path);
+    if (!fs_exists(path)) return fail_missing(path);
     Status status = fs_read_limited(path, CONFIG_BYTES_MAX, &text, &bytes);
     if (status != OK)
         return status == ERR_MEMORY ? status : fail(ERR_USAGE, "%s", status_message());
@@ -89,6 +119,23 @@ static Status is_both(const Config *c, bool *both)
     return dataset_holds_sets(c->data.dir, both);
 }
 
+/* Whether data.dir is a folder of folders, such as classes, none of which is train or val. */
+static bool has_other_folders(const char *dir)
+{
+    char **names = NULL;
+    int64_t count = 0;
+    bool found = false;
+    if (!fs_is_dir(dir) || fs_holds(dir, "train") || fs_holds(dir, "val")) return false;
+    if (fs_list(dir, &names, &count) != OK) return false;
+    for (int64_t i = 0; i < count && !found; i++) {
+        char *inner = fs_join(dir, names[i]);
+        found = inner && fs_is_dir(inner);
+        mem_free(inner);
+    }
+    mem_free(names);
+    return found;
+}
+
 /* Sets that lie in data.dir under other names than train and val are named, not guessed. */
 static Status check_names(const Config *c, const ConfigOrigin *origin, const char *set)
 {
@@ -102,6 +149,11 @@ static Status check_names(const Config *c, const ConfigOrigin *origin, const cha
                                  "%s is not there; name each set by itself in its place: "
                                  "--set 'data.train=%s' --set 'data.val=%s'",
                                  folder, train, val);
+    else if (status == OK && !there && has_other_folders(c->data.dir))
+        status = config_fail_key(origin, "data.dir",
+                                 "%s has no folders train and val; if its folders are classes, "
+                                 "data.val_split=0.1 holds out a tenth for validation",
+                                 c->data.dir);
     mem_free(folder);
     mem_free(train);
     mem_free(val);

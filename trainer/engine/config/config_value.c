@@ -1,6 +1,7 @@
 /* config_value.c - finding a key by its name, and setting one value from text. */
 #include "base/mem.h"
 #include "trainer/engine/config/config_internal.h"
+#include "trainer/engine/config/foreign_words.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -52,11 +53,42 @@ static const char *nearest_key(const char *key)
     return NULL;
 }
 
+void config_add_advice(const char *word, StrBuf *out)
+{
+    const ForeignWord *row = foreign_word_find(word);
+    if (row) {
+        foreign_word_describe(row, out);
+        return;
+    }
+    char plain[64];
+    snprintf(plain, sizeof plain, "%s", word + strspn(word, "-"));
+    for (char *c = plain; *c; c++)
+        if (*c == '-') *c = '_';
+    for (int i = 0; i < config_key_count && !out->length; i++)
+        if (strcmp(leaf(config_keys[i].key), plain) == 0)
+            str_printf(out, "use %s=VALUE", config_keys[i].key);
+}
+
+static Status fail_foreign(const char *where, const char *key)
+{
+    StrBuf advice = { 0 };
+    config_add_advice(key, &advice);
+    Status status = advice.failed
+                        ? ERR_MEMORY
+                        : fail(ERR_USAGE, "%sunknown key %s; %s", where, key, advice.text);
+    str_free(&advice);
+    return status;
+}
+
 Status config_fail_unknown(const char *where, const char *key)
 {
-    if (config_is_section(key))
+    const ForeignWord *row = foreign_word_find(key);
+    if (config_is_section(key) && !row)
         return fail(ERR_USAGE, "%s%s is a section; it holds keys and takes no value", where, key);
     const char *nearest = nearest_key(key);
+    const bool only_the_section =
+        nearest && strchr(key, '.') && strcmp(leaf(nearest), leaf(key)) == 0;
+    if (row && !only_the_section) return fail_foreign(where, key);
     if (!nearest)
         return fail(ERR_USAGE, "%sunknown key %s (convoy inspect config lists all)", where, key);
     return fail(ERR_USAGE, "%sunknown key %s (did you mean %s?)", where, key, nearest);

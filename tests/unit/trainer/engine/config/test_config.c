@@ -191,7 +191,7 @@ TEST(unknown_keys_name_line_and_nearest)
 {
     check_refused("train:\n  epochs: 3\n  epoks: 4\n",
                   "t.yaml:3: unknown key train.epoks (did you mean train.epochs?)");
-    check_refused("lr: 3\n", "t.yaml:1: unknown key lr (did you mean optimizer.lr?)");
+    check_refused("lr: 3\n", "t.yaml:1: unknown key lr; use optimizer.lr=RATE (multiplied by ");
     check_refused("\noptimiser:\n  lr: 3\n",
                   "t.yaml:2: unknown key optimiser (did you mean optimizer");
     check_refused("zzzzzzzzzzzz: 3\n",
