@@ -87,8 +87,8 @@ int model_count(void);
 const ModelDef *model_at(int index);
 const ModelDef *model_find(const char *name); /* NULL; model_suggest() for the error message */
 enum { MODEL_SUGGESTIONS = 3, MODEL_SUGGESTION_BYTES = 160 };
-/* "; it is called A here" for a name of timm; else " (did you mean A, B or C?)", nearest first; where
- * none is near, which command lists all. */
+/* "; it is called A here" for a name of timm; else " (did you mean A, B or C?)", nearest first;
+ * where none is near, which command lists all. */
 void model_suggest(const char *name, char *out, size_t bytes);
 /* Creates the graph, builds the network, and with o->graph.training appends backward. */
 Status model_build(Graph **out, const ModelDef *def, const ModelOptions *o);
