@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Reads what scripts/gpu_check.sh brought back and writes it where it is read: the tables of
-docs/gpu.md and docs/benchmarks.md (between the marks <!-- gpu_learn NAME --> and
+docs/gpu.md and docs/laboratory/benchmarks.md (between the marks <!-- gpu_learn NAME --> and
 <!-- /gpu_learn -->), cuDNN's timed plans under configs/gpus. Prints, layer by layer, what fell
 short of the budget. Commits nothing; a table whose measurement is not there stays as it is.
 
@@ -249,7 +249,7 @@ def print_short(results):
                       f"budget {row['budget']:8.3f}, over {row['over']:8.3f}; {row['by']}")
 
 
-# ---- docs/benchmarks.md ----
+# ---- docs/laboratory/benchmarks.md ----
 
 def mean_joules(results, found, key):
     seen = [results.joules(begin, end, rate)
@@ -309,7 +309,7 @@ def runs(results):
 
 
 SECTIONS = {"docs/gpu.md": {"state": state, "checks": checks, "kinds": kinds, "short": short},
-            "docs/benchmarks.md": {"peers": peers, "matrix": matrix, "runs": runs}}
+            "docs/laboratory/benchmarks.md": {"peers": peers, "matrix": matrix, "runs": runs}}
 
 
 def fill(path, sections, results):

@@ -114,9 +114,9 @@ for line in "Measured on NVIDIA H100 80GB HBM3 on 2023-11-14" \
 done
 for line in "convoy | 1,500 | **1.25** | 0.400 |" "pytorch eager | 1,000 |  | 0.300 |" \
     '`device.fuse=none` | 90 | 0.891 |' '`device.nonsense=1` | left out | unknown key |'; do
-    grep -qF "$line" "$tree/docs/benchmarks.md" || broken "benchmarks.md has no: $line"
+    grep -qF "$line" "$tree/docs/laboratory/benchmarks.md" || broken "benchmarks.md has no: $line"
 done
-grep -q "No measurement has been made yet" "$tree/docs/benchmarks.md" ||
+grep -q "No measurement has been made yet" "$tree/docs/laboratory/benchmarks.md" ||
     broken "what was not measured was written over"
 [[ $(ls "$tree/configs/gpus") == cudnn-91900-sm90-132-timed.plans ]] || broken "not the plans alone"
 cp -r "$tree" "$SCRATCH/again"
