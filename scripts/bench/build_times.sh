@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # build_times.sh [ROUNDS] - how long a build takes: whole, and after one file changed. Prints a
-# table for docs/benchmarks.md; fails if a second make finds something to do.
+# table for docs/laboratory/benchmarks.md; fails if a second make finds something to do.
 #
 # Builds a copy of the tree in a scratch folder, so that the build at hand stays as it is; variables
 # of make come from the environment (CUDA=0, CUDA_ARCHS=80 ...). Each time is the best of ROUNDS (3)

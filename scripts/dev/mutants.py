@@ -2,7 +2,7 @@
 """Do the tests notice faults? Puts one at a time into the product, runs the tests that reach it.
 
     scripts/dev/mutants.py [--count 200] [--seed 14] [--only TEXT] [--survivors] [--keep]
-    scripts/dev/mutants.py --table        the survivors as rows of docs/mutants.md
+    scripts/dev/mutants.py --table        the survivors as rows of docs/laboratory/mutants.md
 
 The draw. Sites are found in all C files of base, data, models, kernels/cpu and trainer that this
 machine's build compiles, and in their headers (scripts/dev/mutation/sites.py). Each of the five
@@ -341,7 +341,7 @@ class Mutants:
     def table(self, chosen):
         """Survivors as rows; the verdict is taken from the page, where it knows the fault."""
         known = {}
-        page = os.path.join(self.root, "docs/mutants.md")
+        page = os.path.join(self.root, "docs/laboratory/mutants.md")
         if os.path.exists(page):
             with open(page) as f:
                 for line in f:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Reads what scripts/gpu_check.sh brought back and writes it where it is read: the tables of
-docs/gpu.md and docs/benchmarks.md (between the marks <!-- gpu_learn NAME --> and
-<!-- /gpu_learn -->), cuDNN's timed plans under configs/gpus. Prints, layer by layer, what fell
-short of the budget. Commits nothing; a table whose measurement is not there stays as it is.
+docs/laboratory/gpu-measurements.md and benchmarks.md and the first lines of docs/gpu.md (between
+the marks <!-- gpu_learn NAME --> and <!-- /gpu_learn -->), cuDNN's timed plans under configs/gpus.
+Prints, layer by layer, what fell short of the budget. Commits nothing; a table whose measurement is
+not there stays as it is.
 
     python3 scripts/gpu/gpu_learn.py OUTDIR [--root DIR]
 
@@ -110,7 +111,7 @@ def number(value, digits=0):
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
-# ---- docs/gpu.md ----
+# ---- docs/gpu.md, docs/laboratory/gpu-measurements.md ----
 
 def device_of(results):
     described = results.json("device.json")
@@ -249,7 +250,7 @@ def print_short(results):
                       f"budget {row['budget']:8.3f}, over {row['over']:8.3f}; {row['by']}")
 
 
-# ---- docs/benchmarks.md ----
+# ---- docs/laboratory/benchmarks.md ----
 
 def mean_joules(results, found, key):
     seen = [results.joules(begin, end, rate)
@@ -308,8 +309,10 @@ def runs(results):
     return "\n".join(wrap(f"- {device_of(results)}: {line}", "  ") for line in lines) or None
 
 
-SECTIONS = {"docs/gpu.md": {"state": state, "checks": checks, "kinds": kinds, "short": short},
-            "docs/benchmarks.md": {"peers": peers, "matrix": matrix, "runs": runs}}
+SECTIONS = {"docs/gpu.md": {"state": state},
+            "docs/laboratory/gpu-measurements.md": {"checks": checks, "kinds": kinds,
+                                                    "short": short},
+            "docs/laboratory/benchmarks.md": {"peers": peers, "matrix": matrix, "runs": runs}}
 
 
 def fill(path, sections, results):

@@ -10,6 +10,8 @@ fi
 # The plain loops that stand for cuDNN want much workspace.
 budget=(inspect model resnet50 --bytes --gpu configs/gpus/h200.json device.workspace_mb=8192)
 
+page=docs/laboratory/gpu-measurements.md
+
 # number ROW COLUMN - of the table in $out
 number()
 {
@@ -23,16 +25,16 @@ expect_text "bytes in bf16" 1 "a model, nothing was measured"
 for row in conv2d conv2d_bwd_data conv2d_bwd_weights batchnorm batchnorm_bwd bn_pool bn_pool_bwd \
     bn_statistics bn_signs bn_signs_bwd update sum; do
     said=$(sed -nE "s/^\| $row \| ([0-9.]+) \| [0-9.]+ \| ([0-9.]+) \| ([0-9.]+) .*/\1 \2 \3/p" \
-        docs/gpu.md)
+        "$page")
     printed="$(number "$row" 3) $(number "$row" 5) $(number "$row" 6)"
-    [[ $said == "$printed" ]] || broken "docs/gpu.md says of $row ${said:-nothing}, not $printed"
+    [[ $said == "$printed" ]] || broken "$page says of $row ${said:-nothing}, not $printed"
 done
 whole=$(number sum 3)
 expect_text "bytes in bf16" 1 \
     "fused (device.fuse): shortcut 4 of 4 shapes; pool gradient 1 of 1 shapes; signs 5 of 5 shapes;"
 expect "bytes in bf16, not fused" 0 run 1 "${budget[@]}" train.precision=bf16 device.fuse=none
-grep -q "the sum is $(number sum 3) MB" docs/gpu.md ||
-    broken_run "docs/gpu.md says another sum than $(number sum 3) of what is not fused"
+grep -q "the sum is $(number sum 3) MB" "$page" ||
+    broken_run "$page says another sum than $(number sum 3) of what is not fused"
 awk -v a="$whole" -v b="$(number sum 3)" 'BEGIN { exit !(b - a > 23 && b - a < 23.2) }' ||
     broken_run "the stem pooled at once and ends of blocks spare $whole of $(number sum 3) MB"
 

@@ -97,7 +97,7 @@ else
 fi
 
 # Links of pages, and what they name, lead somewhere; the batch file is found from anywhere.
-(cd "$root/share/doc/convoy" && for page in README.md docs/*.md; do
+(cd "$root/share/doc/convoy" && for page in README.md $(find docs -name '*.md'); do
     grep -oE '\]\([^)#]+' "$page" | cut -c 3- | grep -v '^https*:' | while read -r link; do
         [[ -e ${page%/*}/$link || -e $link && $page == README.md ]] || echo "$page: $link"
     done

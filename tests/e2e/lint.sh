@@ -264,7 +264,8 @@ echo 'See `data.gone`, `gone_word`, docs/gone.md and GONE_NAME.' >> README.md
 for name in scripts/a.sh scripts/a.py configs/a.yaml Makefile .ci/run; do
     echo "# $long" > $name
 done
-printf 'a\tb \n' > docs/blank.md
+mkdir docs/inner
+printf 'a\tb \n`inner_word`\n' > docs/inner/blank.md
 echo "none_such.c ours" > scripts/lint/foreign.txt
 echo "base/odd.h ^nothing" > scripts/lint/names.txt
 
@@ -303,6 +304,7 @@ for name in README.md:4 scripts/a.sh:1 scripts/a.py:1 configs/a.yaml:1 Makefile:
     found "$name: 15"
 done
 ! grep -F odd_left "$out" || broken "a build that leaves out kernels/ makes odd_left() useless"
-found 'docs/blank.md:1: tab'
-found 'docs/blank.md:1: trailing blank'
+found 'docs/inner/blank.md:1: tab'
+found 'docs/inner/blank.md:1: trailing blank'
+found 'docs/inner/blank.md:2: there is no word inner_word'
 exit "$failed"

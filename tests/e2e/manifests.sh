@@ -8,7 +8,7 @@ source tests/e2e/lib/common.sh
 yaml=(scripts/*/*.yaml scripts/*/*.json)
 "$tools"/make_yamlpaths "${yaml[@]}" > "$SCRATCH/values" 2> "$out" ||
     broken_run "not every YAML or JSON file can be read"
-pages=(README.md CONTRIBUTING.md docs/*.md)
+mapfile -t pages < <(printf '%s\n' README.md CONTRIBUTING.md; find docs -name '*.md' | sort)
 
 # ---- what convoy knows: commands; "COMMAND OPTION" a line; keys ----
 "$CONVOY" --help | sed -nE 's/^  convoy ([a-z-]+) .*/\1/p' | sort -u > "$SCRATCH/commands"
@@ -129,7 +129,8 @@ while read -r file; do
 done < "$SCRATCH/product" > "$out"
 [[ ! -s $out ]] || broken_run "these files of the product do not exist"
 
-# Links between pages: file and heading exist, and README.md leads to every page.
+# Links between pages: file and heading exist, and README.md leads to every page. It links those of
+# docs itself; those of a folder in it may be linked from CONTRIBUTING.md or the folder's README.md.
 awk '/^ *```/ { code = !code } !code && /^#+ / {
         sub(/^#+ /, ""); heading = tolower($0); gsub(/[^a-z0-9 _-]/, "", heading)
         gsub(/ /, "-", heading); print FILENAME "#" heading
@@ -147,10 +148,23 @@ for page in "${pages[@]}"; do
     done < "$SCRATCH/targets"
 done > "$SCRATCH/links" 2> "$out"
 [[ ! -s $out ]] || broken_run "links that lead nowhere"
-for page in "${pages[@]:1}"; do
-    grep -qxF "README.md $page" "$SCRATCH/links" || echo "$page"
-done > "$out"
+# not_linked - reads pages and says to which of them README.md does not lead
+not_linked()
+{
+    local page index
+    while read -r page; do
+        for index in README.md CONTRIBUTING.md "${page%/*}/README.md"; do
+            [[ $index == README.md || $page == docs/*/* ]] || continue
+            [[ $index == README.md ]] || grep -qxF "README.md $index" "$SCRATCH/links" || continue
+            ! grep -qxF "$index $page" "$SCRATCH/links" || continue 2
+        done
+        echo "$page"
+    done
+}
+printf '%s\n' "${pages[@]:1}" | not_linked > "$out"
 [[ ! -s $out ]] || broken_run "README.md does not lead to these pages"
+printf '%s\n' docs/none.md docs/laboratory/none.md | not_linked > "$out"
+(($(wc -l < "$out") == 2)) || broken_run "pages that nothing links are not noticed"
 
 # ---- the manifests among themselves ----
 # value FILE PATH - of a scalar; $(items FILE PATH) - of the items of a sequence, in order.

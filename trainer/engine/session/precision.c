@@ -8,9 +8,9 @@
  * ResNet-50 in f32, 81 by EfficientNet-B0's). Of the sum of both AMX takes 0.44 and less in
  * EfficientNet-B0 and MobileNetV3-L, which lose in bf16, and MobileNetV2, which gains 7 %; and of
  * the others that were timed 0.54 and more, which are as fast (EfficientNet-B4, -B7) or 1.4 to 2.7
- * times as fast (docs/benchmarks.md); AMX_SHARE_MIN is between. AMD's vectors gain more than a
- * tenth on Zen 5 in every network of ImageNet that was timed, of which MobileNetV3-S has the least,
- * 0.30: AMD_SHARE_MIN. Nothing is timed, so that two runs agree. */
+ * times as fast (docs/laboratory/benchmarks.md); AMX_SHARE_MIN is between. AMD's vectors gain more
+ * than a tenth on Zen 5 in every network of ImageNet that was timed, of which MobileNetV3-S has the
+ * least, 0.30: AMD_SHARE_MIN. Nothing is timed, so that two runs agree. */
 #include "trainer/engine/session/precision.h"
 #include <stdio.h>
 
