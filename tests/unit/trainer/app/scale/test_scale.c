@@ -414,7 +414,7 @@ TEST(steps_take_a_time_and_one_of_their_images)
 }
 
 /* MLPerf's images/s of a GPU over those of a GPU of 8, each with its own batch: 69.4, 61.5 and
- * 39.4 %. What docs/scaling.md says of the model, term by term. */
+ * 39.4 %. What docs/laboratory/scaling-measurements.md says of the model, term by term. */
 typedef struct MlperfCase {
     bool trees, grouped; /* grouped: the batch norms of 3,584 GPUs, over two each */
     double rate;         /* of one GPU in steps of 400, in the network of the three rows */
@@ -469,7 +469,7 @@ TEST(model_against_mlperf_is_as_the_page_says)
     }
 }
 
-/* Efficiencies of docs/scaling.md, in percent. */
+/* Efficiencies of docs/laboratory/scaling-measurements.md, in percent. */
 TEST(model_of_what_else_was_published_is_as_the_page_says)
 {
     static const struct {
