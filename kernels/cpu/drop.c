@@ -66,35 +66,29 @@ static void run(const OpInstance *op, const OpTensor *x, const OpTensor *residua
 
 static Status drop_prepare(OpInstance *op)
 {
-    op->implementation = "elementwise";
     cpu_decide_plain(&op->in[DROP_IN_SCALARS]);
     if (op->in[DROP_IN_RESIDUAL].desc.rank != 0)
         TRY(cpu_decide_beside(&op->in[DROP_IN_RESIDUAL], &op->in[DROP_IN_X], op));
     return cpu_decide_like(&op->out[DROP_OUT_Y], &op->in[DROP_IN_X], op);
 }
 
-static Status drop_run(OpInstance *op, Stream *stream)
+static void drop_run(OpInstance *op)
 {
-    (void)stream; /* CPU ops run when called */
     run(op, &op->in[DROP_IN_X], &op->in[DROP_IN_RESIDUAL], op->in[DROP_IN_SCALARS].data,
         &op->out[DROP_OUT_Y]);
-    return OK;
 }
 
 static Status drop_bwd_prepare(OpInstance *op)
 {
-    op->implementation = "elementwise";
     cpu_decide_plain(&op->in[DROP_BWD_IN_SCALARS]);
     return cpu_decide_like(&op->out[DROP_BWD_OUT_DX], &op->in[DROP_BWD_IN_DY], op);
 }
 
-static Status drop_bwd_run(OpInstance *op, Stream *stream)
+static void drop_bwd_run(OpInstance *op)
 {
-    (void)stream; /* CPU ops run when called */
     run(op, &op->in[DROP_BWD_IN_DY], NULL, op->in[DROP_BWD_IN_SCALARS].data,
         &op->out[DROP_BWD_OUT_DX]);
-    return OK;
 }
 
-const OpImpl cpu_drop = { CPU_UNBOUND(drop_prepare, drop_run) };
-const OpImpl cpu_drop_bwd = { CPU_UNBOUND(drop_bwd_prepare, drop_bwd_run) };
+CPU_LOOPS(cpu_drop, "elementwise", drop_prepare, drop_run);
+CPU_LOOPS(cpu_drop_bwd, "elementwise", drop_bwd_prepare, drop_bwd_run);

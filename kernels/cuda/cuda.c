@@ -44,13 +44,12 @@ Status cuda_status(cudaError_t e, const char *what)
                 cudaGetErrorName(e));
 }
 
-Status cuda_prepare_plain(OpInstance *op, const char *implementation)
+Status cuda_prepare_plain(OpInstance *op)
 {
     for (int i = 0; i < OP_MAX_INPUTS; i++)
         if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
     for (int i = 0; i < OP_MAX_OUTPUTS; i++)
         if (op->out[i].desc.rank != 0) cuda_decide_plain(&op->out[i]);
-    op->implementation = implementation;
     return OK;
 }
 

@@ -118,10 +118,16 @@ void *cuda_param_copies(const CudaBackend *b, const OpTensor *t);
 
 /* ---- cuda.c ---- */
 /* prepare() of an op all of whose tensors lie plain. */
-Status cuda_prepare_plain(OpInstance *op, const char *implementation);
-/* Ops that read addresses when they run, and whose state holds nothing. */
-#define CUDA_UNBOUND(prepare, run) prepare, cuda_bind_nothing, run, NULL
+Status cuda_prepare_plain(OpInstance *op);
 Status cuda_bind_nothing(OpInstance *op);
+/* An op that reads addresses when it runs, and whose state holds nothing. */
+#define CUDA_UNBOUND(impl, name, prepare, run)                                                     \
+    static Status impl##_prepare(OpInstance *op)                                                   \
+    {                                                                                              \
+        op->implementation = name;                                                                 \
+        return prepare(op);                                                                        \
+    }                                                                                              \
+    const OpImpl impl = { impl##_prepare, cuda_bind_nothing, run, NULL }
 /* prepare(): asks for so much more, 256-byte aligned, and gives its offset. run(): what lies there;
  * NULL without a workspace. */
 size_t cuda_take_workspace(OpInstance *op, size_t bytes);
