@@ -69,16 +69,12 @@ JsonWriter *record_begin(Record *r, const char *event)
     return jsonl_begin(&r->events, event);
 }
 
-static void warn_once(Record *r, const char *path, int error)
-{
-    if (!r->warned) log_warning("%s: cannot be written: %s", path, strerror(error));
-    r->warned = true;
-}
-
 void record_end(Record *r)
 {
     int error = jsonl_end(&r->events);
-    if (error) warn_once(r, r->events.path, error);
+    if (error && !r->warned)
+        log_warning("%s: cannot be written: %s", r->events.path, strerror(error));
+    r->warned = r->warned || error;
 }
 
 void record_hosts(JsonWriter *w, const char *key, const HostList *hosts)

@@ -7,7 +7,6 @@
 #include "base/version.h"
 #include "trainer/app/report/html.h"
 #include "trainer/app/report/sections.h"
-#include <stdio.h>
 #include <string.h>
 
 static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling, double refresh_s)
@@ -69,20 +68,14 @@ static Status write_files(const char *out, const RunSet *set, const Scaling *sca
     return write_beside(OK, out, ".scaling.csv", &table, false);
 }
 
-static bool have_ended(const RunSet *set)
-{
-    bool ended = set->points_due <= 0;
-    for (int i = 0; i < set->count; i++) ended = ended && set->runs[i].done;
-    return ended;
-}
-
 Status report_write_live(const char *out, const char *const *inputs, int count, double refresh_s,
                          bool *ended)
 {
     RunSet set;
     Scaling scaling;
     TRY(collect_runs(&set, inputs, count));
-    *ended = have_ended(&set);
+    *ended = set.points_due <= 0;
+    for (int i = 0; i < set.count; i++) *ended = *ended && set.runs[i].done;
     Status status = scaling_make(&scaling, set.runs, set.count);
     if (status == OK) {
         status = write_files(out, &set, &scaling, *ended ? 0 : refresh_s);
