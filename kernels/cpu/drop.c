@@ -35,15 +35,6 @@ static void drop_elements(const DropAddress *d, int64_t image, const OpTensor *y
     }
 }
 
-static void drop_image(const DropAddress *d, int64_t image, const OpTensor *y, const OpTensor *x,
-                       const OpTensor *residual, int64_t first, int64_t last)
-{
-    float factors[4];
-    drop_factors(d, image, 0, factors);
-    cpu_pointwise_range(residual ? multiply_add : multiply, y, x, residual, first, last,
-                        factors[0]);
-}
-
 /* residual: of rank 0, or NULL, where there is none; y is of x's type. */
 static void run(const OpInstance *op, const OpTensor *x, const OpTensor *residual,
                 const float *scalars, const OpTensor *y)
@@ -59,8 +50,14 @@ static void run(const OpInstance *op, const OpTensor *x, const OpTensor *residua
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t n = 0; n < images; n++) {
         const int64_t first = n * each;
-        if (attr->per_image) drop_image(&d, n, y, x, residual, first, first + each);
-        else drop_elements(&d, n, y, x, residual, first, first + each);
+        if (!attr->per_image) {
+            drop_elements(&d, n, y, x, residual, first, first + each);
+            continue;
+        }
+        float factors[4];
+        drop_factors(&d, n, 0, factors);
+        cpu_pointwise_range(residual ? multiply_add : multiply, y, x, residual, first, first + each,
+                            factors[0]);
     }
 }
 
