@@ -17,7 +17,7 @@ static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling,
     const char *title = set->scale        ? "Convoy: scaling report"
                         : set->count == 1 ? "Convoy: one run"
                                           : "Convoy: runs";
-    html_begin_live(out, title, refresh_s);
+    html_begin(out, title, refresh_s);
     if (set->count == 0) html_notef(out, "No run, written %s by convoy %s.", now, version_text());
     else
         html_notef(out, "%d %s, written %s by convoy %s.", set->count,
