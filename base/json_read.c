@@ -46,15 +46,10 @@ static void skip_blanks(Reader *r)
     }
 }
 
-static bool is_digit(int c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool skip_digits(Reader *r)
 {
     size_t start = r->at;
-    while (is_digit(peek(r))) r->at++;
+    while (peek(r) >= '0' && peek(r) <= '9') r->at++;
     return r->at > start;
 }
 
@@ -117,19 +112,11 @@ static Status parse_escape(Reader *r, char **p)
     return OK;
 }
 
-/* The closing quote's position, so that the block can be allocated; unescaping never makes text
- * longer. */
-static size_t string_end(const Reader *r)
-{
-    size_t at = r->at;
-    while (at < r->bytes && r->text[at] != '"') at += r->text[at] == '\\' ? 2 : 1;
-    return at;
-}
-
 static Status parse_string(Reader *r, const char **out)
 {
     if (!accept(r, '"')) return bad(r, "a string was expected");
-    size_t end = string_end(r);
+    size_t end = r->at; /* of the closing quote: unescaping never makes text longer */
+    while (end < r->bytes && r->text[end] != '"') end += r->text[end] == '\\' ? 2 : 1;
     if (end >= r->bytes) return bad(r, "unfinished string");
     char *text = arena_alloc(r->arena, end - r->at + 1), *p = text;
     if (!text) return ERR_MEMORY;

@@ -140,16 +140,6 @@ static void add_span(JsonWriter *w, const Trace *t, const Span *s, int rank, int
     json_end_object(w);
 }
 
-/* The first part of a spread lane that is free when the span starts; the last one has to take what
- * is left. */
-static int choose_part(const Lane *l, double busy_until_s[SUBLANES], const Span *s)
-{
-    int part = 0;
-    while (l->spread && part < SUBLANES - 1 && busy_until_s[part] > s->start_s) part++;
-    busy_until_s[part] = s->end_s;
-    return part;
-}
-
 static Status add_lane(JsonWriter *w, const Trace *t, Lane *l, int rank, int first_thread)
 {
     double busy_until_s[SUBLANES];
@@ -157,7 +147,11 @@ static Status add_lane(JsonWriter *w, const Trace *t, Lane *l, int rank, int fir
     for (int i = 0; i < SUBLANES; i++) busy_until_s[i] = -INFINITY;
     if (l->count > 0) qsort(l->spans, (size_t)l->count, sizeof *l->spans, compare_spans);
     for (int64_t i = 0; i < l->count; i++) {
-        int part = choose_part(l, busy_until_s, &l->spans[i]);
+        /* the first part of a spread lane that is free; the last one has to take what is left */
+        const Span *s = &l->spans[i];
+        int part = 0;
+        while (l->spread && part < SUBLANES - 1 && busy_until_s[part] > s->start_s) part++;
+        busy_until_s[part] = s->end_s;
         for (; named <= part; named++) {
             StrBuf name = { 0 };
             str_add(&name, l->name);
@@ -167,7 +161,7 @@ static Status add_lane(JsonWriter *w, const Trace *t, Lane *l, int rank, int fir
             str_free(&name);
             if (failed) return ERR_MEMORY;
         }
-        add_span(w, t, &l->spans[i], rank, first_thread + part);
+        add_span(w, t, s, rank, first_thread + part);
     }
     return OK;
 }

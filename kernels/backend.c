@@ -2,6 +2,7 @@
 #include "kernels/backend.h"
 #include "base/mem.h"
 #include "kernels/backend_cuda.h"
+#include <string.h>
 
 const char *const fuse_mode_names[FUSE_MODE_COUNT + 1] = {
     [FUSE_AUTO] = "auto", [FUSE_NONE] = "none", [FUSE_ALL] = "all"
@@ -60,6 +61,21 @@ OpTensor backend_flat(void *data, size_t bytes)
 {
     const int64_t n = (int64_t)(bytes / sizeof(float));
     return (OpTensor){ .desc = tensor_desc(DTYPE_F32, 1, &n), .bytes = bytes, .data = data };
+}
+
+Status backend_host_alloc(Backend *b, size_t bytes, void **out)
+{
+    (void)b;
+    *out = mem_alloc_aligned(bytes, MEM_ALIGN);
+    if (!*out) return ERR_MEMORY;
+    memset(*out, 0, bytes);
+    return OK;
+}
+
+void backend_host_free(Backend *b, void *p)
+{
+    (void)b;
+    mem_free(p);
 }
 
 void backend_release_op(OpInstance *op)

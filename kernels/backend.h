@@ -248,4 +248,7 @@ double backend_traffic(const OpInstance *op, OpTraffic *out);
 void backend_release_op(OpInstance *op); /* also of one that was never prepared */
 /* f32 memory, flat. */
 OpTensor backend_flat(void *data, size_t bytes);
+/* BackendVTable.alloc and free of backends whose memory is the host's. */
+Status backend_host_alloc(Backend *b, size_t bytes, void **out);
+void backend_host_free(Backend *b, void *p);
 #endif

@@ -35,8 +35,13 @@ Status op_infer(OpKind kind, const void *attr, const TensorDesc *const *in, cons
 double op_flops(OpKind kind, const void *attr, const TensorDesc *const *in, const TensorDesc *out)
 {
     const OpDef *def = op_def(kind);
+    const int slot = def->work.slot, weights = def->work.weights;
     if (def->flops) return def->flops(attr, in, out);
-    return def->work.flops > 0 ? def->work.flops * (double)tensor_elements(in[def->work.input]) : 0;
+    if (def->work.flops == 0) return 0;
+    const TensorDesc *x = slot < OP_MAX_INPUTS ? in[slot] : &out[slot - OP_MAX_INPUTS],
+                     *w = weights < OP_MAX_INPUTS ? in[weights] : &out[weights - OP_MAX_INPUTS];
+    const double filter = weights ? (double)(w->dims[1] * w->dims[2] * w->dims[3]) : 1;
+    return def->work.flops * filter * (double)tensor_elements(x);
 }
 
 static int count_names(const char *const *names, int most)

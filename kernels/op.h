@@ -37,6 +37,8 @@ typedef struct OpSlots {
 } OpSlots;
 
 #define OP_OVER(input) ((input) + 1)
+/* Slots under one number: outputs come behind inputs. */
+#define OP_OUTPUT(output) (OP_MAX_INPUTS + (output))
 
 /* One row per op. in_names/out_names end the row's documentation: "?" at the end marks an optional
  * slot. */
@@ -50,9 +52,10 @@ typedef struct OpDef {
      * instead; out[i].rank == 0 stays 0 for outputs that the graph did not ask for. Errors:
      * ERR_INTERNAL naming op and dims. */
     Status (*infer)(const OpSlots *s);
-    struct { /* for each element of an input; multiply and add count 2 */
+    struct { /* for each element of a slot; multiply and add count 2 */
         double flops;
-        int input;
+        int slot;
+        int weights; /* not 0: for each weight of a filter, too, of those in this slot */
     } work;
     /* where that does not say it; else NULL */
     double (*flops)(const void *attr, const TensorDesc *const *in, const TensorDesc *out);

@@ -74,15 +74,6 @@ BlurPool block_blur_before(BlurPool blurpool)
     return blurpool == BLURPOOL_TIMM ? BLURPOOL_NONE : blurpool;
 }
 
-/* The mean of each size x size pixels. */
-static TensorId add_average(Graph *g, const char *block, TensorId x, int size)
-{
-    char name[BLOCK_NAME_MAX];
-    const Pool2dAttr tiles = { POOL_AVG_TILES, size, size, size, size, 0, 0 };
-    snprintf(name, sizeof name, "%s.downsample.0", block);
-    return graph_pool2d(g, name, x, &tiles);
-}
-
 static TensorId add_shortcut(Graph *g, TensorId x, int64_t out_channels, const BlockOptions *o)
 {
     if (x == TENSOR_NONE) return x;
@@ -100,7 +91,14 @@ static TensorId add_shortcut(Graph *g, TensorId x, int64_t out_channels, const B
                                        .stride = at ? 1 : o->stride,
                                        .residual = TENSOR_NONE,
                                        .blurpool = block_blur_before(o->blurpool) };
-    if (at && o->stride > 1) x = add_average(g, o->name, x, o->stride);
+    if (at && o->stride > 1) {
+        char average[BLOCK_NAME_MAX];
+        const Pool2dAttr tiles = {
+            POOL_AVG_TILES, o->stride, o->stride, o->stride, o->stride, 0, 0
+        };
+        snprintf(average, sizeof average, "%s.downsample.0", o->name);
+        x = graph_pool2d(g, average, x, &tiles);
+    }
     return block_conv_bn(g, first, second, x, &projection);
 }
 

@@ -48,15 +48,6 @@ static TensorId add_excitation(Builder *b, TensorId x)
     return block_excite(b->g, x, &o);
 }
 
-/* The convolution of a whole window, by the width inside. */
-static TensorId add_wide(Builder *b, TensorId x, bool widens)
-{
-    ConvBnOptions wide = b->o->layer;
-    wide.filters = b->o->inner;
-    wide.groups = b->o->fused ? 1 : (int)b->o->inner;
-    return add_layer(b, b->o->fused && widens ? INVERTED_EXPAND : INVERTED_DEPTHWISE, x, &wide);
-}
-
 TensorId inverted_block(Graph *g, TensorId x, const InvertedOptions *o)
 {
     Builder b = { .g = g, .o = o };
@@ -65,7 +56,7 @@ TensorId inverted_block(Graph *g, TensorId x, const InvertedOptions *o)
     const bool widens = o->inner != channels, projects = widens || !o->fused,
                identity = o->layer.stride == 1 && channels == o->channels,
                drops = identity && o->drop_rate > 0;
-    ConvBnOptions narrow = o->layer;
+    ConvBnOptions narrow = o->layer, wide = o->layer;
     narrow.kernel_size = narrow.stride = 1;
     ConvBnOptions expand = narrow;
     expand.filters = o->inner;
@@ -73,8 +64,10 @@ TensorId inverted_block(Graph *g, TensorId x, const InvertedOptions *o)
     narrow.act = ACT_NONE;
     narrow.zero_gamma = identity && o->zero_init_last_gamma;
     narrow.residual = identity && !drops ? x : TENSOR_NONE;
+    wide.filters = o->inner;
+    wide.groups = o->fused ? 1 : (int)o->inner;
     TensorId y = widens && !o->fused ? add_layer(&b, INVERTED_EXPAND, x, &expand) : x;
-    y = add_wide(&b, y, widens);
+    y = add_layer(&b, o->fused && widens ? INVERTED_EXPAND : INVERTED_DEPTHWISE, y, &wide);
     if (o->squeezed) y = add_excitation(&b, y);
     if (projects) y = add_layer(&b, INVERTED_PROJECT, y, &narrow);
     char name[BLOCK_NAME_MAX];

@@ -22,13 +22,6 @@ static void keep_reason(Reason *reason, const char *candidate)
     reason->informative = informative;
 }
 
-static void *try_candidate(const char *candidate, Reason *reason)
-{
-    void *handle = dlopen(candidate, RTLD_NOW | RTLD_LOCAL);
-    if (!handle) keep_reason(reason, candidate);
-    return handle;
-}
-
 static void set_slot(const LibrarySymbol *symbol, void *address)
 {
     memcpy(symbol->slot, &address, sizeof address);
@@ -44,8 +37,10 @@ Status library_open(void **handle, const LibrarySpec *spec)
     Reason reason = { "", false };
     *handle = NULL;
     clear_slots(spec);
-    for (int i = 0; spec->file_names[i] && !*handle; i++)
-        *handle = try_candidate(spec->file_names[i], &reason);
+    for (int i = 0; spec->file_names[i] && !*handle; i++) {
+        *handle = dlopen(spec->file_names[i], RTLD_NOW | RTLD_LOCAL);
+        if (!*handle) keep_reason(&reason, spec->file_names[i]);
+    }
     if (!*handle) return fail(ERR_ENV, "%s cannot be opened: %s", spec->title, reason.text);
     for (int i = 0; i < spec->symbol_count; i++) {
         const LibrarySymbol *symbol = &spec->symbols[i];

@@ -1,7 +1,6 @@
 /* process.c - see process.h. */
 #include "base/process/process.h"
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

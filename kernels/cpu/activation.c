@@ -56,36 +56,30 @@ static Status check_act(const OpInstance *op)
 
 static Status activation_prepare(OpInstance *op)
 {
-    op->implementation = "elementwise";
     TRY(check_act(op));
     return cpu_decide_like(&op->out[ACTIVATION_OUT_Y], &op->in[ACTIVATION_IN_X], op);
 }
 
-static Status activation_run(OpInstance *op, Stream *stream)
+static void activation_run(OpInstance *op)
 {
     const ActivationAttr *attr = op->attr;
-    (void)stream; /* CPU ops run when called */
     cpu_pointwise(op, functions[attr->act].forward, &op->out[ACTIVATION_OUT_Y],
                   &op->in[ACTIVATION_IN_X], NULL, 1);
-    return OK;
 }
 
 static Status activation_bwd_prepare(OpInstance *op)
 {
-    op->implementation = "elementwise";
     TRY(check_act(op));
     TRY(cpu_decide_beside(&op->in[ACTIVATION_BWD_IN_DY], &op->in[ACTIVATION_BWD_IN_Y], op));
     return cpu_decide_like(&op->out[ACTIVATION_BWD_OUT_DX], &op->in[ACTIVATION_BWD_IN_DY], op);
 }
 
-static Status activation_bwd_run(OpInstance *op, Stream *stream)
+static void activation_bwd_run(OpInstance *op)
 {
     const ActivationAttr *attr = op->attr;
-    (void)stream; /* CPU ops run when called */
     cpu_pointwise(op, functions[attr->act].backward, &op->out[ACTIVATION_BWD_OUT_DX],
                   &op->in[ACTIVATION_BWD_IN_DY], &op->in[ACTIVATION_BWD_IN_Y], 1);
-    return OK;
 }
 
-const OpImpl cpu_activation = { CPU_UNBOUND(activation_prepare, activation_run) };
-const OpImpl cpu_activation_bwd = { CPU_UNBOUND(activation_bwd_prepare, activation_bwd_run) };
+CPU_LOOPS(cpu_activation, "elementwise", activation_prepare, activation_run);
+CPU_LOOPS(cpu_activation_bwd, "elementwise", activation_bwd_prepare, activation_bwd_run);

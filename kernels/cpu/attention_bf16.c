@@ -98,11 +98,6 @@ Status cpu_attention_backward_bf16(const OpInstance *op, const AttentionCall *c,
     return OK;
 }
 
-static bool is_needed(const AttentionState *s, AttentionProduct kind)
-{
-    return kind == PRODUCT_SCORES || (kind >= PRODUCT_SLOPES) == s->backward;
-}
-
 Status cpu_attention_make_products(OpInstance *op, const AttentionSizes *z)
 {
     const int64_t l = z->length, d = z->width;
@@ -118,7 +113,7 @@ Status cpu_attention_make_products(OpInstance *op, const AttentionSizes *z)
     s->narrow = l <= MAX_LENGTH;
     for (int kind = 0; kind < PRODUCT_COUNT && s->narrow; kind++) {
         HeadProduct *p = &s->products[kind];
-        if (!is_needed(s, (AttentionProduct)kind)) continue;
+        if (kind != PRODUCT_SCORES && (kind >= PRODUCT_SLOPES) != s->backward) continue;
         TRY(cpu_head_product_make(cpu_backend_of(op), p, of[kind], &s->narrow));
         if (p->scratch_bytes > s->scratch_bytes) s->scratch_bytes = p->scratch_bytes;
     }

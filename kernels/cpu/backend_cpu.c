@@ -19,21 +19,6 @@
 #define CPU_IMPL(kind, name, fused) [kind] = CPU_##fused(cpu_##name),
 static const OpImpl *const ops[OP_COUNT] = { OP_LIST(CPU_IMPL) };
 
-static Status cpu_alloc(Backend *b, size_t bytes, void **out)
-{
-    (void)b;
-    *out = mem_alloc_aligned(bytes, MEM_ALIGN);
-    if (!*out) return ERR_MEMORY;
-    memset(*out, 0, bytes);
-    return OK;
-}
-
-static void cpu_free(Backend *b, void *p)
-{
-    (void)b;
-    mem_free(p);
-}
-
 static void cpu_stream_destroy(Backend *b, Stream *s)
 {
     (void)b;
@@ -135,8 +120,8 @@ static const BackendVTable vtable = {
     .ops = ops,
     .fusion = { .add_into_batchnorm_bwd = true, .takes = cpu_fusion_takes },
     .alignment = MEM_ALIGN,
-    .alloc = cpu_alloc,
-    .free = cpu_free,
+    .alloc = backend_host_alloc,
+    .free = backend_host_free,
     .export_tensor = cpu_transfer_export,
     .import_tensor = cpu_transfer_import,
     .stream_create = cpu_stream_create,

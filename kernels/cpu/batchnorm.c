@@ -296,7 +296,7 @@ static Status batchnorm_prepare(OpInstance *op)
     return OK;
 }
 
-static Status batchnorm_run(OpInstance *op, Stream *stream)
+static void batchnorm_run(OpInstance *op)
 {
     const BatchNormAttr *attr = op->attr;
     void *workspace = op->workspace;
@@ -319,17 +319,15 @@ static Status batchnorm_run(OpInstance *op, Stream *stream)
                       .sum = sum_x,
                       .finish = finish_block,
                       .apply = apply };
-    (void)stream; /* CPU ops run when called */
     f.sum = sums[f.view.type];
     f.normalise = normalises[f.view.type][f.residual != NULL][attr->act];
     ASSERT(f.normalise); /* shape inference lets no other activation through */
     if (attr->mode == BN_TRAIN && attr->ranks == 0) {
         batchnorm_sweep(&sweep, workspace);
-        return OK;
+        return;
     }
     sweep.begin = attr->mode == BN_TRAIN ? begin_totals : begin_frozen;
     batchnorm_once(&sweep, workspace);
-    return OK;
 }
 
 static Status sums_prepare(OpInstance *op)
@@ -342,7 +340,7 @@ static Status sums_prepare(OpInstance *op)
     return OK;
 }
 
-static Status sums_run(OpInstance *op, Stream *stream)
+static void sums_run(OpInstance *op)
 {
     Forward f = { .view = cpu_view(&op->in[BN_SUMS_IN_X]),
                   .x = op->in[BN_SUMS_IN_X].data,
@@ -353,11 +351,9 @@ static Status sums_run(OpInstance *op, Stream *stream)
                             .begin = begin_block,
                             .sum = sum_x,
                             .finish = finish_sums };
-    (void)stream;
     f.sum = sums[f.view.type];
     batchnorm_sweep(&sweep, op->workspace);
-    return OK;
 }
 
-const OpImpl cpu_bn_sums = { CPU_UNBOUND(sums_prepare, sums_run) };
-const OpImpl cpu_batchnorm = { CPU_UNBOUND(batchnorm_prepare, batchnorm_run) };
+CPU_LOOPS(cpu_bn_sums, NULL, sums_prepare, sums_run);
+CPU_LOOPS(cpu_batchnorm, NULL, batchnorm_prepare, batchnorm_run);

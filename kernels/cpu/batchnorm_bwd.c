@@ -370,7 +370,7 @@ static Mask mask_of(ActKind act, bool y)
     return MASK_NONE;
 }
 
-static Status batchnorm_bwd_run(OpInstance *op, Stream *stream)
+static void batchnorm_bwd_run(OpInstance *op)
 {
     const BatchNormAttr *attr = op->attr;
     const OpTensor *in = op->in, *out = op->out, *x = &in[BN_BWD_IN_X];
@@ -391,7 +391,6 @@ static Status batchnorm_bwd_run(OpInstance *op, Stream *stream)
                    .saved = in[BN_BWD_IN_SAVED].data,
                    .dgamma = out[BN_BWD_OUT_DGAMMA].data,
                    .dbeta = out[BN_BWD_OUT_DBETA].data };
-    (void)stream; /* CPU ops run when called */
     choose(&g, mask_of(attr->act, g.first.y != NULL), out[BN_BWD_OUT_DRESIDUAL].data);
     BnSweep sweep = { .view = g.view,
                       .threads = cpu_team(op, g.view.n * g.view.cb * g.view.hw * g.view.b),
@@ -402,8 +401,7 @@ static Status batchnorm_bwd_run(OpInstance *op, Stream *stream)
                       .apply = sums ? NULL : apply };
     if (g.totals) batchnorm_once(&sweep, workspace);
     else batchnorm_sweep(&sweep, workspace);
-    return OK;
 }
 
-const OpImpl cpu_batchnorm_bwd = { CPU_UNBOUND(batchnorm_bwd_prepare, batchnorm_bwd_run) };
-const OpImpl cpu_bn_bwd_sums = { CPU_UNBOUND(batchnorm_bwd_prepare, batchnorm_bwd_run) };
+CPU_LOOPS(cpu_batchnorm_bwd, NULL, batchnorm_bwd_prepare, batchnorm_bwd_run);
+CPU_LOOPS(cpu_bn_bwd_sums, NULL, batchnorm_bwd_prepare, batchnorm_bwd_run);

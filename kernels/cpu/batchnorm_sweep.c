@@ -48,13 +48,6 @@ const void *batchnorm_read_operand(const OpTensor *t, const OpTensor *x, void **
 
 /* ---- the sweep ---- */
 
-/* The remainder of dealing blocks out: below the size of the team, also of a smaller one. */
-static int64_t most_shared_blocks(const CpuView *v, int threads)
-{
-    int64_t most = threads - 1;
-    return most < v->cb ? most : v->cb;
-}
-
 /* Lanes of a wide step: whole rows. */
 static int64_t width_of_rows(const CpuView *v)
 {
@@ -90,8 +83,9 @@ size_t batchnorm_sweep_workspace(const CpuView *v, int threads)
     if (v->rows)
         return batchnorm_once_workspace(v) +
                (size_t)(parts_of_rows(v) * sums_of_rows(v)) * sizeof(BnSums);
-    return (size_t)most_shared_blocks(v, threads) *
-           (sizeof(BnLanes) + (size_t)v->n * sizeof(BnSums));
+    /* The remainder of dealing blocks out: below the size of the team, also of a smaller one. */
+    const int64_t most = threads - 1 < v->cb ? threads - 1 : v->cb;
+    return (size_t)most * (sizeof(BnLanes) + (size_t)v->n * sizeof(BnSums));
 }
 
 static void add_partial(BnSums *total, const BnSums *partial)

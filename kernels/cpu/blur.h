@@ -9,5 +9,5 @@ bool cpu_blur_takes(const OpInstance *op);
 /* Asks for workspace; in, as below, is decided. */
 Status cpu_blur_prepare(OpInstance *op, const OpTensor *in, const OpTensor *out);
 /* in, out: x and y, or dy and dx. The same bits for any number of threads. */
-Status cpu_blur_run(OpInstance *op, const OpTensor *in, const OpTensor *out);
+void cpu_blur_run(OpInstance *op, const OpTensor *in, const OpTensor *out);
 #endif

@@ -102,12 +102,6 @@ static bool accept_depthwise(const char *info)
     return accept_fast_sum(info) && strstr(info, "dw");
 }
 
-static bool accept_any(const char *info)
-{
-    (void)info;
-    return true;
-}
-
 /* What oneDNN calls the descriptors of x, w and y in each direction. */
 static const dnnl_query_t queries[CONV_DIRECTION_COUNT][3] = {
     [CONV_FORWARD] = { dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md },
@@ -215,14 +209,6 @@ static Status choose_fast(CpuBackend *b, const ConvProblem *problem, ConvChoice 
     return OK;
 }
 
-static Status name_emulation(CpuBackend *b, ConvChoice *choice)
-{
-    char name[128];
-    snprintf(name, sizeof name, "emulated %s", choice->implementation);
-    choice->emulated = true;
-    return cpu_layout_keep_name(b, &choice->implementation, name);
-}
-
 Status conv2d_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
 {
     const ConvGeometry *g = problem->geometry;
@@ -245,14 +231,17 @@ Status conv2d_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
         TRY(cpu_layout_widened(b, &p.x, p.x));
         TRY(cpu_layout_widened(b, &p.y, p.y));
         TRY(conv2d_choose(b, &p, out));
-        Status st = name_emulation(b, out);
+        char name[128];
+        snprintf(name, sizeof name, "emulated %s", out->implementation);
+        out->emulated = true;
+        Status st = cpu_layout_keep_name(b, &out->implementation, name);
         if (st != OK) dnnl_primitive_desc_destroy(out->pd);
         return st;
     }
     TRY(cpu_layout_make(b, &open, DTYPE_F32, g->w_rank, g->w, dnnl_format_tag_any));
     TRY(cpu_layout_make(b, &p.x, DTYPE_F32, 4, g->x, dnnl_nchw));
     TRY(cpu_layout_make(b, &p.y, DTYPE_F32, 4, g->y, dnnl_nchw));
-    TRY(ask(b, &p, open, accept_any, out, &found));
+    TRY(ask(b, &p, open, dnnl_compat_accept_any, out, &found));
     if (!found) return fail(ERR_INTERNAL, "oneDNN has no implementation of this convolution");
     warn_slow(b, g, out->implementation);
     return OK;

@@ -66,12 +66,6 @@ static bool accept_amx(const char *info)
     return strstr(info, "amx") != NULL;
 }
 
-static bool accept_every(const char *info)
-{
-    (void)info;
-    return true;
-}
-
 Status conv2d_choose_product(CpuBackend *b, const ConvProblem *p, ConvChoice *choice)
 {
     const ConvGeometry *g = p->geometry;
@@ -84,7 +78,7 @@ Status conv2d_choose_product(CpuBackend *b, const ConvProblem *p, ConvChoice *ch
     TRY(shapes_of(b, p->direction, g, &s));
     dnnl_status_t st = dnnl_compat_matmul_create(
         &pd, b->engine->engine, &s.left->desc, &s.right->desc, &s.out->desc,
-        b->products == CPU_PRODUCTS_EVERY ? accept_every : accept_amx);
+        b->products == CPU_PRODUCTS_EVERY ? dnnl_compat_accept_any : accept_amx);
     if (st == dnnl_unimplemented) return OK;
     TRY(cpu_dnnl_status(st, "matrix product"));
     Status made = cpu_dnnl_status(

@@ -51,13 +51,12 @@ Status cpu_decide_beside(OpTensor *t, const OpTensor *model, const OpInstance *o
     return cpu_decide_like(t, model, op);
 }
 
-Status cpu_prepare_plain(OpInstance *op, const char *implementation)
+Status cpu_prepare_plain(OpInstance *op)
 {
     for (int i = 0; i < OP_MAX_INPUTS; i++)
         if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
     for (int i = 0; i < OP_MAX_OUTPUTS; i++)
         if (op->out[i].desc.rank != 0) cpu_decide_plain(&op->out[i]);
-    op->implementation = implementation;
     return OK;
 }
 

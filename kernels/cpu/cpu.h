@@ -45,10 +45,23 @@ Status cpu_decide_beside(OpTensor *t, const OpTensor *model, const OpInstance *o
 /* Error unless t was decided with at least one byte: inputs that some earlier node had to make. */
 Status cpu_require_decided(const OpTensor *t, const OpInstance *op);
 /* prepare() of an op all of whose tensors lie plain. */
-Status cpu_prepare_plain(OpInstance *op, const char *implementation);
-/* An op that binds nothing, since run() reads the slots, and whose state holds nothing. */
-#define CPU_UNBOUND(prepare, run) prepare, cpu_bind_nothing, run, NULL
+Status cpu_prepare_plain(OpInstance *op);
 Status cpu_bind_nothing(OpInstance *op);
+/* An op by loops, void compute(OpInstance *op), that cannot fail, read the slots when they run and
+ * whose state holds nothing. prepare() may choose another name than this. */
+#define CPU_LOOPS(impl, name, prepare, compute)                                                    \
+    static Status impl##_prepare(OpInstance *op)                                                   \
+    {                                                                                              \
+        op->implementation = name;                                                                 \
+        return prepare(op);                                                                        \
+    }                                                                                              \
+    static Status impl##_run(OpInstance *op, Stream *stream)                                       \
+    {                                                                                              \
+        (void)stream; /* CPU ops run when called */                                                \
+        compute(op);                                                                               \
+        return OK;                                                                                 \
+    }                                                                                              \
+    const OpImpl impl = { impl##_prepare, cpu_bind_nothing, impl##_run, NULL }
 /* Threads worth waking for that many elements: the team, or 1 where starting it costs more than the
  * work. */
 int cpu_team(const OpInstance *op, int64_t elements);

@@ -343,19 +343,10 @@ static dnnl_status_t make_attr(dnnl_primitive_attr_t *out, const CompatConv *c)
     return st;
 }
 
-static bool accept_any(const char *info)
+bool dnnl_compat_accept_any(const char *info)
 {
     (void)info;
     return true;
-}
-
-/* The shape of d with the layout left open. */
-static dnnl_status_t open_desc(CompatDesc *out, const CompatDesc *d, dnnl_data_type_t type)
-{
-    int rank;
-    dnnl_dims_t dims;
-    dnnl_compat_desc_dims(d, &rank, dims);
-    return dnnl_compat_desc_make(out, type, rank, dims, dnnl_format_tag_any);
 }
 
 static dnnl_status_t make_hint(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
@@ -365,15 +356,21 @@ static dnnl_status_t make_hint(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
     const CompatDesc *given[3] = { c->x, c->w, c->y };
     memset(open, 0, sizeof open);
     dnnl_status_t st = dnnl_success;
-    /* gradients of weights may be wider than the weights of any forward */
-    for (int i = 0; i < 3 && st == dnnl_success; i++)
-        st = open_desc(&open[i], given[i], dnnl_compat_desc_type(c->x));
+    /* layouts are left open; gradients of weights may be wider than the weights of any forward */
+    for (int i = 0; i < 3 && st == dnnl_success; i++) {
+        int rank;
+        dnnl_dims_t dims;
+        dnnl_compat_desc_dims(given[i], &rank, dims);
+        st = dnnl_compat_desc_make(&open[i], dnnl_compat_desc_type(c->x), rank, dims,
+                                   dnnl_format_tag_any);
+    }
     CompatConv forward = *c;
     forward.direction = CONV_FORWARD;
     forward.x = &open[0];
     forward.w = &open[1];
     forward.y = &open[2];
-    if (st == dnnl_success) st = first_accepted(out, engine, &forward, attr, NULL, accept_any);
+    if (st == dnnl_success)
+        st = first_accepted(out, engine, &forward, attr, NULL, dnnl_compat_accept_any);
     for (int i = 0; i < 3; i++) dnnl_compat_desc_free(&open[i]);
     return st;
 }

@@ -69,6 +69,7 @@ typedef struct CompatConv {
     float alpha, beta;       /* of eltwise */
 } CompatConv;
 
+bool dnnl_compat_accept_any(const char *info); /* for the next two: true */
 /* The first implementation for which accept(info string) holds. Not found: dnnl_unimplemented.
  * Caller destroys *out. Scratchpad in user mode, direct algorithm, training where forward without
  * bias. */

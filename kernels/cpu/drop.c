@@ -35,15 +35,6 @@ static void drop_elements(const DropAddress *d, int64_t image, const OpTensor *y
     }
 }
 
-static void drop_image(const DropAddress *d, int64_t image, const OpTensor *y, const OpTensor *x,
-                       const OpTensor *residual, int64_t first, int64_t last)
-{
-    float factors[4];
-    drop_factors(d, image, 0, factors);
-    cpu_pointwise_range(residual ? multiply_add : multiply, y, x, residual, first, last,
-                        factors[0]);
-}
-
 /* residual: of rank 0, or NULL, where there is none; y is of x's type. */
 static void run(const OpInstance *op, const OpTensor *x, const OpTensor *residual,
                 const float *scalars, const OpTensor *y)
@@ -59,42 +50,42 @@ static void run(const OpInstance *op, const OpTensor *x, const OpTensor *residua
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t n = 0; n < images; n++) {
         const int64_t first = n * each;
-        if (attr->per_image) drop_image(&d, n, y, x, residual, first, first + each);
-        else drop_elements(&d, n, y, x, residual, first, first + each);
+        if (!attr->per_image) {
+            drop_elements(&d, n, y, x, residual, first, first + each);
+            continue;
+        }
+        float factors[4];
+        drop_factors(&d, n, 0, factors);
+        cpu_pointwise_range(residual ? multiply_add : multiply, y, x, residual, first, first + each,
+                            factors[0]);
     }
 }
 
 static Status drop_prepare(OpInstance *op)
 {
-    op->implementation = "elementwise";
     cpu_decide_plain(&op->in[DROP_IN_SCALARS]);
     if (op->in[DROP_IN_RESIDUAL].desc.rank != 0)
         TRY(cpu_decide_beside(&op->in[DROP_IN_RESIDUAL], &op->in[DROP_IN_X], op));
     return cpu_decide_like(&op->out[DROP_OUT_Y], &op->in[DROP_IN_X], op);
 }
 
-static Status drop_run(OpInstance *op, Stream *stream)
+static void drop_run(OpInstance *op)
 {
-    (void)stream; /* CPU ops run when called */
     run(op, &op->in[DROP_IN_X], &op->in[DROP_IN_RESIDUAL], op->in[DROP_IN_SCALARS].data,
         &op->out[DROP_OUT_Y]);
-    return OK;
 }
 
 static Status drop_bwd_prepare(OpInstance *op)
 {
-    op->implementation = "elementwise";
     cpu_decide_plain(&op->in[DROP_BWD_IN_SCALARS]);
     return cpu_decide_like(&op->out[DROP_BWD_OUT_DX], &op->in[DROP_BWD_IN_DY], op);
 }
 
-static Status drop_bwd_run(OpInstance *op, Stream *stream)
+static void drop_bwd_run(OpInstance *op)
 {
-    (void)stream; /* CPU ops run when called */
     run(op, &op->in[DROP_BWD_IN_DY], NULL, op->in[DROP_BWD_IN_SCALARS].data,
         &op->out[DROP_BWD_OUT_DX]);
-    return OK;
 }
 
-const OpImpl cpu_drop = { CPU_UNBOUND(drop_prepare, drop_run) };
-const OpImpl cpu_drop_bwd = { CPU_UNBOUND(drop_bwd_prepare, drop_bwd_run) };
+CPU_LOOPS(cpu_drop, "elementwise", drop_prepare, drop_run);
+CPU_LOOPS(cpu_drop_bwd, "elementwise", drop_bwd_prepare, drop_bwd_run);

@@ -95,19 +95,17 @@ CPU_CLONES static void gate_bwd_rows(void *dx, const void *dy, const void *x, co
 
 static Status gate_prepare(OpInstance *op)
 {
-    op->implementation = "lanes";
     cpu_view_decide(cpu_backend_of(op), &op->in[GATE_IN_G]);
     return cpu_decide_like(&op->out[GATE_OUT_Y], &op->in[GATE_IN_X], op);
 }
 
-static Status gate_run(OpInstance *op, Stream *stream)
+static void gate_run(OpInstance *op)
 {
     CpuView v = cpu_view(&op->in[GATE_IN_X]);
     const void *x = op->in[GATE_IN_X].data;
     void *y = op->out[GATE_OUT_Y].data;
     const int threads = cpu_team(op, v.n * v.cb * v.hw * v.b);
     const int64_t strips = cpu_view_strips(&v, threads);
-    (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < v.n * strips; i++) {
         const CpuStrip strip = cpu_view_strip(&v, strips, i);
@@ -116,20 +114,18 @@ static Status gate_run(OpInstance *op, Stream *stream)
         (v.rows ? gate_rows : gate_block)(cpu_lanes_at_out(y, strip.at, v.type),
                                           cpu_lanes_at(x, strip.at, v.type), &strip, gates);
     }
-    return OK;
 }
 
 static Status gate_bwd_prepare(OpInstance *op)
 {
     const OpTensor *x = &op->in[GATE_BWD_IN_X];
-    op->implementation = "lanes";
     cpu_view_decide(cpu_backend_of(op), &op->in[GATE_BWD_IN_G]);
     TRY(cpu_decide_like(&op->out[GATE_BWD_OUT_DG], &op->in[GATE_BWD_IN_G], op));
     TRY(cpu_decide_like(&op->in[GATE_BWD_IN_DY], x, op));
     return cpu_decide_like(&op->out[GATE_BWD_OUT_DX], x, op);
 }
 
-static Status gate_bwd_run(OpInstance *op, Stream *stream)
+static void gate_bwd_run(OpInstance *op)
 {
     CpuView v = cpu_view(&op->in[GATE_BWD_IN_X]);
     const void *dy = op->in[GATE_BWD_IN_DY].data, *x = op->in[GATE_BWD_IN_X].data;
@@ -138,7 +134,6 @@ static Status gate_bwd_run(OpInstance *op, Stream *stream)
     const DType type = v.type, g_type = cpu_layout_type(g);
     const int threads = cpu_team(op, v.n * v.cb * v.hw * v.b);
     const int64_t strips = cpu_view_strips(&v, threads);
-    (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < v.n * strips; i++) {
         const CpuStrip strip = cpu_view_strip(&v, strips, i);
@@ -154,8 +149,7 @@ static Status gate_bwd_run(OpInstance *op, Stream *stream)
             cpu_lanes_store(dg, at_g, (float)(cpu_view_sum(&v, sums, c) * slope), g_type);
         }
     }
-    return OK;
 }
 
-const OpImpl cpu_gate = { CPU_UNBOUND(gate_prepare, gate_run) };
-const OpImpl cpu_gate_bwd = { CPU_UNBOUND(gate_bwd_prepare, gate_bwd_run) };
+CPU_LOOPS(cpu_gate, "lanes", gate_prepare, gate_run);
+CPU_LOOPS(cpu_gate_bwd, "lanes", gate_bwd_prepare, gate_bwd_run);

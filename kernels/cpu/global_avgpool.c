@@ -26,18 +26,16 @@ static Status global_avgpool_prepare(OpInstance *op)
 {
     TRY(cpu_require_decided(&op->in[GLOBAL_AVGPOOL_IN_X], op));
     cpu_view_decide(cpu_backend_of(op), &op->out[GLOBAL_AVGPOOL_OUT_Y]);
-    op->implementation = "lanes";
     return OK;
 }
 
-static Status global_avgpool_run(OpInstance *op, Stream *stream)
+static void global_avgpool_run(OpInstance *op)
 {
     CpuView v = cpu_view(&op->in[GLOBAL_AVGPOOL_IN_X]);
     const void *x = op->in[GLOBAL_AVGPOOL_IN_X].data;
     const OpTensor *y = &op->out[GLOBAL_AVGPOOL_OUT_Y];
     const int threads = cpu_team(op, v.n * v.cb * v.hw * v.b);
     const int64_t strips = cpu_view_strips(&v, threads);
-    (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < v.n * strips; i++) {
         const CpuStrip strip = cpu_view_strip(&v, strips, i);
@@ -47,25 +45,22 @@ static Status global_avgpool_run(OpInstance *op, Stream *stream)
             cpu_lanes_store(y->data, strip.n * v.c + strip.first + c,
                             (float)(sums[c] / (double)v.hw), cpu_layout_type(y));
     }
-    return OK;
 }
 
 static Status global_avgpool_bwd_prepare(OpInstance *op)
 {
     cpu_view_decide(cpu_backend_of(op), &op->in[GLOBAL_AVGPOOL_BWD_IN_DY]);
     cpu_view_decide(cpu_backend_of(op), &op->out[GLOBAL_AVGPOOL_BWD_OUT_DX]);
-    op->implementation = "lanes";
     return OK;
 }
 
-static Status global_avgpool_bwd_run(OpInstance *op, Stream *stream)
+static void global_avgpool_bwd_run(OpInstance *op)
 {
     CpuView v = cpu_view(&op->out[GLOBAL_AVGPOOL_BWD_OUT_DX]);
     const OpTensor *dy = &op->in[GLOBAL_AVGPOOL_BWD_IN_DY];
     void *dx = op->out[GLOBAL_AVGPOOL_BWD_OUT_DX].data;
     const int threads = cpu_team(op, v.n * v.cb * v.hw * v.b);
     const int64_t strips = cpu_view_strips(&v, threads);
-    (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < v.n * strips; i++) {
         const CpuStrip strip = cpu_view_strip(&v, strips, i);
@@ -80,9 +75,7 @@ static Status global_avgpool_bwd_run(OpInstance *op, Stream *stream)
         if (v.rows) fill_rows(to, &strip, value);
         else fill_block(to, &strip, value);
     }
-    return OK;
 }
 
-const OpImpl cpu_global_avgpool = { CPU_UNBOUND(global_avgpool_prepare, global_avgpool_run) };
-const OpImpl cpu_global_avgpool_bwd = { CPU_UNBOUND(global_avgpool_bwd_prepare,
-                                                    global_avgpool_bwd_run) };
+CPU_LOOPS(cpu_global_avgpool, "lanes", global_avgpool_prepare, global_avgpool_run);
+CPU_LOOPS(cpu_global_avgpool_bwd, "lanes", global_avgpool_bwd_prepare, global_avgpool_bwd_run);

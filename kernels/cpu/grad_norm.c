@@ -17,19 +17,13 @@ CPU_CLONES static double sum_of_squares(const float *x, int64_t count)
     return sum;
 }
 
-static Status squares_prepare(OpInstance *op)
-{
-    return cpu_prepare_plain(op, "chunks");
-}
-
-static Status squares_run(OpInstance *op, Stream *stream)
+static void squares_run(OpInstance *op)
 {
     const float *x = op->in[GRAD_SQUARES_IN_X].data;
     double *sums = op->out[GRAD_SQUARES_OUT_SUMS].data;
     int64_t count = op->in[GRAD_SQUARES_IN_X].desc.dims[0],
             chunks = op->out[GRAD_SQUARES_OUT_SUMS].desc.dims[0];
     int parts = cpu_team(op, count);
-    (void)stream; /* CPU ops run when called */
 #pragma omp parallel for num_threads(parts)
     for (int part = 0; part < parts; part++) {
         int64_t first, last;
@@ -39,24 +33,16 @@ static Status squares_run(OpInstance *op, Stream *stream)
             sums[k] = sum_of_squares(x + at, left < GRAD_SQUARES_CHUNK ? left : GRAD_SQUARES_CHUNK);
         }
     }
-    return OK;
 }
 
-static Status norm_prepare(OpInstance *op)
-{
-    return cpu_prepare_plain(op, "scalar");
-}
-
-static Status norm_run(OpInstance *op, Stream *stream)
+static void norm_run(OpInstance *op)
 {
     const double *sums = op->in[GRAD_NORM_IN_SUMS].data;
     double sum = 0;
-    (void)stream; /* CPU ops run when called */
     for (int64_t k = 0; k < op->in[GRAD_NORM_IN_SUMS].desc.dims[0]; k++) sum += sums[k];
     grad_norm_finish(op->attr, sum, op->in[GRAD_NORM_IN_LOSS_SCALE].data,
                      op->out[GRAD_NORM_OUT_CLIP].data);
-    return OK;
 }
 
-const OpImpl cpu_grad_squares = { CPU_UNBOUND(squares_prepare, squares_run) };
-const OpImpl cpu_grad_norm = { CPU_UNBOUND(norm_prepare, norm_run) };
+CPU_LOOPS(cpu_grad_squares, "chunks", cpu_prepare_plain, squares_run);
+CPU_LOOPS(cpu_grad_norm, "scalar", cpu_prepare_plain, norm_run);

@@ -62,7 +62,6 @@ static Status input_prepare(OpInstance *op)
             state->value.of[c][v] = (unit - attr->mean[c]) / attr->std[c];
         }
     op->state = state;
-    op->implementation = "table";
     return OK;
 }
 
@@ -215,7 +214,7 @@ static void run_treated(OpInstance *op, void *x)
     }
 }
 
-static Status input_run(OpInstance *op, Stream *stream)
+static void input_run(OpInstance *op)
 {
     const InputState *state = op->state;
     const uint8_t *images = op->in[INPUT_IN_IMAGES].data;
@@ -223,11 +222,10 @@ static Status input_run(OpInstance *op, Stream *stream)
     CpuView v = cpu_view(&op->out[INPUT_OUT_X]);
     int threads = cpu_team(op, v.n * v.c * v.hw);
     const InputAttr *attr = op->attr;
-    (void)stream; /* CPU ops run when called */
     if (attr->views > VIEWS_ONE || op->in[INPUT_IN_ERASE].desc.rank != 0 ||
         op->in[INPUT_IN_MIX].desc.rank != 0) {
         run_treated(op, x);
-        return OK;
+        return;
     }
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < v.n * v.h; i++) {
@@ -239,7 +237,6 @@ static Status input_run(OpInstance *op, Stream *stream)
             else zero_row(&v, x, at);
         }
     }
-    return OK;
 }
 
-const OpImpl cpu_input = { CPU_UNBOUND(input_prepare, input_run) };
+CPU_LOOPS(cpu_input, "table", input_prepare, input_run);

@@ -173,13 +173,12 @@ static Status layernorm_prepare(OpInstance *op)
 {
     const OpTensor *x = &op->in[LAYERNORM_IN_X];
     TRY(cpu_require_decided(x, op));
-    op->implementation = "layernorm";
     cpu_decide_plain(&op->in[LAYERNORM_IN_GAMMA]);
     cpu_decide_plain(&op->in[LAYERNORM_IN_BETA]);
     return cpu_decide_like(&op->out[LAYERNORM_OUT_Y], x, op);
 }
 
-static Status layernorm_run(OpInstance *op, Stream *stream)
+static void layernorm_run(OpInstance *op)
 {
     const OpTensor *x = &op->in[LAYERNORM_IN_X];
     const LayerNormAttr *attr = op->attr;
@@ -191,14 +190,12 @@ static Status layernorm_run(OpInstance *op, Stream *stream)
                .y = op->out[LAYERNORM_OUT_Y].data };
     const int parts = parts_of(&n.v), threads = cpu_team(op, n.v.n * n.v.cb * n.v.hw * n.v.b);
     n.tiles = tiles_of(&n.v);
-    (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int part = 0; part < parts; part++) {
         int64_t first, last;
         cpu_share(n.v.n * n.tiles, part, parts, &first, &last);
         run_tiles(&n, first, last, NULL);
     }
-    return OK;
 }
 
 static Status layernorm_bwd_prepare(OpInstance *op)
@@ -206,7 +203,6 @@ static Status layernorm_bwd_prepare(OpInstance *op)
     const OpTensor *x = &op->in[LAYERNORM_BWD_IN_X];
     TRY(cpu_require_decided(x, op));
     const CpuView v = view_of(x);
-    op->implementation = "layernorm";
     op->workspace_bytes = 0;
     TRY(batchnorm_decide_operand(op, &op->in[LAYERNORM_BWD_IN_DY], x));
     op->workspace_bytes += (size_t)(parts_of(&v) * 2 * v.cb * v.b) * sizeof(double);
@@ -229,7 +225,7 @@ static void add_parts(const OpInstance *op, const Norm *n, int parts)
     }
 }
 
-static Status layernorm_bwd_run(OpInstance *op, Stream *stream)
+static void layernorm_bwd_run(OpInstance *op)
 {
     const OpTensor *x = &op->in[LAYERNORM_BWD_IN_X];
     const LayerNormAttr *attr = op->attr;
@@ -246,7 +242,6 @@ static Status layernorm_bwd_run(OpInstance *op, Stream *stream)
     const int64_t each = 2 * n.v.cb * n.v.b;
     const int parts = parts_of(&n.v), threads = cpu_team(op, n.v.n * n.v.cb * n.v.hw * n.v.b);
     n.tiles = tiles_of(&n.v);
-    (void)stream; /* CPU ops run when called */
     memset(n.sums, 0, (size_t)(parts * each) * sizeof *n.sums);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int part = 0; part < parts; part++) {
@@ -255,8 +250,7 @@ static Status layernorm_bwd_run(OpInstance *op, Stream *stream)
         run_tiles(&n, first, last, n.sums + part * each);
     }
     add_parts(op, &n, parts);
-    return OK;
 }
 
-const OpImpl cpu_layernorm = { CPU_UNBOUND(layernorm_prepare, layernorm_run) };
-const OpImpl cpu_layernorm_bwd = { CPU_UNBOUND(layernorm_bwd_prepare, layernorm_bwd_run) };
+CPU_LOOPS(cpu_layernorm, "layernorm", layernorm_prepare, layernorm_run);
+CPU_LOOPS(cpu_layernorm_bwd, "layernorm", layernorm_bwd_prepare, layernorm_bwd_run);

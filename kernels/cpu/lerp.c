@@ -28,20 +28,14 @@ CPU_CLONES static void swap(float *average, float *x, int64_t count, float w)
     }
 }
 
-static Status lerp_prepare(OpInstance *op)
-{
-    return cpu_prepare_plain(op, "elementwise");
-}
-
-static Status lerp_run(OpInstance *op, Stream *stream)
+static void lerp_run(OpInstance *op)
 {
     static LerpRange *const modes[LERP_MODE_COUNT] = { follow, meet, swap };
     const LerpAttr *attr = op->attr;
     const float *scalars = op->in[LERP_IN_SCALARS].data;
     float *average = op->in[LERP_IN_AVERAGE].data, *x = op->in[LERP_IN_X].data;
     const int64_t count = op->in[LERP_IN_X].desc.dims[0];
-    (void)stream; /* CPU ops run when called */
-    if (lerp_is_idle(attr, scalars, op->in[LERP_IN_LOSS_SCALE].data)) return OK;
+    if (lerp_is_idle(attr, scalars, op->in[LERP_IN_LOSS_SCALE].data)) return;
     const int parts = cpu_team(op, count);
 #pragma omp parallel for num_threads(parts)
     for (int part = 0; part < parts; part++) {
@@ -49,7 +43,6 @@ static Status lerp_run(OpInstance *op, Stream *stream)
         cpu_share(count, part, parts, &first, &last);
         modes[attr->mode](average + first, x + first, last - first, scalars[attr->weight]);
     }
-    return OK;
 }
 
-const OpImpl cpu_lerp = { CPU_UNBOUND(lerp_prepare, lerp_run) };
+CPU_LOOPS(cpu_lerp, "elementwise", cpu_prepare_plain, lerp_run);

@@ -12,19 +12,13 @@ CPU_CLONES static bool all_finite(const float *x, int64_t count)
     return wrong == 0;
 }
 
-static Status finite_check_prepare(OpInstance *op)
-{
-    return cpu_prepare_plain(op, "elementwise");
-}
-
-static Status finite_check_run(OpInstance *op, Stream *stream)
+static void finite_check_run(OpInstance *op)
 {
     const OpTensor *t = &op->in[FINITE_CHECK_IN_X];
     const float *x = t->data;
     float *state = op->in[FINITE_CHECK_IN_LOSS_SCALE].data;
     int64_t count = (int64_t)(t->bytes / sizeof(float));
     int parts = cpu_team(op, count), wrong = 0;
-    (void)stream; /* CPU ops run when called */
 #pragma omp parallel for num_threads(parts) reduction(+ : wrong)
     for (int part = 0; part < parts; part++) {
         int64_t first, last;
@@ -32,19 +26,12 @@ static Status finite_check_run(OpInstance *op, Stream *stream)
         wrong += !all_finite(x + first, last - first);
     }
     if (wrong) state[LOSS_SCALE_FOUND_INF] = 1;
-    return OK;
 }
 
-static Status loss_scale_prepare(OpInstance *op)
-{
-    return cpu_prepare_plain(op, "scalar");
-}
-
-static Status loss_scale_run(OpInstance *op, Stream *stream)
+static void loss_scale_run(OpInstance *op)
 {
     const LossScaleAttr *a = op->attr;
     float *state = op->in[LOSS_SCALE_IN_STATE].data, grown = state[LOSS_SCALE_SCALE] * a->growth;
-    (void)stream; /* CPU ops run when called */
     if (state[LOSS_SCALE_FOUND_INF] != 0) {
         state[LOSS_SCALE_SCALE] *= a->backoff;
         state[LOSS_SCALE_GOOD_STEPS] = 0;
@@ -56,8 +43,7 @@ static Status loss_scale_run(OpInstance *op, Stream *stream)
         state[LOSS_SCALE_GOOD_STEPS] += 1;
     }
     state[LOSS_SCALE_FOUND_INF] = 0;
-    return OK;
 }
 
-const OpImpl cpu_finite_check = { CPU_UNBOUND(finite_check_prepare, finite_check_run) };
-const OpImpl cpu_loss_scale = { CPU_UNBOUND(loss_scale_prepare, loss_scale_run) };
+CPU_LOOPS(cpu_finite_check, "elementwise", cpu_prepare_plain, finite_check_run);
+CPU_LOOPS(cpu_loss_scale, "scalar", cpu_prepare_plain, loss_scale_run);

@@ -16,14 +16,6 @@ static Status alloc_all(Backend *b, OpInstance *op)
     return op->workspace_bytes ? b->v->alloc(b, op->workspace_bytes, &op->workspace) : OK;
 }
 
-static void release_all(Backend *b, OpInstance *op)
-{
-    backend_release_op(op);
-    for (int i = 0; i < OP_MAX_INPUTS; i++) b->v->free(b, op->in[i].data);
-    for (int i = 0; i < OP_MAX_OUTPUTS; i++) b->v->free(b, op->out[i].data);
-    b->v->free(b, op->workspace);
-}
-
 static Status time_op(Backend *b, OpInstance *op, Stream *stream, double *seconds)
 {
     const OpImpl *impl = b->v->ops[op->kind];
@@ -57,7 +49,10 @@ static Status measure_product(CpuBackend *b, Stream *stream, double *flops)
     double seconds = INFINITY;
     Status status = time_op(&b->base, &op, stream, &seconds);
     *flops = op_flops(OP_CONV2D, &a, in, &op.out[CONV_OUT_Y].desc) / seconds;
-    release_all(&b->base, &op);
+    backend_release_op(&op);
+    for (int i = 0; i < OP_MAX_INPUTS; i++) backend_host_free(&b->base, op.in[i].data);
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) backend_host_free(&b->base, op.out[i].data);
+    backend_host_free(&b->base, op.workspace);
     return status;
 }
 

@@ -214,22 +214,23 @@ CPU_CLONES static void backward_plane(const Pool *k, const void *dy, const uint8
 static Status pool2d_prepare(OpInstance *op)
 {
     OpTensor *y = &op->out[POOL_OUT_Y], *index = &op->out[POOL_OUT_INDEX];
-    op->implementation = "lanes";
     TRY(cpu_view_decide_like(y, &op->in[POOL_IN_X], op));
     if (cpu_blur_takes(op)) return cpu_blur_prepare(op, &op->in[POOL_IN_X], y);
     return index->desc.rank ? cpu_view_decide_like(index, y, op) : OK;
 }
 
-static Status pool2d_run(OpInstance *op, Stream *stream)
+static void pool2d_run(OpInstance *op)
 {
     Pool k;
     const void *x = op->in[POOL_IN_X].data;
     void *y = op->out[POOL_OUT_Y].data;
     uint8_t *index = op->out[POOL_OUT_INDEX].data;
-    if (cpu_blur_takes(op)) return cpu_blur_run(op, &op->in[POOL_IN_X], &op->out[POOL_OUT_Y]);
+    if (cpu_blur_takes(op)) {
+        cpu_blur_run(op, &op->in[POOL_IN_X], &op->out[POOL_OUT_Y]);
+        return;
+    }
     pool_init(&k, op->attr, &op->in[POOL_IN_X], &op->out[POOL_OUT_Y]);
     int threads = cpu_team(op, k.x.n * k.x.cb * k.x.hw * k.x.b);
-    (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t plane = 0; plane < k.x.n * k.x.cb; plane++) {
         const int64_t to = cpu_view_plane(&k.y, plane);
@@ -237,13 +238,11 @@ static Status pool2d_run(OpInstance *op, Stream *stream)
                       cpu_lanes_at_out(y, to, k.x.type), index ? index + to : NULL,
                       (int)cpu_view_channels(&k.x, plane % k.x.cb));
     }
-    return OK;
 }
 
 static Status pool2d_bwd_prepare(OpInstance *op)
 {
     const OpTensor *dy = &op->in[POOL_BWD_IN_DY];
-    op->implementation = "lanes";
     if (op->in[POOL_BWD_IN_INDEX].desc.rank)
         TRY(cpu_view_decide_like(&op->in[POOL_BWD_IN_INDEX], dy, op));
     TRY(cpu_view_decide_like(&op->out[POOL_BWD_OUT_DX], dy, op));
@@ -255,18 +254,19 @@ static Status pool2d_bwd_prepare(OpInstance *op)
     return OK;
 }
 
-static Status pool2d_bwd_run(OpInstance *op, Stream *stream)
+static void pool2d_bwd_run(OpInstance *op)
 {
     const Pool2dAttr *attr = op->attr;
     Pool k;
     const void *dy = op->in[POOL_BWD_IN_DY].data;
     void *dx = op->out[POOL_BWD_OUT_DX].data;
-    if (cpu_blur_takes(op))
-        return cpu_blur_run(op, &op->in[POOL_BWD_IN_DY], &op->out[POOL_BWD_OUT_DX]);
+    if (cpu_blur_takes(op)) {
+        cpu_blur_run(op, &op->in[POOL_BWD_IN_DY], &op->out[POOL_BWD_OUT_DX]);
+        return;
+    }
     pool_init(&k, attr, &op->out[POOL_BWD_OUT_DX], &op->in[POOL_BWD_IN_DY]);
     const uint8_t *index = k.average ? NULL : op->in[POOL_BWD_IN_INDEX].data;
     int threads = cpu_team(op, k.x.n * k.x.cb * k.x.hw * k.x.b);
-    (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t plane = 0; plane < k.x.n * k.x.cb; plane++) {
         const int64_t from = cpu_view_plane(&k.y, plane);
@@ -277,8 +277,7 @@ static Status pool2d_bwd_run(OpInstance *op, Stream *stream)
                        cpu_lanes_at_out(dx, cpu_view_plane(&k.x, plane), k.x.type), scratch,
                        (int)cpu_view_channels(&k.x, plane % k.x.cb));
     }
-    return OK;
 }
 
-const OpImpl cpu_pool2d = { CPU_UNBOUND(pool2d_prepare, pool2d_run) };
-const OpImpl cpu_pool2d_bwd = { CPU_UNBOUND(pool2d_bwd_prepare, pool2d_bwd_run) };
+CPU_LOOPS(cpu_pool2d, "lanes", pool2d_prepare, pool2d_run);
+CPU_LOOPS(cpu_pool2d_bwd, "lanes", pool2d_bwd_prepare, pool2d_bwd_run);

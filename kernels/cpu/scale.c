@@ -12,17 +12,14 @@ CPU_CLONES static void scale(float *y, const float *x, const float *none, int64_
 
 static Status scale_prepare(OpInstance *op)
 {
-    op->implementation = "elementwise";
     if (op->in[SCALE_IN_X].bytes == 0) cpu_decide_plain(&op->in[SCALE_IN_X]);
     return cpu_decide_like(&op->out[SCALE_OUT_Y], &op->in[SCALE_IN_X], op);
 }
 
-static Status scale_run(OpInstance *op, Stream *stream)
+static void scale_run(OpInstance *op)
 {
     const ScaleAttr *attr = op->attr;
-    (void)stream; /* CPU ops run when called */
     cpu_pointwise(op, scale, &op->out[SCALE_OUT_Y], &op->in[SCALE_IN_X], NULL, attr->factor);
-    return OK;
 }
 
-const OpImpl cpu_scale = { CPU_UNBOUND(scale_prepare, scale_run) };
+CPU_LOOPS(cpu_scale, "elementwise", scale_prepare, scale_run);

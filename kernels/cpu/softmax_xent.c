@@ -180,7 +180,6 @@ static Status softmax_xent_prepare(OpInstance *op)
     op->workspace_bytes = (size_t)d[0] * sizeof(RowStats);
     op->workspace_bytes +=
         (size_t)(copies_logits(op) + copies_gradient(op)) * (size_t)(images * d[1]) * sizeof(float);
-    op->implementation = "rows";
     return OK;
 }
 
@@ -222,7 +221,7 @@ static const float *row_of(const OpInstance *op, int64_t n, int64_t images, int6
     return copies + a;
 }
 
-static Status softmax_xent_run(OpInstance *op, Stream *stream)
+static void softmax_xent_run(OpInstance *op)
 {
     const XentAttr *attr = op->attr;
     const float *scalars = op->in[XENT_IN_SCALARS].data;
@@ -240,7 +239,6 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
     const ClassLoss by_class = { attr, op->in[XENT_IN_CLASS_WEIGHTS].data, classes, scale };
     const bool plain = attr->loss == LOSS_CROSS_ENTROPY && !by_class.weights;
     int threads = cpu_team(op, images * classes);
-    (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t n = 0; n < images; n++) {
         float *gradient = gradients ? gradients + n * classes : NULL;
@@ -258,7 +256,6 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
         stats[i] = 0;
         for (int64_t n = 0; n < images; n++) stats[i] += rows[n].value[i];
     }
-    return OK;
 }
 
-const OpImpl cpu_softmax_xent = { CPU_UNBOUND(softmax_xent_prepare, softmax_xent_run) };
+CPU_LOOPS(cpu_softmax_xent, "rows", softmax_xent_prepare, softmax_xent_run);

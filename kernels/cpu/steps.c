@@ -12,13 +12,6 @@
 
 #define WORKSPACE_ALIGN ((size_t)64)
 
-static size_t take_workspace(CpuSteps *s, size_t bytes)
-{
-    size_t at = s->workspace_bytes;
-    s->workspace_bytes += (bytes + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN;
-    return at;
-}
-
 CpuOperand cpu_steps_operand_in(int slot, const Layout *layout)
 {
     return (CpuOperand){ .place = PLACE_INPUT, .slot = slot, .layout = layout };
@@ -31,9 +24,9 @@ CpuOperand cpu_steps_operand_out(int slot, const Layout *layout)
 
 CpuOperand cpu_steps_operand_workspace(CpuSteps *s, const Layout *layout)
 {
-    return (CpuOperand){ .place = PLACE_WORKSPACE,
-                         .offset = take_workspace(s, layout->bytes),
-                         .layout = layout };
+    const size_t at = s->workspace_bytes;
+    s->workspace_bytes += (layout->bytes + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN;
+    return (CpuOperand){ .place = PLACE_WORKSPACE, .offset = at, .layout = layout };
 }
 
 static CpuStep *new_step(CpuSteps *s, CpuStepKind kind, int count, const CpuOperand *operands)

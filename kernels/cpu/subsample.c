@@ -58,7 +58,6 @@ static Status prepare(OpInstance *op)
     /* both kinds have one input and one output in slot 0 */
     TRY(cpu_require_decided(&op->in[0], op));
     cpu_view_decide(cpu_backend_of(op), &op->out[0]);
-    op->implementation = "copy";
     return OK;
 }
 
@@ -77,19 +76,15 @@ static void run(OpInstance *op, const OpTensor *small, const OpTensor *large, bo
     }
 }
 
-static Status subsample_run(OpInstance *op, Stream *stream)
+static void subsample_run(OpInstance *op)
 {
-    (void)stream; /* CPU ops run when called */
     run(op, &op->out[SUBSAMPLE_OUT_Y], &op->in[SUBSAMPLE_IN_X], true);
-    return OK;
 }
 
-static Status subsample_bwd_run(OpInstance *op, Stream *stream)
+static void subsample_bwd_run(OpInstance *op)
 {
-    (void)stream; /* CPU ops run when called */
     run(op, &op->in[SUBSAMPLE_BWD_IN_DY], &op->out[SUBSAMPLE_BWD_OUT_DX], false);
-    return OK;
 }
 
-const OpImpl cpu_subsample = { CPU_UNBOUND(prepare, subsample_run) };
-const OpImpl cpu_subsample_bwd = { CPU_UNBOUND(prepare, subsample_bwd_run) };
+CPU_LOOPS(cpu_subsample, "copy", prepare, subsample_run);
+CPU_LOOPS(cpu_subsample_bwd, "copy", prepare, subsample_bwd_run);

@@ -69,27 +69,23 @@ static void copy_pixels(const OpTensor *dx, const OpTensor *dy, int64_t plane)
 
 static Status prepare(OpInstance *op)
 {
-    op->implementation = "lanes";
     cpu_decide_plain(&op->in[TOKENS_IN_POSITIONS]);
     if (op->in[TOKENS_IN_CLASS].desc.rank) cpu_decide_plain(&op->in[TOKENS_IN_CLASS]);
     return cpu_view_decide_like(&op->out[TOKENS_OUT_Y], &op->in[TOKENS_IN_X], op);
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static void run(OpInstance *op)
 {
     const OpTensor *x = &op->in[TOKENS_IN_X], *y = &op->out[TOKENS_OUT_Y];
     const CpuView v = cpu_view(y);
     const int threads = cpu_team(op, tensor_elements(&y->desc));
-    (void)stream; /* CPU ops run when called */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t plane = 0; plane < v.n * v.cb; plane++)
         add_positions(y, x, op->in[TOKENS_IN_POSITIONS].data, op->in[TOKENS_IN_CLASS].data, plane);
-    return OK;
 }
 
 static Status prepare_bwd(OpInstance *op)
 {
-    op->implementation = "lanes";
     cpu_decide_plain(&op->out[TOKENS_BWD_OUT_DPOSITIONS]);
     if (op->out[TOKENS_BWD_OUT_DCLASS].desc.rank) cpu_decide_plain(&op->out[TOKENS_BWD_OUT_DCLASS]);
     op->workspace_bytes = tensor_plain_bytes(&op->out[TOKENS_BWD_OUT_DPOSITIONS].desc);
@@ -103,14 +99,13 @@ static void store_sums(const OpInstance *op, const OpTensor *to, const float *su
         at[i] = op->accumulate ? at[i] + sums[i] : sums[i];
 }
 
-static Status run_bwd(OpInstance *op, Stream *stream)
+static void run_bwd(OpInstance *op)
 {
     const OpTensor *dy = &op->in[TOKENS_BWD_IN_DY], *dx = &op->out[TOKENS_BWD_OUT_DX],
                    *first = &op->out[TOKENS_BWD_OUT_DCLASS];
     const CpuView v = cpu_view(dy);
     const int threads = cpu_team(op, tensor_elements(&dy->desc));
     float *sums = op->workspace;
-    (void)stream; /* CPU ops run when called */
     memset(sums, 0, op->workspace_bytes);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t block = 0; block < v.cb; block++) add_images(sums, dy, block);
@@ -118,8 +113,7 @@ static Status run_bwd(OpInstance *op, Stream *stream)
     for (int64_t plane = 0; plane < v.n * v.cb; plane++) copy_pixels(dx, dy, plane);
     store_sums(op, &op->out[TOKENS_BWD_OUT_DPOSITIONS], sums);
     if (first->desc.rank) store_sums(op, first, sums);
-    return OK;
 }
 
-const OpImpl cpu_tokens = { CPU_UNBOUND(prepare, run) };
-const OpImpl cpu_tokens_bwd = { CPU_UNBOUND(prepare_bwd, run_bwd) };
+CPU_LOOPS(cpu_tokens, "lanes", prepare, run);
+CPU_LOOPS(cpu_tokens_bwd, "lanes", prepare_bwd, run_bwd);

@@ -52,7 +52,6 @@ static Status trust_prepare(OpInstance *op)
 {
     cpu_decide_plain(&op->out[TRUST_RATIO_OUT_SUMS]);
     cpu_decide_plain(&op->out[TRUST_RATIO_OUT_RATIOS]);
-    op->implementation = "chunks";
     return update_decide_plain(op);
 }
 
@@ -76,19 +75,17 @@ static float ratio_of(const OpInstance *op, const UpdateRates *rates, const Upda
     return trust_ratio(a, !by_update, s->weight_decay, rates->base_lr * (double)s->lr, all);
 }
 
-static Status trust_run(OpInstance *op, Stream *stream)
+static void trust_run(OpInstance *op)
 {
     const UpdateAttr *a = op->attr;
     const UpdateRates rates = update_rates(op);
     double *sums = op->out[TRUST_RATIO_OUT_SUMS].data;
     float *ratios = op->out[TRUST_RATIO_OUT_RATIOS].data;
-    (void)stream; /* CPU ops run when called */
     for (int i = 0; i < a->segment_count; i++) {
         const UpdateSegment *s = &a->segments[i];
         ratios[i] = s->adapts ? ratio_of(op, &rates, s, sums) : 1.0f;
         sums += update_trust_chunks(s) * TRUST_SUM_COUNT;
     }
-    return OK;
 }
 
-const OpImpl cpu_trust_ratio = { CPU_UNBOUND(trust_prepare, trust_run) };
+CPU_LOOPS(cpu_trust_ratio, "chunks", trust_prepare, trust_run);

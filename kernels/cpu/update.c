@@ -227,12 +227,6 @@ Status update_decide_plain(OpInstance *op)
     return OK;
 }
 
-static Status update_prepare(OpInstance *op)
-{
-    op->implementation = "elementwise";
-    return update_decide_plain(op);
-}
-
 static float *at(const OpInstance *op, int slot, int64_t first)
 {
     float *base = op->in[slot].data;
@@ -267,26 +261,22 @@ static void update_share(const OpInstance *op, StepFn *step, const UpdateRates *
     }
 }
 
-static Status update_run(OpInstance *op, Stream *stream)
+static void update_run(OpInstance *op)
 {
     const UpdateAttr *attr = op->attr;
     const float *loss_scale = op->in[UPDATE_IN_LOSS_SCALE].data;
-    if (loss_scale && loss_scale[LOSS_SCALE_FOUND_INF] != 0) return OK;
+    if (loss_scale && loss_scale[LOSS_SCALE_FOUND_INF] != 0) return;
     UpdateRates rates = update_rates(op);
     StepFn *step = step_of(attr);
     int64_t total = 0;
     for (int i = 0; i < attr->segment_count; i++) total += attr->segments[i].count;
     int parts = cpu_team(op, total);
-    (void)stream; /* CPU ops run when called */
 #pragma omp parallel for num_threads(parts)
     for (int part = 0; part < parts; part++) {
         int64_t first, last;
         cpu_share(total, part, parts, &first, &last);
         update_share(op, step, &rates, first, last);
     }
-    return OK;
 }
 
-const OpImpl cpu_update = { .prepare = update_prepare,
-                            .bind = cpu_bind_nothing,
-                            .run = update_run };
+CPU_LOOPS(cpu_update, "elementwise", update_decide_plain, update_run);

@@ -218,13 +218,10 @@ bool conv2d_is_own(const OpInstance *op)
 static void release(OpInstance *op)
 {
     ConvState *s = op->state;
-    if (s) {
-        conv_plan_destroy(s->plan);
-        depthwise_destroy(s->own);
-        staging_release(&s->dw);
-    }
-    mem_free(s);
-    op->state = NULL;
+    if (!s) return;
+    conv_plan_destroy(s->plan);
+    depthwise_destroy(s->own);
+    staging_release(&s->dw);
 }
 
 /* ---- forward ---- */

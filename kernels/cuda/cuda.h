@@ -104,7 +104,7 @@ void cuda_decide_activation(const CudaBackend *b, OpTensor *t);
 void cuda_decide(const CudaBackend *b, OpTensor *t, CudaFormat format, DType dtype);
 void cuda_decide_plain(OpTensor *t);
 /* prepare() of an op all of whose tensors lie plain. */
-Status cuda_prepare_plain(OpInstance *op, const char *implementation);
+Status cuda_prepare_plain(OpInstance *op);
 /* How a kernel sees an activation of rank 4 or 2: rows of cp channels. */
 typedef struct CudaView {
     int64_t n, h, w, c, cp; /* rank 2: h = w = 1 */
@@ -119,9 +119,15 @@ const void *cuda_compute_copy(const CudaBackend *b, const OpTensor *t);
 void *cuda_param_copies(const CudaBackend *b, const OpTensor *t);
 
 /* ---- cuda.c ---- */
-/* Ops that read addresses when they run, and whose state holds nothing. */
-#define CUDA_UNBOUND(prepare, run) prepare, cuda_bind_nothing, run, NULL
 Status cuda_bind_nothing(OpInstance *op);
+/* An op that reads addresses when it runs, and whose state holds nothing. */
+#define CUDA_UNBOUND(impl, name, prepare, run)                                                     \
+    static Status impl##_prepare(OpInstance *op)                                                   \
+    {                                                                                              \
+        op->implementation = name;                                                                 \
+        return prepare(op);                                                                        \
+    }                                                                                              \
+    const OpImpl impl = { impl##_prepare, cuda_bind_nothing, run, NULL }
 /* prepare(): asks for so much more, 256-byte aligned, and gives its offset. run(): what lies there;
  * NULL without a workspace. */
 size_t cuda_take_workspace(OpInstance *op, size_t bytes);

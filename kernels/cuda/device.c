@@ -32,12 +32,6 @@ static Status use_device(const CudaBackend *b)
 
 /* ---- memory ---- */
 
-static Status zeroed(void *p, size_t bytes)
-{
-    TRY_CUDA(cudaMemset(p, 0, bytes));
-    return CUDA_STATUS(cudaDeviceSynchronize());
-}
-
 Status cuda_device_alloc(Backend *backend, size_t bytes, void **out)
 {
     const CudaBackend *b = (const CudaBackend *)backend;
@@ -46,7 +40,8 @@ Status cuda_device_alloc(Backend *backend, size_t bytes, void **out)
     if (bytes == 0) bytes = 1; /* cudaMalloc gives NULL for nothing */
     void *p = NULL;
     Status status = cuda_status(cudaMalloc(&p, bytes), "cudaMalloc");
-    if (status == OK) status = zeroed(p, bytes);
+    if (status == OK) status = CUDA_STATUS(cudaMemset(p, 0, bytes));
+    if (status == OK) status = CUDA_STATUS(cudaDeviceSynchronize());
     if (status != OK) {
         cuda_device_free(backend, p);
         return fail_note(status, "%.1f MB on %s", (double)bytes / 1e6, b->device_name);
@@ -88,14 +83,6 @@ static size_t memory_bytes(const Backend *backend)
 
 /* ---- streams ---- */
 
-/* Smaller numbers come first. Communication is short and others wait for it; the chain of data
- * gradients is longer than that of weight gradients, which nothing waits for until the end. */
-static int priority_of(Lane lane, int least, int greatest)
-{
-    if (lane == LANE_COMM) return greatest;
-    return lane == LANE_WEIGHTS ? least : (least + greatest) / 2;
-}
-
 Status cuda_device_stream_create(Backend *backend, Lane lane, Stream **out)
 {
     int least, greatest;
@@ -104,7 +91,11 @@ Status cuda_device_stream_create(Backend *backend, Lane lane, Stream **out)
     TRY_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     Stream *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
-    int priority = priority_of(lane, least, greatest);
+    /* Smaller numbers come first. Communication is short and others wait for it; the chain of data
+     * gradients is longer than that of weight gradients, which nothing waits for until the end. */
+    const int priority = lane == LANE_COMM      ? greatest
+                         : lane == LANE_WEIGHTS ? least
+                                                : (least + greatest) / 2;
     Status status =
         cuda_status(cudaStreamCreateWithPriority(&s->stream, cudaStreamNonBlocking, priority),
                     "cudaStreamCreateWithPriority");

@@ -18,7 +18,6 @@ static Status prepare_all(OpInstance *op, OpTensor *x, OpTensor *scalars, OpTens
         if (residual->layout->dtype != x->layout->dtype) op->workspace_bytes = x->bytes;
     }
     cuda_decide(b, y, format, x->layout->dtype);
-    op->implementation = "drop";
     return OK;
 }
 
@@ -68,5 +67,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                   op->out[DROP_BWD_OUT_DX].data, stream);
 }
 
-const OpImpl cuda_drop = { CUDA_UNBOUND(prepare, run) };
-const OpImpl cuda_drop_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };
+CUDA_UNBOUND(cuda_drop, "drop", prepare, run);
+CUDA_UNBOUND(cuda_drop_bwd, "drop", prepare_bwd, run_bwd);

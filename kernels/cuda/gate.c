@@ -39,7 +39,6 @@ static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *g)
                       .splits = (int)(splits < 1            ? 1
                                       : splits > MAX_GRID_Y ? MAX_GRID_Y
                                                             : splits) };
-    op->implementation = "gate_nhwc";
     return OK;
 }
 
@@ -81,5 +80,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                              op->out[GATE_BWD_OUT_DG].data, op->workspace, stream->stream));
 }
 
-const OpImpl cuda_gate = { CUDA_UNBOUND(prepare, run) };
-const OpImpl cuda_gate_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };
+CUDA_UNBOUND(cuda_gate, "gate_nhwc", prepare, run);
+CUDA_UNBOUND(cuda_gate_bwd, "gate_nhwc", prepare_bwd, run_bwd);

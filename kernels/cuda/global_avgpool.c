@@ -18,7 +18,6 @@ static Status make_shape(OpInstance *op, const OpTensor *x)
                     "average over %" PRId64 "x%" PRId64 " pixels of %" PRId64
                     " channels: too large",
                     v.h, v.w, v.c);
-    op->implementation = "avgpool_nhwc";
     return OK;
 }
 
@@ -52,5 +51,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                                                       stream->stream));
 }
 
-const OpImpl cuda_global_avgpool = { CUDA_UNBOUND(prepare, run) };
-const OpImpl cuda_global_avgpool_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };
+CUDA_UNBOUND(cuda_global_avgpool, "avgpool_nhwc", prepare, run);
+CUDA_UNBOUND(cuda_global_avgpool_bwd, "avgpool_nhwc", prepare_bwd, run_bwd);

@@ -3,21 +3,11 @@
 #include "kernels/cuda/grad_norm.h"
 #include "kernels/cuda/cuda.h"
 
-static Status squares_prepare(OpInstance *op)
-{
-    return cuda_prepare_plain(op, "grad_squares:chunks");
-}
-
 static Status squares_run(OpInstance *op, Stream *stream)
 {
     const OpTensor *x = &op->in[GRAD_SQUARES_IN_X];
     return CUDA_STATUS(cuda_launch_grad_norm_squares(
         x->data, x->desc.dims[0], op->out[GRAD_SQUARES_OUT_SUMS].data, stream->stream));
-}
-
-static Status norm_prepare(OpInstance *op)
-{
-    return cuda_prepare_plain(op, "grad_norm:one block");
 }
 
 static Status norm_run(OpInstance *op, Stream *stream)
@@ -28,5 +18,5 @@ static Status norm_run(OpInstance *op, Stream *stream)
                                              op->out[GRAD_NORM_OUT_CLIP].data, stream->stream));
 }
 
-const OpImpl cuda_grad_squares = { CUDA_UNBOUND(squares_prepare, squares_run) };
-const OpImpl cuda_grad_norm = { CUDA_UNBOUND(norm_prepare, norm_run) };
+CUDA_UNBOUND(cuda_grad_squares, "grad_squares:chunks", cuda_prepare_plain, squares_run);
+CUDA_UNBOUND(cuda_grad_norm, "grad_norm:one block", cuda_prepare_plain, norm_run);

@@ -11,7 +11,6 @@ static Status input_prepare(OpInstance *op)
     for (int i = INPUT_IN_IMAGES; i <= INPUT_IN_MIX; i++)
         if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
     cuda_decide_activation(cuda_backend(op), &op->out[INPUT_OUT_X]);
-    op->implementation = "input:table";
     return OK;
 }
 
@@ -40,4 +39,4 @@ static Status input_run(OpInstance *op, Stream *stream)
                                          v.rows, (int)v.c, (int)v.cp, b->sm_count, stream->stream));
 }
 
-const OpImpl cuda_input = { CUDA_UNBOUND(input_prepare, input_run) };
+CUDA_UNBOUND(cuda_input, "input:table", input_prepare, input_run);

@@ -47,7 +47,6 @@ static Status make_shape(OpInstance *op, const OpTensor *x, int blocks_per_sm)
     const int64_t depth = LAYERNORM_THREADS >> k->lanes_log2, most = (v.rows + depth - 1) / depth,
                   resident = (int64_t)b->sm_count * blocks_per_sm;
     k->blocks = (int)(most < resident ? most : resident);
-    op->implementation = "layernorm_nhwc";
     return OK;
 }
 
@@ -125,5 +124,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
         k->blocks, k->cp, op->accumulate, stream->stream));
 }
 
-const OpImpl cuda_layernorm = { CUDA_UNBOUND(prepare, run) };
-const OpImpl cuda_layernorm_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };
+CUDA_UNBOUND(cuda_layernorm, "layernorm_nhwc", prepare, run);
+CUDA_UNBOUND(cuda_layernorm_bwd, "layernorm_nhwc", prepare_bwd, run_bwd);

@@ -85,13 +85,12 @@ void cuda_decide_plain(OpTensor *t)
     decide(NULL, t, NULL);
 }
 
-Status cuda_prepare_plain(OpInstance *op, const char *implementation)
+Status cuda_prepare_plain(OpInstance *op)
 {
     for (int i = 0; i < OP_MAX_INPUTS; i++)
         if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
     for (int i = 0; i < OP_MAX_OUTPUTS; i++)
         if (op->out[i].desc.rank != 0) cuda_decide_plain(&op->out[i]);
-    op->implementation = implementation;
     return OK;
 }
 

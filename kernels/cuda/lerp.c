@@ -3,11 +3,6 @@
 #include "kernels/cuda/lerp.h"
 #include "kernels/cuda/cuda.h"
 
-static Status lerp_prepare(OpInstance *op)
-{
-    return cuda_prepare_plain(op, "lerp:flat");
-}
-
 static Status lerp_run(OpInstance *op, Stream *stream)
 {
     const CudaBackend *b = cuda_backend(op);
@@ -24,4 +19,4 @@ static Status lerp_run(OpInstance *op, Stream *stream)
     return CUDA_STATUS(cuda_launch_lerp(&pass, stream->stream));
 }
 
-const OpImpl cuda_lerp = { CUDA_UNBOUND(lerp_prepare, lerp_run) };
+CUDA_UNBOUND(cuda_lerp, "lerp:flat", cuda_prepare_plain, lerp_run);

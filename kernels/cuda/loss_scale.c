@@ -3,11 +3,6 @@
 #include "kernels/cuda/loss_scale.h"
 #include "kernels/cuda/cuda.h"
 
-static Status finite_check_prepare(OpInstance *op)
-{
-    return cuda_prepare_plain(op, "finite_check:flat");
-}
-
 static Status finite_check_run(OpInstance *op, Stream *stream)
 {
     const OpTensor *x = &op->in[FINITE_CHECK_IN_X];
@@ -16,16 +11,11 @@ static Status finite_check_run(OpInstance *op, Stream *stream)
         cuda_backend(op)->sm_count, stream->stream));
 }
 
-static Status loss_scale_prepare(OpInstance *op)
-{
-    return cuda_prepare_plain(op, "loss_scale:one thread");
-}
-
 static Status loss_scale_run(OpInstance *op, Stream *stream)
 {
     return CUDA_STATUS(
         cuda_launch_loss_scale(op->attr, op->in[LOSS_SCALE_IN_STATE].data, stream->stream));
 }
 
-const OpImpl cuda_finite_check = { CUDA_UNBOUND(finite_check_prepare, finite_check_run) };
-const OpImpl cuda_loss_scale = { CUDA_UNBOUND(loss_scale_prepare, loss_scale_run) };
+CUDA_UNBOUND(cuda_finite_check, "finite_check:flat", cuda_prepare_plain, finite_check_run);
+CUDA_UNBOUND(cuda_loss_scale, "loss_scale:one thread", cuda_prepare_plain, loss_scale_run);

@@ -58,7 +58,6 @@ static Status copy(const OpTensor *from, void *to, cudaStream_t stream)
 
 static Status activation_prepare(OpInstance *op)
 {
-    op->implementation = "pointwise:flat";
     decide_first(cuda_backend(op), &op->in[ACTIVATION_IN_X]);
     return decide_result(op, &op->out[ACTIVATION_OUT_Y], &op->in[ACTIVATION_IN_X]);
 }
@@ -75,7 +74,6 @@ static Status activation_run(OpInstance *op, Stream *stream)
 
 static Status activation_bwd_prepare(OpInstance *op)
 {
-    op->implementation = "pointwise:flat";
     OpTensor *y = &op->in[ACTIVATION_BWD_IN_Y];
     decide_first(cuda_backend(op), y);
     TRY(decide_like(op, &op->in[ACTIVATION_BWD_IN_DY], y));
@@ -96,7 +94,6 @@ static Status activation_bwd_run(OpInstance *op, Stream *stream)
 
 static Status add_prepare(OpInstance *op)
 {
-    op->implementation = "pointwise:flat";
     OpTensor *a = &op->in[ADD_IN_A];
     decide_first(cuda_backend(op), a);
     TRY(decide_like(op, &op->in[ADD_IN_B], a));
@@ -113,7 +110,6 @@ static Status add_run(OpInstance *op, Stream *stream)
 
 static Status scale_prepare(OpInstance *op)
 {
-    op->implementation = "pointwise:flat";
     decide_first(cuda_backend(op), &op->in[SCALE_IN_X]);
     return decide_result(op, &op->out[SCALE_OUT_Y], &op->in[SCALE_IN_X]);
 }
@@ -126,7 +122,7 @@ static Status scale_run(OpInstance *op, Stream *stream)
                                                    type_of(x), elements_of(x), stream->stream));
 }
 
-const OpImpl cuda_activation = { CUDA_UNBOUND(activation_prepare, activation_run) };
-const OpImpl cuda_activation_bwd = { CUDA_UNBOUND(activation_bwd_prepare, activation_bwd_run) };
-const OpImpl cuda_add = { CUDA_UNBOUND(add_prepare, add_run) };
-const OpImpl cuda_scale = { CUDA_UNBOUND(scale_prepare, scale_run) };
+CUDA_UNBOUND(cuda_activation, "pointwise:flat", activation_prepare, activation_run);
+CUDA_UNBOUND(cuda_activation_bwd, "pointwise:flat", activation_bwd_prepare, activation_bwd_run);
+CUDA_UNBOUND(cuda_add, "pointwise:flat", add_prepare, add_run);
+CUDA_UNBOUND(cuda_scale, "pointwise:flat", scale_prepare, scale_run);

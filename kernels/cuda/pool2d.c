@@ -42,7 +42,6 @@ Status pool2d_make_shape(const OpInstance *op, const Pool2dAttr *a, const OpTens
 
 static Status make_state(OpInstance *op, const OpTensor *x, const OpTensor *y)
 {
-    op->implementation = "pool_nhwc";
     if (!(op->state = mem_calloc(1, sizeof(Pool2dShape)))) return ERR_MEMORY;
     return pool2d_make_shape(op, op->attr, x, y, op->state);
 }
@@ -83,5 +82,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                                               op->out[POOL_BWD_OUT_DX].data, stream->stream));
 }
 
-const OpImpl cuda_pool2d = { CUDA_UNBOUND(prepare, run) };
-const OpImpl cuda_pool2d_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };
+CUDA_UNBOUND(cuda_pool2d, "pool_nhwc", prepare, run);
+CUDA_UNBOUND(cuda_pool2d_bwd, "pool_nhwc", prepare_bwd, run_bwd);

@@ -18,7 +18,6 @@ static Status softmax_xent_prepare(OpInstance *op)
     cuda_decide_plain(&op->out[XENT_OUT_STATS]);
     if (dlogits->desc.rank != 0 && dlogits->bytes == 0) cuda_decide_activation(b, dlogits);
     op->workspace_bytes = (size_t)logits->desc.dims[0] * STATS_COUNT * sizeof(double);
-    op->implementation = "softmax_xent:warp rows";
     return OK;
 }
 
@@ -49,4 +48,4 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
     return CUDA_STATUS(cuda_launch_softmax_xent(&pass, stream->stream));
 }
 
-const OpImpl cuda_softmax_xent = { CUDA_UNBOUND(softmax_xent_prepare, softmax_xent_run) };
+CUDA_UNBOUND(cuda_softmax_xent, "softmax_xent:warp rows", softmax_xent_prepare, softmax_xent_run);

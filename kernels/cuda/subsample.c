@@ -34,7 +34,6 @@ static Status prepare_pair(OpInstance *op, const OpTensor *large, const OpTensor
     k->by_w = fast_div_make((uint32_t)k->w);
     k->by_q = fast_div_make((uint32_t)k->q);
     k->by_stride = fast_div_make((uint32_t)k->stride);
-    op->implementation = "copy_nhwc";
     return OK;
 }
 
@@ -61,5 +60,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                                                  stream->stream));
 }
 
-const OpImpl cuda_subsample = { CUDA_UNBOUND(prepare, run) };
-const OpImpl cuda_subsample_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };
+CUDA_UNBOUND(cuda_subsample, "copy_nhwc", prepare, run);
+CUDA_UNBOUND(cuda_subsample_bwd, "copy_nhwc", prepare_bwd, run_bwd);

@@ -29,12 +29,6 @@ static bool is_read(const Row *r, int op, const OpTensor *t)
     return false;
 }
 
-static bool lie_alike(const OpTensor *a, const OpTensor *b)
-{
-    return a->desc.rank && a->desc.dtype == b->desc.dtype && a->layout == b->layout &&
-           a->bytes == b->bytes && tensor_same_shape(&a->desc, &b->desc);
-}
-
 /* Shapes do not say which tensor they are of. An input is taken for the youngest result in the row
  * that lies as it does and that this op does not read yet. */
 static const OpTensor *find_source(const Row *r, int op, const OpTensor *input)
@@ -42,7 +36,10 @@ static const OpTensor *find_source(const Row *r, int op, const OpTensor *input)
     for (int i = op - 1; i >= 0; i--)
         for (int k = 0; k < OP_MAX_OUTPUTS; k++) {
             const OpTensor *out = &r->ops[i].out[k];
-            if (lie_alike(out, input) && !is_read(r, op, out)) return out;
+            const bool alike = out->desc.rank && out->desc.dtype == input->desc.dtype &&
+                               out->layout == input->layout && out->bytes == input->bytes &&
+                               tensor_same_shape(&out->desc, &input->desc);
+            if (alike && !is_read(r, op, out)) return out;
         }
     return NULL;
 }

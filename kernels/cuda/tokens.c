@@ -11,7 +11,6 @@ static void decide(OpInstance *op, OpTensor *images, OpTensor *sequences, OpTens
     cuda_decide_activation(b, sequences);
     cuda_decide_plain(positions);
     if (first->desc.rank) cuda_decide_plain(first);
-    op->implementation = "tokens";
 }
 
 static TokensPass make_pass(const OpInstance *op, const OpTensor *images, const OpTensor *sequences)
@@ -58,5 +57,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
     return CUDA_STATUS(cuda_launch_tokens_bwd(&p, dy->data, dx->data, stream->stream));
 }
 
-const OpImpl cuda_tokens = { CUDA_UNBOUND(prepare, run) };
-const OpImpl cuda_tokens_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };
+CUDA_UNBOUND(cuda_tokens, "tokens", prepare, run);
+CUDA_UNBOUND(cuda_tokens_bwd, "tokens", prepare_bwd, run_bwd);

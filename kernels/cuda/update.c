@@ -31,8 +31,6 @@ void update_table_release(OpInstance *op)
     if (!state) return;
     if (state->chunks) op->backend->v->free(op->backend, state->chunks);
     mem_free(state->host);
-    mem_free(state);
-    op->state = NULL;
 }
 
 Status update_pass_decide(OpInstance *op)

@@ -78,33 +78,6 @@ static Status infer_bwd_weights(const OpSlots *s)
     return infer_output(s, CONV_BWD_WEIGHTS_OUT_DB, DTYPE_F32, 1, &y[1]);
 }
 
-/* Each element of y is a dot product over C/G,R,S; the gradients do the same products. */
-static double flops_of(const TensorDesc *w, const TensorDesc *y)
-{
-    return 2.0 * (double)tensor_elements(y) * (double)w->dims[1] * (double)w->dims[2] *
-           (double)w->dims[3];
-}
-
-static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    return flops_of(in[CONV_IN_W], &out[CONV_OUT_Y]);
-}
-
-static double flops_bwd_data(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    (void)out;
-    return flops_of(in[CONV_BWD_DATA_IN_W], in[CONV_BWD_DATA_IN_DY]);
-}
-
-static double flops_bwd_weights(const void *attr, const TensorDesc *const *in,
-                                const TensorDesc *out)
-{
-    (void)attr;
-    return flops_of(&out[CONV_BWD_WEIGHTS_OUT_DW], in[CONV_BWD_WEIGHTS_IN_DY]);
-}
-
 static void print(const void *attr, char *out, size_t bytes)
 {
     const Conv2dAttr *a = attr;
@@ -126,15 +99,18 @@ static void print(const void *attr, char *out, size_t bytes)
     snprintf(out, bytes, "%s%s%s", stride, pad, groups);
 }
 
+/* Each element of y is a dot product over C/G,R,S; the gradients do the same products. */
 #define NAMES(...) __VA_ARGS__
-#define CONV_ROW(in, out, f, fl)                                                                   \
+#define CONV_ROW(in, out, f, y, w)                                                                 \
     {                                                                                              \
         .attr_bytes = sizeof(Conv2dAttr), .in_names = { in }, .out_names = { out }, .infer = f,    \
-        .flops = fl, .print = print                                                                \
+        .work = { 2, y, w }, .print = print                                                        \
     }
 
-const OpDef op_row_conv2d = CONV_ROW(NAMES("x", "w", "b?"), "y", infer_forward, flops_forward);
+const OpDef op_row_conv2d =
+    CONV_ROW(NAMES("x", "w", "b?"), "y", infer_forward, OP_OUTPUT(CONV_OUT_Y), CONV_IN_W);
 const OpDef op_row_conv2d_bwd_data =
-    CONV_ROW(NAMES("dy", "w"), "dx", infer_bwd_data, flops_bwd_data);
+    CONV_ROW(NAMES("dy", "w"), "dx", infer_bwd_data, CONV_BWD_DATA_IN_DY, CONV_BWD_DATA_IN_W);
 const OpDef op_row_conv2d_bwd_weights =
-    CONV_ROW(NAMES("x", "dy"), NAMES("dw", "db?"), infer_bwd_weights, flops_bwd_weights);
+    CONV_ROW(NAMES("x", "dy"), NAMES("dw", "db?"), infer_bwd_weights, CONV_BWD_WEIGHTS_IN_DY,
+             OP_OUTPUT(CONV_BWD_WEIGHTS_OUT_DW));

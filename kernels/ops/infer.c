@@ -1,6 +1,5 @@
 /* infer.c - see infer.h. Every message reads "op slot: what is wrong, with the shape". */
 #include "kernels/ops/infer.h"
-#include <inttypes.h>
 
 #define SHAPE_TEXT 96
 

@@ -59,45 +59,23 @@ static Status infer_bwd_weights(const OpSlots *s)
     return infer_output(s, db, DTYPE_F32, 1, &y[1]);
 }
 
-static double flops_forward(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    return 2.0 * (double)tensor_elements(&out[LINEAR_OUT_Y]) * (double)in[LINEAR_IN_W]->dims[1];
-}
-
-static double flops_bwd_data(const void *attr, const TensorDesc *const *in, const TensorDesc *out)
-{
-    (void)attr;
-    (void)out;
-    return 2.0 * (double)tensor_elements(in[LINEAR_BWD_DATA_IN_DY]) *
-           (double)in[LINEAR_BWD_DATA_IN_W]->dims[1];
-}
-
-static double flops_bwd_weights(const void *attr, const TensorDesc *const *in,
-                                const TensorDesc *out)
-{
-    (void)attr;
-    return 2.0 * (double)tensor_elements(in[LINEAR_BWD_WEIGHTS_IN_DY]) *
-           (double)out[LINEAR_BWD_WEIGHTS_OUT_DW].dims[1];
-}
-
 const OpDef op_row_linear = {
     .in_names = { "x", "w", "b?" },
     .out_names = { "y" },
     .infer = infer_forward,
-    .flops = flops_forward,
+    .work = { 2, OP_OUTPUT(LINEAR_OUT_Y), LINEAR_IN_W },
 };
 
 const OpDef op_row_linear_bwd_data = {
     .in_names = { "dy", "w" },
     .out_names = { "dx" },
     .infer = infer_bwd_data,
-    .flops = flops_bwd_data,
+    .work = { 2, LINEAR_BWD_DATA_IN_DY, LINEAR_BWD_DATA_IN_W },
 };
 
 const OpDef op_row_linear_bwd_weights = {
     .in_names = { "x", "dy" },
     .out_names = { "dw", "db?" },
     .infer = infer_bwd_weights,
-    .flops = flops_bwd_weights,
+    .work = { 2, LINEAR_BWD_WEIGHTS_IN_DY, OP_OUTPUT(LINEAR_BWD_WEIGHTS_OUT_DW) },
 };

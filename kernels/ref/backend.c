@@ -6,7 +6,7 @@
 #include "kernels/ref/ref.h"
 
 #include "base/mem.h"
-
+#include <stdio.h>
 #include <string.h>
 
 struct Stream {
@@ -50,21 +50,6 @@ Status ref_bind(OpInstance *op)
         if (op->out[i].desc.rank != 0 && !op->out[i].data)
             return fail(ERR_INTERNAL, "%s: output %d is not bound", op_name(op->kind), i);
     return OK;
-}
-
-static Status ref_alloc(Backend *b, size_t bytes, void **out)
-{
-    (void)b;
-    *out = mem_alloc_aligned(bytes, MEM_ALIGN);
-    if (!*out) return ERR_MEMORY;
-    memset(*out, 0, bytes);
-    return OK;
-}
-
-static void ref_free(Backend *b, void *p)
-{
-    (void)b;
-    mem_free(p);
 }
 
 static Status ref_export(Backend *b, const OpTensor *t, void *host)
@@ -123,12 +108,8 @@ static void ref_destroy(Backend *b)
 
 static void ref_describe(const Backend *b, char *out, size_t bytes)
 {
-    static const char text[] = "float64 plain loops, 1 thread";
     (void)b;
-    if (bytes == 0) return;
-    size_t n = sizeof text - 1 < bytes - 1 ? sizeof text - 1 : bytes - 1;
-    memcpy(out, text, n);
-    out[n] = '\0';
+    snprintf(out, bytes, "float64 plain loops, 1 thread");
 }
 
 /* Whatever is asked for, so that tests can run a graph with all fusions or, without asking, with
@@ -140,21 +121,13 @@ static bool ref_takes_fusion(void *backend, const Fusion *fusion)
     return true;
 }
 
-static void ref_describe_fusions(const Backend *b, char *out, size_t bytes)
-{
-    (void)b;
-    if (bytes) out[0] = '\0';
-}
-
 static const BackendVTable ref_vtable = {
     .name = "ref",
     .ops = ref_ops,
-    .fusion = { .add_into_batchnorm_bwd = true,
-                .takes = ref_takes_fusion,
-                .describe = ref_describe_fusions },
+    .fusion = { .add_into_batchnorm_bwd = true, .takes = ref_takes_fusion },
     .alignment = MEM_ALIGN,
-    .alloc = ref_alloc,
-    .free = ref_free,
+    .alloc = backend_host_alloc,
+    .free = backend_host_free,
     .export_tensor = ref_export,
     .import_tensor = ref_import,
     .stream_create = ref_stream_create,

@@ -212,12 +212,6 @@ TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, i
     return graph_conv2d_attr(g, name, x, filters, kernel_size, &attr, false);
 }
 
-static BatchNormMode batchnorm_mode(const GraphOptions *o, bool frozen)
-{
-    if (!o->training) return BN_EVAL;
-    return frozen || o->bn_frozen ? BN_FROZEN : BN_TRAIN;
-}
-
 /* The sums of x, which whoever runs the graph adds up over ranks. */
 static TensorId add_sums(Graph *g, const char *name, TensorId x)
 {
@@ -241,7 +235,9 @@ TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions
     in[BN_IN_BETA] = add_weight(g, name, &beta, 1, dims);
     in[BN_IN_RUNNING_MEAN] = add_weight(g, name, &mean, 1, dims);
     in[BN_IN_RUNNING_VAR] = add_weight(g, name, &var, 1, dims);
-    const BatchNormMode mode = batchnorm_mode(&g->options, bn->frozen);
+    const BatchNormMode mode = !g->options.training                 ? BN_EVAL
+                               : bn->frozen || g->options.bn_frozen ? BN_FROZEN
+                                                                    : BN_TRAIN;
     const bool over_ranks = mode == BN_TRAIN && g->options.bn_ranks > 1;
     const BatchNormAttr attr = { .eps = bn->eps,
                                  .momentum = bn->momentum,

@@ -40,13 +40,6 @@ static bool freeze_up_to(Graph *g, const char *name)
     return last != TENSOR_NONE;
 }
 
-static bool any_trains(const Graph *g)
-{
-    for (TensorId id = 0; id < g->tensor_count; id++)
-        if (is_param(g, id) && !g->tensors[id].frozen) return true;
-    return false;
-}
-
 Status graph_freeze(Graph *g, const char *list)
 {
     char item[ITEM_BYTES];
@@ -64,6 +57,7 @@ Status graph_freeze(Graph *g, const char *list)
                                    "network (convoy inspect model NAME --parameters lists them)",
                                    item));
     }
-    if (any_trains(g)) return OK;
+    for (TensorId id = 0; id < g->tensor_count; id++)
+        if (is_param(g, id) && !g->tensors[id].frozen) return OK;
     return graph_break(g, fail(ERR_USAGE, "model.freeze: \"%s\" leaves nothing to train", list));
 }

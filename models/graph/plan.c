@@ -57,14 +57,6 @@ static bool may_run_beside(OpKind kind)
            kind == OP_LINEAR_BWD_WEIGHTS;
 }
 
-/* The first main node behind index. */
-static int next_main(const Graph *g, const Plan *p, int index)
-{
-    int i = index + 1;
-    while (i < graph_node_count(g) && p->nodes[i].lane != PLAN_MAIN) i++;
-    return i;
-}
-
 static void choose_lanes(Plan *p, const Graph *g, int depth)
 {
     const int nodes = graph_node_count(g);
@@ -77,7 +69,9 @@ static void choose_lanes(Plan *p, const Graph *g, int depth)
         int later = i;
         for (int passed = 0; passed < depth && later < nodes;)
             if (++later < nodes && p->nodes[later].lane == PLAN_SIDE) passed++;
-        p->nodes[i].joined_at = later < nodes ? next_main(g, p, later) : nodes;
+        if (later < nodes) later++; /* on to the first main node behind it */
+        while (later < nodes && p->nodes[later].lane != PLAN_MAIN) later++;
+        p->nodes[i].joined_at = later;
     }
 }
 
@@ -138,19 +132,13 @@ static int order_by_gradients(const Graph *g, TensorId *order)
     return count;
 }
 
-static int order_by_declaration(const Graph *g, TensorId *order)
-{
-    int count = 0;
-    for (TensorId id = 0; id < graph_tensor_count(g); id++)
-        if (graph_tensor(g, id)->role == ROLE_PARAM) order[count++] = id;
-    return count;
-}
-
 /* Declaration order serves evaluation alone: without backward and without a training program there
  * is no other order to keep. */
 static Status order_params(const Graph *g, const PlanInputs *in, TensorId *order, int *count)
 {
-    *count = order_by_declaration(g, order);
+    *count = 0;
+    for (TensorId id = 0; id < graph_tensor_count(g); id++)
+        if (graph_tensor(g, id)->role == ROLE_PARAM) order[(*count)++] = id;
     if (in->param_order) return order_by_names(g, in, order, *count);
     bool has_backward = false;
     for (int i = 0; i < *count; i++)
@@ -194,13 +182,6 @@ static Status place_fixed(Plan *p, const Graph *g, const PlanInputs *in)
 
 /* ---- activations ---- */
 
-static int slots_filled_by(const GraphNode *n, TensorId id)
-{
-    int slots = 0;
-    for (int k = 0; k < OP_MAX_INPUTS; k++) slots += n->in[k] == id;
-    return slots;
-}
-
 /* Whether output out of node index may be written over its input x. carried[x]: another output
  * already lies there. */
 static bool may_lie_over(const Plan *p, const Graph *g, int index, TensorId out, TensorId x,
@@ -210,9 +191,10 @@ static bool may_lie_over(const Plan *p, const Graph *g, int index, TensorId out,
     const GraphTensor *to = graph_tensor(g, out), *tx = graph_tensor(g, x);
     if (to->role != ROLE_ACTIVATION || tx->role != ROLE_ACTIVATION || tx->producer < 0)
         return false;
+    int slots = 0; /* that x fills */
+    for (int k = 0; k < OP_MAX_INPUTS; k++) slots += graph_node(g, index)->in[k] == x;
     /* last_node of what the side lane reads is the join: until then it is not written over */
-    if (p->entries[x].last_node != index || slots_filled_by(graph_node(g, index), x) != 1)
-        return false;
+    if (p->entries[x].last_node != index || slots != 1) return false;
     /* Equal descriptions get equal layouts; equal bytes alone would not promise that. */
     if (to->desc.dtype != tx->desc.dtype || !tensor_same_shape(&to->desc, &tx->desc)) return false;
     return p->entries[out].bytes == p->entries[x].bytes;

@@ -317,13 +317,7 @@ static Status get_plan(AttentionPlan *p, CudaBackend *b, const CudnnPlan **out)
 
 /* Before it the gradient of lengths that are no multiple of 128 needs a mask of what lies behind
  * the last position. */
-static Status check_version(const CudnnContext *c, AttentionGraph pass)
-{
-    const size_t oldest = 91600, found = c->api.get_version();
-    if (pass == ATTENTION_FORWARD || found >= oldest) return OK;
-    return fail(ERR_ENV, "the gradient of attention needs cuDNN 9.16 or newer, not %zu.%zu",
-                found / 10000, found / 100 % 100);
-}
+enum { OLDEST_CUDNN = 91600 };
 
 /* Engines of gradients keep those of all scores in their workspace: where these are too large, the
  * images are taken in parts. Numbers in f32 of a part must begin at a multiple of 16 bytes. */
@@ -349,7 +343,8 @@ Status attention_plan_create(AttentionPlan **out, CudaBackend *b, AttentionGraph
                              const AttentionShape *shape)
 {
     *out = NULL;
-    TRY(check_version(b->cudnn, pass));
+    if (pass == ATTENTION_BWD)
+        TRY(cudnn_use_require(b->cudnn, OLDEST_CUDNN, "the gradient of attention"));
     AttentionPlan *p = mem_calloc(1, sizeof *p);
     if (!p) return ERR_MEMORY;
     p->operation = (Operation){ pass, *shape };

@@ -185,13 +185,7 @@ static Status make_graph(const CudnnContext *c, const void *operation,
 
 /* cuDNN 9.10.2 divides by zero when it is asked for such engines on A100, and 9.11.0 has none
  * there; 9.14.0 is the oldest in which all were seen. */
-static Status check_version(const CudnnContext *c, const char *pass)
-{
-    const size_t oldest = 91400, found = c->api.get_version();
-    if (found >= oldest) return OK;
-    return fail(ERR_ENV, "%s needs cuDNN 9.14 or newer, not %zu.%zu", pass, found / 10000,
-                found / 100 % 100);
-}
+enum { OLDEST_CUDNN = 91400 };
 
 static void size_operands(ConvNormPass pass, const ConvShape *shape, const ConvOperand *list,
                           PlanRequest *r)
@@ -214,7 +208,7 @@ Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pa
     const Operation operation = { pass, prologue, *shape };
     *out = NULL;
     ASSERT(b->cudnn && shape->attr.groups > 0 && shape->c % shape->attr.groups == 0);
-    TRY(check_version(b->cudnn, conv_norm_shape_pass_name(pass, prologue)));
+    TRY(cudnn_use_require(b->cudnn, OLDEST_CUDNN, conv_norm_shape_pass_name(pass, prologue)));
     conv_graph_key(conv_norm_shape_pass_name(pass, prologue), shape, b->workspace_limit, key,
                    sizeof key);
     PlanRequest request = { .key = key,
@@ -235,22 +229,7 @@ Status conv_norm_plan_create(ConvNormPlan **out, CudaBackend *b, ConvNormPass pa
     return st;
 }
 
-void conv_norm_plan_destroy(ConvNormPlan *p)
-{
-    if (!p) return;
-    cudnn_use_release(&p->use);
-    mem_free(p);
-}
-
-size_t conv_norm_plan_workspace(const ConvNormPlan *p)
-{
-    return p->use.plan->workspace;
-}
-
-const char *conv_norm_plan_name(const ConvNormPlan *p)
-{
-    return p->use.plan->name;
-}
+CUDNN_USE_PLAN(ConvNormPlan, conv_norm_plan)
 
 Status conv_norm_plan_bind(ConvNormPlan *p, void *const operands[CONV_OPERAND_COUNT],
                            void *workspace)
@@ -262,9 +241,4 @@ Status conv_norm_plan_bind(ConvNormPlan *p, void *const operands[CONV_OPERAND_CO
         ASSERT((uintptr_t)data[count] % 16 == 0);
     }
     return cudnn_use_bind(&p->use, count, data, workspace);
-}
-
-Status conv_norm_plan_run(ConvNormPlan *p, cudaStream_t stream)
-{
-    return cudnn_use_run(&p->use, stream);
 }

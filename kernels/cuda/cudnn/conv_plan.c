@@ -114,22 +114,7 @@ Status conv_plan_create(ConvPlan **out, CudaBackend *b, ConvPass pass, const Con
     return st;
 }
 
-void conv_plan_destroy(ConvPlan *p)
-{
-    if (!p) return;
-    cudnn_use_release(&p->use);
-    mem_free(p);
-}
-
-size_t conv_plan_workspace(const ConvPlan *p)
-{
-    return p->use.plan->workspace;
-}
-
-const char *conv_plan_name(const ConvPlan *p)
-{
-    return p->use.plan->name;
-}
+CUDNN_USE_PLAN(ConvPlan, conv_plan)
 
 Status conv_plan_bind(ConvPlan *p, const void *a, const void *b, void *out, void *workspace)
 {
@@ -140,9 +125,4 @@ Status conv_plan_bind(ConvPlan *p, const void *a, const void *b, void *out, void
     data[p->row->argument[2]] = out;
     for (int i = 0; i < ROLE_COUNT; i++) ASSERT((uintptr_t)data[i] % 16 == 0);
     return cudnn_use_bind(&p->use, ROLE_COUNT, data, workspace);
-}
-
-Status conv_plan_run(ConvPlan *p, cudaStream_t stream)
-{
-    return cudnn_use_run(&p->use, stream);
 }

@@ -149,12 +149,6 @@ static Status ask_mode(const CudnnContext *c, const PlanRequest *r, cudnnBackend
     return st;
 }
 
-static void free_candidates(const CudnnContext *c, Candidates *all)
-{
-    for (int i = 0; i < all->count; i++) cudnn_api_free(&c->api, all->list[i].config);
-    all->count = 0;
-}
-
 static int count_ready(const Candidates *all)
 {
     int n = 0;
@@ -301,7 +295,7 @@ Status cudnn_choose(CudnnContext *c, const PlanRequest *r, CudnnPlan *plan)
     Status st = r->make_graph(c, r->operation, &graph);
     if (st == OK) st = collect(c, r, graph, all);
     if (st == OK) st = choose_among(c, r, all, plan);
-    free_candidates(c, all);
+    for (int i = 0; i < all->count; i++) cudnn_api_free(&c->api, all->list[i].config);
     cudnn_api_free(&c->api, graph);
     mem_free(all);
     return st;

@@ -7,13 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void unlink_plan(CudnnContext *c, const CudnnPlan *gone)
-{
-    CudnnPlan **link = &c->plans;
-    while (*link != gone) link = &(*link)->next;
-    *link = gone->next;
-}
-
 static bool usable(const CudnnContext *c, CudnnPlan *p, size_t workspace_limit)
 {
     int64_t bytes = 0;
@@ -58,7 +51,9 @@ Status cudnn_use_get(CudnnContext *c, const PlanRequest *r, const CudnnPlan **ou
     if (!p && c->timed && c->cache_path && cudnn_cache_join(c)) p = cudnn_plan_find(c, r->key);
     while (!p || !usable(c, p, r->workspace_limit)) {
         if (p) {
-            unlink_plan(c, p);
+            CudnnPlan **link = &c->plans;
+            while (*link != p) link = &(*link)->next;
+            *link = p->next;
             cudnn_plan_destroy(c, p);
             refused = true;
         }
@@ -70,6 +65,14 @@ Status cudnn_use_get(CudnnContext *c, const PlanRequest *r, const CudnnPlan **ou
     p->held = true;
     *out = p;
     return OK;
+}
+
+Status cudnn_use_require(const CudnnContext *c, size_t oldest, const char *what)
+{
+    const size_t found = c->api.get_version();
+    if (found >= oldest) return OK;
+    return fail(ERR_ENV, "%s needs cuDNN %zu.%zu or newer, not %zu.%zu", what, oldest / 10000,
+                oldest / 100 % 100, found / 10000, found / 100 % 100);
 }
 
 Status cudnn_use_bind(CudnnUse *u, int operands, void *const *data, void *workspace)

@@ -8,6 +8,9 @@
  * engine fits, with what was offered and cuDNN's reason. */
 Status cudnn_use_get(CudnnContext *c, const PlanRequest *r, const CudnnPlan **out);
 
+/* ERR_ENV where cuDNN is older than what needs it: "%s needs cuDNN 9.14 or newer", for 91400. */
+Status cudnn_use_require(const CudnnContext *c, size_t oldest, const char *what);
+
 /* A plan with the addresses that its runs use. */
 typedef struct CudnnUse {
     CudnnContext *context;         /* borrowed */
@@ -20,4 +23,25 @@ typedef struct CudnnUse {
 Status cudnn_use_bind(CudnnUse *u, int operands, void *const *data, void *workspace);
 Status cudnn_use_run(const CudnnUse *u, cudaStream_t stream); /* enqueues */
 void cudnn_use_release(CudnnUse *u);
+
+/* The functions that plans of one use have alike, in a struct Plan with a member `use`. */
+#define CUDNN_USE_PLAN(Plan, prefix)                                                               \
+    void prefix##_destroy(Plan *p)                                                                 \
+    {                                                                                              \
+        if (!p) return;                                                                            \
+        cudnn_use_release(&p->use);                                                                \
+        mem_free(p);                                                                               \
+    }                                                                                              \
+    size_t prefix##_workspace(const Plan *p)                                                       \
+    {                                                                                              \
+        return p->use.plan->workspace;                                                             \
+    }                                                                                              \
+    const char *prefix##_name(const Plan *p)                                                       \
+    {                                                                                              \
+        return p->use.plan->name;                                                                  \
+    }                                                                                              \
+    Status prefix##_run(Plan *p, cudaStream_t stream)                                              \
+    {                                                                                              \
+        return cudnn_use_run(&p->use, stream);                                                     \
+    }
 #endif

@@ -225,13 +225,6 @@ static Status choose_algorithm(LtGemmPlan *p)
     return status;
 }
 
-static Status fill_plan(LtGemmPlan *p, const LtGemm *g)
-{
-    TRY(describe_product(p, g));
-    TRY(describe_matrices(p, g));
-    return choose_algorithm(p);
-}
-
 Status lt_gemm_plan_create(LtGemmPlan **out, CudaBackend *b, const LtGemm *g)
 {
     *out = NULL;
@@ -243,7 +236,9 @@ Status lt_gemm_plan_create(LtGemmPlan **out, CudaBackend *b, const LtGemm *g)
     p->has_bias = g->has_bias;
     p->workspace_bytes =
         b->workspace_limit < WORKSPACE_BYTES ? b->workspace_limit : WORKSPACE_BYTES;
-    Status status = p->context ? fill_plan(p, g) : OK;
+    Status status = p->context ? describe_product(p, g) : OK;
+    if (status == OK && p->context) status = describe_matrices(p, g);
+    if (status == OK && p->context) status = choose_algorithm(p);
     if (status != OK) {
         lt_gemm_plan_destroy(p);
         return fail_note(status, "product of [%lld][%lld] and [%lld][%lld], %s to %s",

@@ -183,22 +183,7 @@ Status norm_plan_create(NormPlan **out, CudaBackend *b, NormPass pass, const Nor
     return st;
 }
 
-void norm_plan_destroy(NormPlan *p)
-{
-    if (!p) return;
-    cudnn_use_release(&p->use);
-    mem_free(p);
-}
-
-size_t norm_plan_workspace(const NormPlan *p)
-{
-    return p->use.plan->workspace;
-}
-
-const char *norm_plan_name(const NormPlan *p)
-{
-    return p->use.plan->name;
-}
+CUDNN_USE_PLAN(NormPlan, norm_plan)
 
 Status norm_plan_bind(NormPlan *p, void *const operands[NORM_OPERAND_COUNT], void *workspace)
 {
@@ -211,9 +196,4 @@ Status norm_plan_bind(NormPlan *p, void *const operands[NORM_OPERAND_COUNT], voi
     ASSERT(p->operation.pass == NORM_FORWARD || operands[NORM_OP_DX] != operands[NORM_OP_DY]);
     if (p->operation.pass == NORM_FORWARD) data[count++] = &p->eps;
     return cudnn_use_bind(&p->use, count, data, workspace);
-}
-
-Status norm_plan_run(NormPlan *p, cudaStream_t stream)
-{
-    return cudnn_use_run(&p->use, stream);
 }

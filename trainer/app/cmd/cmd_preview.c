@@ -263,7 +263,7 @@ static Status write_page(const Session *s, int64_t images, const char *out)
     char title[256];
     Page p = { .s = s };
     snprintf(title, sizeof title, "Preview of %s", s->config->model.name);
-    html_begin(&p.text, title);
+    html_begin(&p.text, title, 0);
     html_note(&p.text, s->config->data.train);
     Status status = add_training(&p, images);
     if (status == OK) status = add_evaluation(&p);

@@ -77,14 +77,6 @@ static bool hurts(const VariableRow *row, const char *value)
     return false;
 }
 
-static bool is_interface(const DoctorOptions *o, const char *name)
-{
-    char path[320], state[32];
-    /* other files lie there too */
-    snprintf(path, sizeof path, "/sys/class/net/%s/operstate", name);
-    return doctor_read(o, path, state, sizeof state);
-}
-
 /* Whether NCCL takes the interface: value is a list of first letters; of whole names behind "="; of
  * what is not to be taken behind "^". Behind a colon is a port, which is not looked at. */
 static bool takes(const char *value, const char *name)
@@ -106,13 +98,15 @@ static bool takes(const char *value, const char *name)
 static void check_interface_name(const DoctorOptions *o, DoctorReport *r)
 {
     static const char advice[] = "unset it, or exclude: NCCL_SOCKET_IFNAME=^lo,docker,veth";
-    char value[256], **names = NULL;
+    char value[256], path[320], state[32], **names = NULL;
     if (!doctor_environment(o, "NCCL_SOCKET_IFNAME", value, sizeof value) || !value[0] || !value[1])
         return;
     int64_t count = doctor_list(o, "/sys/class/net", &names);
     bool found = count == 0;
-    for (int64_t i = 0; i < count; i++)
-        found = found || (takes(value, names[i]) && is_interface(o, names[i]));
+    for (int64_t i = 0; i < count && !found; i++) { /* other files lie there too */
+        snprintf(path, sizeof path, "/sys/class/net/%s/operstate", names[i]);
+        found = takes(value, names[i]) && doctor_read(o, path, state, sizeof state);
+    }
     mem_free(names);
     if (takes(value, "lo"))
         doctor_find(r, VERDICT_WARN, advice,

@@ -98,20 +98,14 @@ bool doctor_environment(const DoctorOptions *o, const char *name, char *out, siz
 
 /* ---- reports ---- */
 
-static void count_verdicts(const DoctorReport *r, int counts[3])
-{
-    counts[0] = counts[1] = counts[2] = 0;
-    for (int i = 0; i < r->count; i++) counts[r->finding[i].verdict]++;
-}
-
 void doctor_add_table(const DoctorReport *r, const char *host, StrBuf *out)
 {
-    int counts[3];
-    count_verdicts(r, counts);
+    int counts[] = { [VERDICT_OK] = 0, [VERDICT_WARN] = 0, [VERDICT_FAIL] = 0 };
     str_printf(out, "%s:\n", host);
     for (int i = 0; i < r->count; i++) {
         const Finding *f = &r->finding[i];
         bool again = i > 0 && strcmp(f->check, r->finding[i - 1].check) == 0;
+        counts[f->verdict]++;
         str_printf(out, "%-4s  %-9s  %s\n", doctor_verdict_name(f->verdict), again ? "" : f->check,
                    f->text);
         if (f->advice[0]) str_printf(out, "%-4s  %-9s  -> %s\n", "", "", f->advice);

@@ -74,17 +74,22 @@ void doctor_clock_bound(double before, double here, double after, double *least,
  * set. */
 bool doctor_environment(const DoctorOptions *o, const char *name, char *out, size_t bytes);
 
-void doctor_check_cpus(const DoctorOptions *o, DoctorReport *r);
-void doctor_check_limits(const DoctorOptions *o, DoctorReport *r);
-void doctor_check_memory(const DoctorOptions *o, DoctorReport *r);
-void doctor_check_shm(const DoctorOptions *o, DoctorReport *r);
-void doctor_check_network(const DoctorOptions *o, DoctorReport *r);
-void doctor_check_fabric(const DoctorOptions *o, DoctorReport *r);
-void doctor_check_gpus(const DoctorOptions *o, DoctorReport *r);
-void doctor_check_placement(const DoctorOptions *o, DoctorReport *r);
-void doctor_check_data(const DoctorOptions *o, DoctorReport *r);
-void doctor_check_clocks(const DoctorOptions *o, DoctorReport *r);
-void doctor_check_energy(const DoctorOptions *o, DoctorReport *r);
-void doctor_check_variables(const DoctorOptions *o, DoctorReport *r);
-void doctor_check_libraries(const DoctorOptions *o, DoctorReport *r);
+/* In the order of the report. */
+#define DOCTOR_CHECKS(CHECK)                                                                       \
+    CHECK(cpus)                                                                                    \
+    CHECK(placement)                                                                               \
+    CHECK(limits)                                                                                  \
+    CHECK(memory)                                                                                  \
+    CHECK(shm)                                                                                     \
+    CHECK(data)                                                                                    \
+    CHECK(clocks)                                                                                  \
+    CHECK(network)                                                                                 \
+    CHECK(fabric)                                                                                  \
+    CHECK(gpus)                                                                                    \
+    CHECK(energy)                                                                                  \
+    CHECK(variables)                                                                               \
+    CHECK(libraries)
+#define DOCTOR_CHECK(name) void doctor_check_##name(const DoctorOptions *o, DoctorReport *r);
+DOCTOR_CHECKS(DOCTOR_CHECK)
+#undef DOCTOR_CHECK
 #endif

@@ -124,18 +124,13 @@ const HostList *probe_discover(Probe *p)
 
 /* ---- hosts ---- */
 
-static bool is_own(const char *name)
-{
-    return strcmp(name, "localhost") == 0 || strcmp(name, process_host()) == 0;
-}
-
 static Status ask_one(Probe *p, int i, const char *name)
 {
     /* As mpirun calls an agent: words, host, command. */
     const char *agent = p->o->agent ? p->o->agent : default_agent;
     StrBuf command = { 0 };
     p->asked[i] = 0;
-    if (is_own(name)) return OK;
+    if (strcmp(name, "localhost") == 0 || strcmp(name, process_host()) == 0) return OK;
     str_printf(&command, "exec %s \"$@\"", agent);
     const char *argv[] = { "sh", "-c", command.text, "probe", name, "true", NULL };
     Status status = command.failed ? fail(ERR_MEMORY, "out of memory")

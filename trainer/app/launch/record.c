@@ -69,16 +69,12 @@ JsonWriter *record_begin(Record *r, const char *event)
     return jsonl_begin(&r->events, event);
 }
 
-static void warn_once(Record *r, const char *path, int error)
-{
-    if (!r->warned) log_warning("%s: cannot be written: %s", path, strerror(error));
-    r->warned = true;
-}
-
 void record_end(Record *r)
 {
     int error = jsonl_end(&r->events);
-    if (error) warn_once(r, r->events.path, error);
+    if (error && !r->warned)
+        log_warning("%s: cannot be written: %s", r->events.path, strerror(error));
+    r->warned = r->warned || error;
 }
 
 void record_hosts(JsonWriter *w, const char *key, const HostList *hosts)
@@ -144,22 +140,18 @@ static double number_of(const JsonValue *v, const char *key)
     return isnan(number) ? 0 : number;
 }
 
-static const char *string_of(const JsonValue *v, const char *key)
-{
-    return json_text(v, key, "?");
-}
-
 static void describe(StrBuf *out, const JsonValue *v, const char *run_dir)
 {
     double now = clock_unix_s(), limit = number_of(v, "max_hosts");
-    bool alive = lock_holder_lives(run_dir, string_of(v, "host"), number_of(v, "time"));
-    bool done = strcmp(string_of(v, "state"), "done") == 0;
+    bool alive = lock_holder_lives(run_dir, json_text(v, "host", "?"), number_of(v, "time"));
+    bool done = strcmp(json_text(v, "state", "?"), "done") == 0;
     str_printf(out, "run         %s\n", run_dir);
-    str_printf(out, "supervisor  process %.0f on %s%s\n", number_of(v, "pid"), string_of(v, "host"),
+    str_printf(out, "supervisor  process %.0f on %s%s\n", number_of(v, "pid"),
+               json_text(v, "host", "?"),
                alive  ? ""
                : done ? " (has ended)"
                       : " (gone without a word)");
-    str_printf(out, "state       %s for %.0f s\n", string_of(v, "state"),
+    str_printf(out, "state       %s for %.0f s\n", json_text(v, "state", "?"),
                now - number_of(v, "since"));
     str_printf(out, "hosts       %.0f ranks on", number_of(v, "ranks"));
     const JsonValue *hosts = json_get(v, "hosts");
@@ -172,13 +164,14 @@ static void describe(StrBuf *out, const JsonValue *v, const char *run_dir)
     for (const JsonValue *h = cooldown ? cooldown->child : NULL; h; h = h->next) {
         double left_s = number_of(h, "until") - now;
         if (left_s > 0)
-            str_printf(out, "cooldown    %s for %.0f s, lost %.0f times\n", string_of(h, "host"),
-                       left_s, number_of(h, "strikes"));
+            str_printf(out, "cooldown    %s for %.0f s, lost %.0f times\n",
+                       json_text(h, "host", "?"), left_s, number_of(h, "strikes"));
     }
     str_printf(out, "started     %.0f times; %.0f of %.0f restarts after failures used\n",
                number_of(v, "attempt"), number_of(v, "restarts"), number_of(v, "max_restarts"));
     str_printf(out, "last step   %lld\n", (long long)progress_last_step(run_dir));
-    if (string_of(v, "last")[0]) str_printf(out, "last        %s\n", string_of(v, "last"));
+    if (json_text(v, "last", "?")[0])
+        str_printf(out, "last        %s\n", json_text(v, "last", "?"));
 }
 
 static Status print_text(const char *run_dir, const char *path, const char *text, size_t bytes)

@@ -338,13 +338,6 @@ static Ending end_without(Supervisor *s, bool silent, int *code)
     return silent ? ENDED_LOST : ENDED_RESIZE;
 }
 
-static int end_to_grow(Supervisor *s)
-{
-    log_info("launch: %d ranks could run now, %d do: saving a checkpoint to start again",
-             hosts_ranks(&s->ready), hosts_ranks(&s->used));
-    return end_with_checkpoint(s);
-}
-
 /* Watches mpirun to its end; *code: its exit code. */
 static Ending watch(Supervisor *s, int *code)
 {
@@ -367,7 +360,9 @@ static Ending watch(Supervisor *s, int *code)
         if (!known) continue;
         if (lost(s)) return end_without(s, silent, code);
         if (s->missing.count == 0 && grows(s)) {
-            *code = end_to_grow(s);
+            log_info("launch: %d ranks could run now, %d do: saving a checkpoint to start again",
+                     hosts_ranks(&s->ready), hosts_ranks(&s->used));
+            *code = end_with_checkpoint(s);
             return ENDED_RESIZE;
         }
     }

@@ -12,7 +12,6 @@
 #define CONVOY_TRAINER_APP_LOG_CONSOLE_H
 #include "trainer/engine/events/records.h"
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum { CONSOLE_TEXT_BYTES = 256 };

@@ -60,8 +60,8 @@ static Status open_log_file(const RunLog *r)
  * Less than the time after which the other ranks would take this one for lost. */
 static double patience_s(const Config *config)
 {
-    double timeout_s = config ? config->comm.timeout_s : 0;
     if (!config) return 0;
+    const double timeout_s = config->comm.timeout_s;
     return timeout_s > 0 ? fmin(LOCK_WAIT_S, timeout_s / 2) : LOCK_WAIT_S;
 }
 
@@ -188,12 +188,6 @@ static int try_write(RunLog *r, RecordKind kind, const void *record)
     return error;
 }
 
-static Status write_record(RunLog *r, RecordKind kind, const void *record)
-{
-    const int error = try_write(r, kind, record);
-    return error ? fail(ERR_IO, "%s: cannot write: %s", r->metrics.path, strerror(error)) : OK;
-}
-
 /* People count epochs from 1, records from 0. */
 static long long shown(int64_t epoch)
 {
@@ -255,12 +249,6 @@ static void say_epoch(RunLog *r, const EpochRecord *e)
     }
 }
 
-static void add_spent(RunLog *r, const SpentRecord *s)
-{
-    r->host_s += s->host_seconds;
-    r->total_host_s = s->total_host_seconds;
-}
-
 static void say_eval(RunLog *r, const EvalRecord *e)
 {
     r->evaluated = true;
@@ -286,6 +274,7 @@ Status runlog_record(RunLog *r, RecordKind kind, const void *record)
 {
     const CheckpointRecord *saved = record;
     const ResumeRecord *resumed = record;
+    const SpentRecord *spent = record;
     switch (kind) {
     case RECORD_START:
         say_start(r, record);
@@ -300,7 +289,8 @@ Status runlog_record(RunLog *r, RecordKind kind, const void *record)
         say_eval(r, record);
         break;
     case RECORD_SPENT:
-        add_spent(r, record);
+        r->host_s += spent->host_seconds;
+        r->total_host_s = spent->total_host_seconds;
         break;
     case RECORD_CHECKPOINT:
         if (r->rank == 0) log_info("step %lld: saved %s", (long long)saved->step, saved->path);
@@ -316,7 +306,8 @@ Status runlog_record(RunLog *r, RecordKind kind, const void *record)
     case RECORD_KINDS:
         break;
     }
-    return write_record(r, kind, record);
+    const int error = try_write(r, kind, record);
+    return error ? fail(ERR_IO, "%s: cannot write: %s", r->metrics.path, strerror(error)) : OK;
 }
 
 static void print_result(const RunLog *r)

@@ -58,14 +58,8 @@ static Status write_event(EventFile *f)
     str_add_n(r, f->event.text, f->event.length);
     wire_put_number(r, checksum(f->event.text, f->event.length), 4);
     ASSERT(!f->event.failed && !r->failed); /* RECORD_BYTES were there before */
-    for (size_t done = 0; done < r->length;) {
-        ssize_t n = write(f->fd, r->text + done, r->length - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0)
-            return fail(ERR_IO, "%s: cannot write: %s", f->path, strerror(n < 0 ? errno : ENOSPC));
-        done += (size_t)n;
-    }
-    return OK;
+    if (fs_write_all(f->fd, r->text, r->length)) return OK;
+    return fail(ERR_IO, "%s: cannot write: %s", f->path, strerror(errno));
 }
 
 static Status open_file(EventFile *f, const char *dir, const char *host, double unix_s)

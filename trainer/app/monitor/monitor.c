@@ -68,13 +68,6 @@ static Status append_lines(const char *path, const char *text)
     return error == 0 ? OK : fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
 }
 
-static void write_prometheus(Monitor *m, const Gauges *g)
-{
-    StrBuf text = { 0 };
-    gauges_add_prometheus(g, &text);
-    if (fs_write_text(OK, m->prometheus_path, &text) != OK) complain(&m->prometheus_broken);
-}
-
 static void write_emf(Monitor *m, const Gauges *g)
 {
     StrBuf text = { 0 };
@@ -89,6 +82,7 @@ static void write_emf(Monitor *m, const Gauges *g)
 
 static void end_period(Monitor *m)
 {
+    StrBuf text = { 0 };
     Gauges *copy = mem_alloc(sizeof *copy);
     if (!copy) return;
     pthread_mutex_lock(&m->watcher.lock);
@@ -98,7 +92,10 @@ static void end_period(Monitor *m)
     pthread_mutex_unlock(&m->watcher.lock);
     memset(m->looks, 0, sizeof m->looks);
     m->has_looked = false;
-    if (m->prometheus_path && !m->prometheus_broken) write_prometheus(m, copy);
+    if (m->prometheus_path && !m->prometheus_broken) {
+        gauges_add_prometheus(copy, &text);
+        if (fs_write_text(OK, m->prometheus_path, &text) != OK) complain(&m->prometheus_broken);
+    }
     if (m->emf_path && !m->emf_broken) write_emf(m, copy);
     mem_free(copy);
 }
@@ -133,11 +130,6 @@ static void *watch(void *arg)
 }
 
 /* ---- life ---- */
-
-static bool wants_gpus(const Config *c, bool gpu)
-{
-    return c->monitor.gpu == MONITOR_GPU_ON || (c->monitor.gpu == MONITOR_GPU_AUTO && gpu);
-}
 
 static Status open_gpus(Monitor *m, const Config *c)
 {
@@ -195,7 +187,9 @@ static Status fill_monitor(Monitor *m, const Config *c, const Comm *comm, bool g
 
 Status monitor_create(Monitor **out, const Config *c, const Comm *comm, bool gpu)
 {
-    const bool main_rank = comm->rank == 0, gpus = wants_gpus(c, gpu);
+    const bool main_rank = comm->rank == 0;
+    const bool gpus =
+        c->monitor.gpu == MONITOR_GPU_ON || (c->monitor.gpu == MONITOR_GPU_AUTO && gpu);
     const bool files = c->monitor.prometheus[0] || c->monitor.emf[0];
     *out = NULL;
     if (comm->local_rank != 0 || !(files || gpus || (main_rank && c->monitor.tensorboard)))

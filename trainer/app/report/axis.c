@@ -91,14 +91,6 @@ static void put_log_ticks(Axis *a)
     put_ticks(a);
 }
 
-static void finish_log(Axis *a)
-{
-    const double room = fmax(LOG_ROOM * (log(a->high) - log(a->low)), 0.05);
-    a->low *= exp(-room);
-    a->high *= exp(room);
-    put_log_ticks(a);
-}
-
 static double unit_of(double value)
 {
     const double size = fabs(value) * (1 + 1e-9);
@@ -107,8 +99,14 @@ static double unit_of(double value)
 
 void axis_finish(Axis *a)
 {
-    if (a->kind == AXIS_LOG) finish_log(a);
-    else finish_linear(a);
+    if (a->kind == AXIS_LOG) {
+        const double room = fmax(LOG_ROOM * (log(a->high) - log(a->low)), 0.05);
+        a->low *= exp(-room);
+        a->high *= exp(room);
+        put_log_ticks(a);
+    } else {
+        finish_linear(a);
+    }
     const double most = fmax(fabs(a->low), fabs(a->high));
     if (a->step > 0) a->unit = unit_of(most);
 }

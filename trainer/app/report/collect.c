@@ -21,21 +21,17 @@ static void short_name(char out[NAME_BYTES], const char *dir)
              (int)(n - first < NAME_BYTES - 1 ? n - first : NAME_BYTES - 1), dir + first);
 }
 
-static bool taken(const RunSet *s, const char *name)
-{
-    for (int i = 0; i < s->count; i++)
-        if (strcmp(s->runs[i].name, name) == 0) return true;
-    return false;
-}
-
 /* A short name where no other run has it, else the whole path. */
 static Status add_run(RunSet *s, const char *dir)
 {
-    char name[NAME_BYTES];
+    char last[NAME_BYTES];
+    const char *name = last;
     if (s->count == REPORT_RUNS_MAX)
         return fail(ERR_USAGE, "a report shows at most %d runs", REPORT_RUNS_MAX);
-    short_name(name, dir);
-    TRY(report_run_read(&s->runs[s->count], dir, taken(s, name) ? dir : name));
+    short_name(last, dir);
+    for (int i = 0; i < s->count; i++)
+        if (strcmp(s->runs[i].name, last) == 0) name = dir;
+    TRY(report_run_read(&s->runs[s->count], dir, name));
     s->count++;
     return OK;
 }

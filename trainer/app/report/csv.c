@@ -8,17 +8,12 @@ static void separate(StrBuf *out)
     if (out->length > 0 && out->text[out->length - 1] != '\n') str_add(out, ",");
 }
 
-/* A program of tables takes what begins so for a formula, unless a ' stands before it; one that is
- * in the text already gets another, so that each can be told from the other. */
-static bool needs_mark(const char *text)
-{
-    return *text && strchr("=+-@'\t\r", *text);
-}
-
 static void put(StrBuf *out, const char *text, bool quoted)
 {
     if (quoted) str_add(out, "\"");
-    if (needs_mark(text)) str_add(out, "'");
+    /* A program of tables takes what begins so for a formula, unless a ' stands before it; one that
+     * is in the text already gets another, so that each can be told from the other. */
+    if (*text && strchr("=+-@'\t\r", *text)) str_add(out, "'");
     for (; *text; text++) str_add_n(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
     if (quoted) str_add(out, "\"");
 }

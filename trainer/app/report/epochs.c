@@ -125,20 +125,6 @@ static void draw_efficiency(StrBuf *out, const RunSet *set, const Scaling *s, Ro
 
 /* ---- table ---- */
 
-static void interval_cell(StrBuf *out, double half, int digits)
-{
-    char text[40];
-    snprintf(text, sizeof text, "\xC2\xB1 %.*f", digits, half);
-    html_figure(out, isfinite(half) ? text : "");
-}
-
-static void range_cell(StrBuf *out, const Ratio *r)
-{
-    char text[48];
-    snprintf(text, sizeof text, "%.1f .. %.1f", 100 * r->low, 100 * r->high);
-    html_figure(out, isfinite(r->low) ? text : "");
-}
-
 /* Three digits that count. */
 static int digits_for(double value)
 {
@@ -148,9 +134,14 @@ static int digits_for(double value)
 static void add_row(StrBuf *out, const ScalingRow *r, const ScalingRow *base)
 {
     int digits = digits_for(r->epoch_s.mean);
-    char ranks[64];
+    const Ratio *e = &r->efficiency;
+    char ranks[64], half[40] = "", range[48] = "";
     snprintf(ranks, sizeof ranks, "%s%lld", r->oversubscribed ? "oversubscribed: " : "",
              (long long)r->ranks);
+    if (isfinite(r->epoch_s.half))
+        snprintf(half, sizeof half, "\xC2\xB1 %.*f", digits, r->epoch_s.half);
+    if (isfinite(e->low))
+        snprintf(range, sizeof range, "%.1f .. %.1f", 100 * e->low, 100 * e->high);
     html_row(out);
     html_figure(out, ranks);
     html_whole(out, r->hosts);
@@ -161,12 +152,12 @@ static void add_row(StrBuf *out, const ScalingRow *r, const ScalingRow *base)
     html_whole(out, r->epoch_s.count);
     html_number(out, r->cold_s, digits);
     html_number(out, r->epoch_s.mean, digits);
-    interval_cell(out, r->epoch_s.half, digits);
+    html_figure(out, half);
     html_number(out, r->images_per_s, 1);
     html_number(out, r->images_per_s / (double)r->ranks, 1);
     html_number(out, r->speedup, 3);
-    html_number(out, 100 * r->efficiency.value, 1);
-    range_cell(out, &r->efficiency);
+    html_number(out, 100 * e->value, 1);
+    html_figure(out, range);
     html_number(out, 100 * r->data_share, 2);
     html_number(out, 100 * r->comm_share, 2);
     html_number(out, r->loss, 4);

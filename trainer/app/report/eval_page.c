@@ -219,7 +219,7 @@ static void add_mistakes(StrBuf *out, const EvalPage *p)
 
 void eval_page_write(StrBuf *out, const EvalPage *p)
 {
-    html_begin(out, p->title);
+    html_begin(out, p->title, 0);
     add_summary(out, p);
     add_calibration(out, p);
     html_heading(out, "What is taken for what");

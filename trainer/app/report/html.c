@@ -87,12 +87,7 @@ void html_between(StrBuf *out, const char *before, const char *text, const char 
     str_add(out, after);
 }
 
-void html_begin(StrBuf *out, const char *title)
-{
-    html_begin_live(out, title, 0);
-}
-
-void html_begin_live(StrBuf *out, const char *title, double refresh_s)
+void html_begin(StrBuf *out, const char *title, double refresh_s)
 {
     str_add(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                  "<meta name=\"viewport\" "

@@ -9,9 +9,8 @@
 #include "base/str.h"
 #include <stdint.h>
 
-void html_begin(StrBuf *out, const char *title);
-/* The same of a page that browsers load again after so many seconds; 0: never. */
-void html_begin_live(StrBuf *out, const char *title, double refresh_s);
+/* refresh_s: browsers load the page again after so many seconds; 0: never. */
+void html_begin(StrBuf *out, const char *title, double refresh_s);
 void html_end(StrBuf *out);
 /* escaped; bytes that are no UTF-8 text become U+FFFD */
 void html_text(StrBuf *out, const char *text);

@@ -7,7 +7,6 @@
 #include "base/version.h"
 #include "trainer/app/report/html.h"
 #include "trainer/app/report/sections.h"
-#include <stdio.h>
 #include <string.h>
 
 static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling, double refresh_s)
@@ -18,7 +17,7 @@ static Status build_page(StrBuf *out, const RunSet *set, const Scaling *scaling,
     const char *title = set->scale        ? "Convoy: scaling report"
                         : set->count == 1 ? "Convoy: one run"
                                           : "Convoy: runs";
-    html_begin_live(out, title, refresh_s);
+    html_begin(out, title, refresh_s);
     if (set->count == 0) html_notef(out, "No run, written %s by convoy %s.", now, version_text());
     else
         html_notef(out, "%d %s, written %s by convoy %s.", set->count,
@@ -69,20 +68,14 @@ static Status write_files(const char *out, const RunSet *set, const Scaling *sca
     return write_beside(OK, out, ".scaling.csv", &table, false);
 }
 
-static bool have_ended(const RunSet *set)
-{
-    bool ended = set->points_due <= 0;
-    for (int i = 0; i < set->count; i++) ended = ended && set->runs[i].done;
-    return ended;
-}
-
 Status report_write_live(const char *out, const char *const *inputs, int count, double refresh_s,
                          bool *ended)
 {
     RunSet set;
     Scaling scaling;
     TRY(collect_runs(&set, inputs, count));
-    *ended = have_ended(&set);
+    *ended = set.points_due <= 0;
+    for (int i = 0; i < set.count; i++) *ended = *ended && set.runs[i].done;
     Status status = scaling_make(&scaling, set.runs, set.count);
     if (status == OK) {
         status = write_files(out, &set, &scaling, *ended ? 0 : refresh_s);

@@ -130,13 +130,6 @@ static void add_shares(Sums *sums, const ReportRun *r)
     sums->losses++;
 }
 
-static int64_t most_epochs(const ReportRun *const *runs, int count)
-{
-    int64_t n = count;
-    for (int i = 0; i < count; i++) n += runs[i]->epoch_count;
-    return n;
-}
-
 /* Of the steps of all of them. */
 static double joules_per_image(const ReportRun *const *runs, int count)
 {
@@ -162,7 +155,8 @@ static double epoch_cost(const ScalingRow *row, const ReportRun *first)
 static Status make_row(ScalingRow *row, const ReportRun *const *runs, int count)
 {
     Sums sums = { 0 };
-    size_t room = (size_t)most_epochs(runs, count);
+    size_t room = (size_t)count;
+    for (int i = 0; i < count; i++) room += (size_t)runs[i]->epoch_count;
     Values v = { .epochs = mem_calloc(room * 3, sizeof *v.epochs) };
     if (!v.epochs) return ERR_MEMORY;
     v.runs = v.epochs + room;
@@ -238,14 +232,6 @@ static void describe(Scaling *s)
                            "device.threads set, each rank is the same hardware.\n");
 }
 
-static int by_ranks(const ReportRun *const *runs, int count, int64_t ranks, const ReportRun **out)
-{
-    int n = 0;
-    for (int i = 0; i < count; i++)
-        if (runs[i]->start.world == ranks) out[n++] = runs[i];
-    return n;
-}
-
 /* The smallest number of ranks above this one; 0 for none. */
 static int64_t next_ranks(const ReportRun *const *runs, int count, int64_t above)
 {
@@ -261,7 +247,9 @@ static Status make_rows(Scaling *s, const ReportRun *const *runs, int count,
 {
     int64_t ranks = 0;
     while ((ranks = next_ranks(runs, count, ranks)) > 0 && s->count < SCALING_ROWS_MAX) {
-        int n = by_ranks(runs, count, ranks, scratch);
+        int n = 0;
+        for (int i = 0; i < count; i++)
+            if (runs[i]->start.world == ranks) scratch[n++] = runs[i];
         TRY(make_row(&s->rows[s->count++], scratch, n));
     }
     if (ranks > 0) str_printf(&s->notes, "Only %d numbers of ranks are shown.\n", SCALING_ROWS_MAX);

@@ -45,23 +45,17 @@ static double share_of(const ReportRun *r, size_t at)
     return part < whole ? 100 * part / whole : whole > 0 ? 100 : (double)NAN;
 }
 
-static double best_top1(const ReportRun *r)
-{
-    double best = (double)NAN;
-    for (int64_t i = r->first_eval; i < r->eval_count; i++)
-        best = fmax(best, 100 * records_score(&r->evals[i]));
-    return best;
-}
-
 static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
 {
     char end[160], began[32] = "";
-    double speed, mfu;
+    double speed, mfu, best = (double)NAN;
     StrBuf took = { 0 };
     const StepRecord *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
     const EvalRecord *eval = r->eval_count ? &r->evals[r->eval_count - 1] : NULL;
     TRY(median_of(r, offsetof(StepRecord, images_per_s), &speed));
     TRY(median_of(r, offsetof(StepRecord, mfu), &mfu));
+    for (int64_t i = r->first_eval; i < r->eval_count; i++)
+        best = fmax(best, 100 * records_score(&r->evals[i]));
     describe_end(r, end);
     if (r->first_s > 0) clock_format_unix(r->first_s, began, sizeof began);
     if (r->last_s > 0) str_add_duration(&took, r->seconds);
@@ -77,7 +71,7 @@ static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
     html_number(out, last ? last->epochs : (double)NAN, 2);
     html_number(out, last ? last->loss : (double)NAN, 4);
     html_number(out, eval ? 100 * eval->top1 : (double)NAN, 2);
-    html_number(out, best_top1(r), 2);
+    html_number(out, best, 2);
     html_number(out, speed, 1);
     html_number(out, 100 * mfu, 1);
     html_number(out, share_of(r, offsetof(StepRecord, data_wait_ms)), 2);

@@ -24,18 +24,6 @@ static Status need_text(const JsonValue *object, const char *path, const char *k
     return **out ? OK : fail(ERR_DATA, "%s: %s is missing", path, key);
 }
 
-/* Trees are an option of a file. */
-static Status read_tree_latency(FabricLink *out, const JsonValue *link, const char *path)
-{
-    const char *source = NULL;
-    double latency_us = 0;
-    if (!json_get(link, "tree_latency_us")) return OK;
-    TRY(read_number(link, path, "tree_latency_us", &latency_us));
-    TRY(need_text(link, path, "tree_latency_source", &source));
-    out->tree_s = 1e-6 * latency_us;
-    return OK;
-}
-
 static Status read_link(FabricLink *out, const JsonValue *root, const char *path, const char *key)
 {
     const JsonValue *link = json_get(root, key);
@@ -47,7 +35,11 @@ static Status read_link(FabricLink *out, const JsonValue *root, const char *path
     TRY(need_text(link, path, "latency_source", &source));
     TRY(need_text(link, path, "busbw_source", &source));
     *out = (FabricLink){ .latency_s = 1e-6 * latency_us, .bytes_per_s = 1e9 * busbw };
-    return read_tree_latency(out, link, path);
+    if (!json_get(link, "tree_latency_us")) return OK; /* trees are an option of a file */
+    TRY(read_number(link, path, "tree_latency_us", &latency_us));
+    TRY(need_text(link, path, "tree_latency_source", &source));
+    out->tree_s = 1e-6 * latency_us;
+    return OK;
 }
 
 static Status read_file(Fabric *out, const JsonValue *root, const char *path)

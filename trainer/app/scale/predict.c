@@ -97,14 +97,6 @@ static void say_terms(const StepModel *m)
     if (t->no_overlap) log_info("one sum of all gradients, behind backward");
 }
 
-/* Images of a rank. Weak: as it has alone. Strong: its share of the batch. */
-static double rank_images(const Prediction *p, int64_t ranks)
-{
-    const Config *c = p->s->config;
-    return c->scale.mode == SCALE_STRONG ? (double)c->train.global_batch / (double)ranks
-                                         : p->base.batch;
-}
-
 static void predict_fabric(void *cookie, const Fabric *f)
 {
     Prediction *p = cookie;
@@ -117,7 +109,10 @@ static void predict_fabric(void *cookie, const Fabric *f)
              "effic. %");
     for (int i = 0; i < p->options->ranks.count; i++) {
         const int64_t ranks = p->options->ranks.at[i];
-        const double batch = rank_images(p, ranks);
+        /* of a rank. Weak: as it has alone. Strong: its share of the batch. */
+        const double batch = c->scale.mode == SCALE_STRONG
+                                 ? (double)c->train.global_batch / (double)ranks
+                                 : base->batch;
         const double compute_s =
             step_model_compute_s(&p->model, batch, base->images_per_s, base->rate_images);
         StepTime t = step_model_predict(&p->model, f, compute_s, ranks,

@@ -16,7 +16,6 @@
 #include "trainer/app/scale/fabric.h"
 #include "trainer/engine/config/config.h"
 #include <stdbool.h>
-#include <stddef.h>
 
 typedef struct Gradient {
     double elements;
