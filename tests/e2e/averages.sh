@@ -180,7 +180,7 @@ expect_error "eval of what there is not" 65 "no averaged weights in it (--ema)" 
     eval "$SCRATCH/plain" --ema "$val"
 expect_error "predict by what there is not" 65 "no averaged weights in it (--ema)" 1 \
     predict "$(latest plain)" "$image" --ema
-expect_error "both" 64 "--ema and --raw: one of them" 1 \
+expect_error "both" 64 "give either --ema or --raw" 1 \
     export "$(latest shown)" "$SCRATCH/none.safetensors" --ema --raw
 train_fails unseen 64 "ema.decay: the averaged weights would never be evaluated" 1 ema.decay=0.9
 train_fails unseen 64 "ema.half_life: the averaged weights would never be evaluated" 1 \

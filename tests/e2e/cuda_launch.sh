@@ -13,7 +13,7 @@ auto()
 {
     settings "of-$1-$2" "${@:4}"
     expect "$1 GPUs" 64 env CONVOY_EMU_DEVICES="$1" "$CONVOY" launch -n auto -- train "${sets[@]}"
-    expect_text "$1 GPUs" 1 "launch: -n auto: $3"
+    expect_text "$1 GPUs" 1 "-n auto: $3"
     expect_text "$1 GPUs" 1 "-np $2 "
 }
 auto 3 3 "3 GPUs"

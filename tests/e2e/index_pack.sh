@@ -50,7 +50,7 @@ done
 expect "pack after kills" 0 run 1 pack "$tree" "$SCRATCH/killed" --shard-mb 1 --verify
 expect_error "pack elsewhere" 64 "$SCRATCH/killed: holds shards of other data or options" \
     1 pack "$tree" "$SCRATCH/killed" --shard-mb 2
-expect_error "pack to nowhere" 64 "convoy pack: OUT is missing" 1 pack "$tree"
+expect_error "pack to nowhere" 64 "missing argument OUT" 1 pack "$tree"
 (ulimit -f 4 && expect_error "pack to a full disk" 74 \
     "$SCRATCH/full/shard-00000.bin: cannot write" 1 pack "$tree" "$SCRATCH/full" &&
     exit "$failed") || failed=1

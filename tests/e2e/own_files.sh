@@ -135,7 +135,7 @@ train_fails few 64 "data.train has 3 classes, but the network 2 (model.classes):
     1 "${digits[@]}" "data.dir=$SCRATCH/digits" model.classes=2
 
 # ---- what is a point of the run's curve ----
-foreign="no point of the run's curve"
+foreign="recorded, but not plotted"
 expect "eval of another run's weights" 0 run 1 eval "$SCRATCH/five" --checkpoint "$SCRATCH/folder"
 expect_text "eval of another run's weights" 1 "$foreign"
 expect "eval of larger images" 0 run 1 eval "$SCRATCH/five" data.eval_resize=64
@@ -191,7 +191,7 @@ for fuse in none auto; do
 done
 expect "predict by weights of grey images" 0 run 1 predict "$SCRATCH/grey.safetensors" "$picture" \
     --model resnet20 --set model.in_channels=1 --set 'data.mean=[0.5]' --set 'data.std=[0.25]'
-expect_error "weights without a network" 65 "not a convoy checkpoint; of weights of others" 1 \
+expect_error "weights without a network" 65 "not a Convoy checkpoint; for other weights" 1 \
     predict "$SCRATCH/weights.safetensors" "$picture"
 expect_error "other weights" 65 "not the weights of resnet32: missing: layer1.3" 1 predict \
     "$SCRATCH/weights.safetensors" "$picture" --model resnet32
@@ -200,7 +200,7 @@ expect_error "names with a zero" 65 "zero.txt: no UTF-8 text" 1 predict "${forei
     --classes "$SCRATCH/zero.txt"
 printf '%s\r\n' "$picture" | expect "CRLF on standard input" 0 run 1 predict \
     "${foreign[0]}" - "${foreign[@]:2}"
-expect_error "nothing on standard input" 65 "standard input: it names no picture" 1 predict \
+expect_error "nothing on standard input" 65 "standard input: names no picture" 1 predict \
     "${foreign[0]}" - "${foreign[@]:2}" < /dev/null
 printf 'a\nb' > "$SCRATCH/two.txt"
 expect_error "fewer names" 65 "two.txt: 2 names, but " 1 predict "${foreign[@]}" \
@@ -256,6 +256,6 @@ fi
 expect "export as ONNX" 0 run 1 export "$SCRATCH/folder" "$SCRATCH/pixels.onnx" --with-input
 grep -qa normalised "$SCRATCH/pixels.onnx" || broken "--with-input does not normalise"
 grep -qa '"bilinear"' "$SCRATCH/pixels.onnx" || broken "the file does not say how to scale pictures"
-expect_error "--with-input" 64 "--with-input: this goes with an .onnx file" 1 export \
+expect_error "--with-input" 64 "--with-input: only for an .onnx file" 1 export \
     "$SCRATCH/folder" "$SCRATCH/again.safetensors" --with-input
 exit "$failed"

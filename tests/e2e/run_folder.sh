@@ -238,6 +238,6 @@ rm "$run/checkpoints/best"
 expect "eval RUN without a best" 0 run 1 eval "$run"
 expect_text "eval RUN without a best" 1 "evaluating $run/checkpoints/step-00000003.safetensors"
 rm "$run/checkpoints/latest"
-expect_error "eval RUN without any" 65 "$run: no run with a checkpoint" 1 eval "$run"
-expect_error "predict DATA" 65 "$SCRATCH/data: no run with a checkpoint" 1 predict "$SCRATCH/data" x
+expect_error "eval RUN without any" 65 "$run: no checkpoint in this run" 1 eval "$run"
+expect_error "predict DATA" 64 "$SCRATCH/data: not a run folder" 1 predict "$SCRATCH/data" x
 exit "$failed"

@@ -52,6 +52,6 @@ if command -v script > /dev/null; then
     grep -q "later: done" "$out" || broken_run "later: does not end with the run"
 fi
 
-expect_error "no run" 65 "metrics.jsonl" 1 top "$SCRATCH/data"
+expect_error "no run" 64 "metrics.jsonl" 1 top "$SCRATCH/data"
 expect_error "no number" 64 "--every soon" 1 top "$SCRATCH/run" --every soon
 exit "$failed"
