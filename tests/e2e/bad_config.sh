@@ -26,8 +26,8 @@ refused_file()
 
 # ---- the command line ----
 expect "no command" 64 run 1
-expect_text "no command" 1 "usage: convoy command ..."
-expect_text "no command" 0 "error"
+expect_text "no command" 1 "usage: convoy COMMAND"
+expect_text "no command" 0 ": error:"
 for n in "${ranks[@]}"; do
     expect_error "unknown command" 64 "did you mean train?" "$n" trian
     expect_error "unknown option" 64 "did you mean --set?" "$n" train x.yaml --sett a=b

@@ -18,6 +18,6 @@ auto()
 }
 auto 3 3 "3 GPUs"
 auto 1 1 "1 GPU"
-auto 3 1 "one rank, which has all cores: device.backend is cpu" device.backend=cpu
-auto 0 1 "one rank, which has all cores: no CUDA device is visible"
+auto 3 1 "one rank with all cores: device.backend is cpu" device.backend=cpu
+auto 0 1 "one rank with all cores: no CUDA device is visible"
 exit "$failed"

@@ -68,6 +68,6 @@ mv "$SCRATCH/made/tars/part-0001.tar" "$SCRATCH/both/val-0.tar"
 images=$(tar -tf "$SCRATCH/both/val-0.tar" | grep -c '\.cls$')
 expect "index --role val" 0 run 1 index "$SCRATCH/both" --role val --out "$SCRATCH/both.index"
 expect_text "index --role val" 1 "$SCRATCH/both: webdataset, $images images"
-expect_error "index --role" 64 "--role test: no such choice" 1 index "$SCRATCH/both" --role test
+expect_error "index --role" 64 "--role: unknown value test" 1 index "$SCRATCH/both" --role test
 expect_error "index of shards" 64 "needs no index" 1 index "$SCRATCH/killed"
 exit "$failed"

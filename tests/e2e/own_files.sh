@@ -171,7 +171,7 @@ printf '%s\r\n' "${names[@]}" > "$SCRATCH/names.txt"
 foreign=("$SCRATCH/weights.safetensors" "$picture" --model resnet20
     --precision fp32 data.eval_resize=32 --set 'data.mean=[0.5]' --set 'data.std=[0.25]')
 expect "predict RUN" 0 run 1 predict "$SCRATCH/folder" "$picture"
-grep -v '^by' "$out" > "$SCRATCH/by_run"
+grep -v '^using' "$out" > "$SCRATCH/by_run"
 expect "predict WEIGHTS" 0 run 1 predict "${foreign[@]}" --classes "$SCRATCH/names.txt"
 cmp "$out" "$SCRATCH/by_run" || broken "predict by the run and by its weights differ"
 expect "predict WEIGHTS by the names of its export" 0 run 1 predict "${foreign[@]}"
@@ -211,7 +211,7 @@ expect_error "no such weights" 64 "--model: resnet50 has no weights V7; there ar
     predict "$SCRATCH/weights.safetensors" "$picture" --model resnet50:V7
 expect_error "a checkpoint" 64 "leave out --model" 1 predict "$(latest folder)" "$picture" \
     --model resnet20
-expect_error "classes of a run" 64 "--classes: a run knows its own" 1 predict "$SCRATCH/folder" \
+expect_error "classes of a run" 64 "--classes requires --model" 1 predict "$SCRATCH/folder" \
     "$picture" --classes "$SCRATCH/names.txt"
 export CUDA_VISIBLE_DEVICES=
 expect_error "no GPU" 78 "device.backend is cuda" 1 predict "$SCRATCH/folder" "$picture" \

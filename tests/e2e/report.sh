@@ -115,7 +115,8 @@ mkdir "$SCRATCH/dead" && cp "$SCRATCH/killed/metrics.jsonl" "$SCRATCH/dead"
 touch -d '1 hour ago' "$SCRATCH/dead/metrics.jsonl"
 expect "watch of a killed run" 0 timeout 60 "$CONVOY" report "$SCRATCH/dead" "$SCRATCH/one" \
     --watch --every 0.2 --out "$SCRATCH/dead.html"
-expect_text "watch of a killed run" 1 "$SCRATCH/dead: nobody writes there any more"
+expect_text "watch of a killed run" 1 \
+    "$SCRATCH/dead: the run has not ended, and nothing writes there any more"
 [[ -e $SCRATCH/dead.csv ]] || broken "watch of a killed run: the last page lacks its CSV"
 expect "watch of a run that is held" 124 flock "$SCRATCH/dead/metrics.jsonl" timeout 2 "$CONVOY" \
     report "$SCRATCH/dead" --watch --every 0.2 --out "$SCRATCH/dead.html"
@@ -137,7 +138,8 @@ watch_series complete 1 0
 watch_series queued 2 124
 touch "$SCRATCH/series/scale.lock"
 watch_series killed 2 0
-expect_text "watch of a killed series" 1 "series: nobody writes there any more"
+expect_text "watch of a killed series" 1 \
+    "series: points are missing, and nothing writes there any more"
 watch_series held 2 124 flock "$SCRATCH/series/scale.lock"
 written=now # by a point whose lock, of another host, is not seen
 watch_series distant 2 124

@@ -48,7 +48,7 @@ if command -v script > /dev/null; then
     settings later train.max_steps=1
     "$CONVOY" train "${sets[@]}" > "$SCRATCH/later.out" 2>&1
     wait "$watching" || broken_run "later: exit code $?"
-    expect_text "later" 1 "$SCRATCH/later: not there yet; waiting for it"
+    expect_text "later" 1 "$SCRATCH/later: waiting for it to appear"
     grep -q "later: done" "$out" || broken_run "later: does not end with the run"
 fi
 

@@ -120,7 +120,7 @@ flock 9
 [[ $(evaluate "$checkpoint" --per-class "$SCRATCH/fifo" \
     --confusion "$SCRATCH/link.csv") == "$want" ]] || broken "no result beside another run"
 expect_text "eval beside another run" \
-    1 "another convoy is writing to this run folder: the result is only said here"
+    1 "another convoy is writing to this run folder: the result is only printed"
 exec 9>&-
 wait $!
 cmp "$SCRATCH/through" "$SCRATCH/classes.csv" || broken "a table did not go through a FIFO"

@@ -157,33 +157,21 @@ static Status inspect_set(const DatasetOptions *o)
     return status;
 }
 
-static bool holds_folder(const char *dir)
-{
-    char **names = NULL;
-    int64_t count = 0;
-    bool found = false;
-    if (fs_list(dir, &names, &count) != OK) return false;
-    for (int64_t i = 0; i < count && !found; i++) {
-        char *path = fs_join(dir, names[i]);
-        found = path && names[i][0] != '.' && fs_is_dir(path);
-        mem_free(path);
-    }
-    mem_free((void *)names);
-    return found;
-}
-
 /* Both sets of a folder, or the one that was asked for; what is wrong with one does not keep the
  * other from being looked at. */
-static Status inspect_sets(const DatasetOptions *o, char *const *paths, bool one)
+static Status inspect_sets(const DatasetOptions *o, bool one)
 {
     Status result = OK;
     for (int role = 0; role < DATA_ROLE_COUNT; role++) {
         DatasetOptions own = *o;
-        own.path = paths[role];
         if (one && role != (int)o->role) continue;
+        char *path = fs_join(o->path, data_role_names[role]);
+        if (!path) return ERR_MEMORY;
+        own.path = path;
         own.role = (DataRole)role;
-        if (!one) log_info("%s:", own.path);
+        log_info("%s:", path);
         const Status status = inspect_set(&own);
+        mem_free(path);
         if (status != OK && status != ERR_DATA) return status;
         if (status != OK) result = cmd_report(status);
     }
@@ -193,14 +181,13 @@ static Status inspect_sets(const DatasetOptions *o, char *const *paths, bool one
 static Status command(const Args *args)
 {
     DatasetOptions o;
-    char *paths[DATA_ROLE_COUNT];
+    Dataset *dataset = NULL;
     TRY(args_dataset(args, &o));
-    for (int i = 0; i < DATA_ROLE_COUNT; i++) paths[i] = fs_join(o.path, data_role_names[i]);
-    Status status = paths[DATA_TRAIN] && paths[DATA_VAL] ? OK : ERR_MEMORY;
-    if (status == OK && holds_folder(paths[DATA_TRAIN]) && holds_folder(paths[DATA_VAL]))
-        status = inspect_sets(&o, paths, args_value(args, "--role"));
-    else if (status == OK) status = inspect_set(&o);
-    for (int i = 0; i < DATA_ROLE_COUNT; i++) mem_free(paths[i]);
+    Status status = dataset_open(&dataset, &o);
+    if (status == ERR_DATA && fs_holds(o.path, "train") && fs_holds(o.path, "val"))
+        return inspect_sets(&o, args_value(args, "--role"));
+    if (status == OK) status = inspect(dataset, o.path);
+    dataset_close(dataset);
     return status;
 }
 

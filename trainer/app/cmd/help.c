@@ -2,9 +2,9 @@
 #include "trainer/app/cmd/help.h"
 #include <string.h>
 
-#define COLUMNS   80
-#define NAMES_MAX 18 /* wider ones have their text in the next line */
-#define GROUP     9  /* columns of a group's heading */
+#define COLUMNS     80
+#define NAMES_WIDTH 18 /* wider ones have their text in the next line */
+#define GROUP       9  /* columns of a group's heading */
 
 const char *help_last_word(const char *name)
 {
@@ -86,14 +86,7 @@ static void add_sentence(StrBuf *out, const ArgRow *r)
 
 static void add_rows(StrBuf *out, const Command *c)
 {
-    int width = 0;
-    for (const ArgRow *r = c->args; r->name; r++) {
-        StrBuf names = { 0 };
-        add_names(&names, r);
-        if (r->help && names.length <= NAMES_MAX && (int)names.length > width)
-            width = (int)names.length;
-        str_free(&names);
-    }
+    const int width = NAMES_WIDTH;
     for (const ArgRow *r = c->args; r->name; r++) {
         StrBuf names = { 0 }, text = { 0 };
         if (!r->help) continue;
