@@ -34,6 +34,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static LogFile file, added;
 static int lost_output; /* errno of a line that standard output did not take */
 static int own_rank;
+static char program[64] = "convoy"; /* set before there are threads */
 static LogLevel console_level = LOG_INFO;
 static bool opened, terminal, live_line, holding;
 static StrBuf held; /* lines for files that are not open yet */
@@ -43,9 +44,27 @@ static const struct {
 } levels[] = {
     [LOG_DEBUG] = { "", "debug" },
     [LOG_INFO] = { "", "info" },
-    [LOG_WARNING] = { "convoy: warning: ", "warning" },
-    [LOG_ERROR] = { "convoy: error: ", "error" },
+    [LOG_WARNING] = { ": warning: ", "warning" },
+    [LOG_ERROR] = { ": error: ", "error" },
 };
+
+/* What stands before the prefix. */
+static const char *speaker(LogLevel level)
+{
+    return levels[level].prefix[0] ? program : "";
+}
+
+void log_set_program(const char *name)
+{
+    pthread_mutex_lock(&mutex);
+    snprintf(program, sizeof program, "%s", name);
+    pthread_mutex_unlock(&mutex);
+}
+
+const char *log_program(void)
+{
+    return program;
+}
 
 /* Whether somebody watches stdout. mpirun gives its ranks a pseudo-terminal even where its own
  * output goes to a file; such a one is not our controlling terminal (tcgetpgrp fails), and then the
@@ -90,7 +109,7 @@ static void close_file(LogFile *f)
 static void add_to_file(LogFile *f, const char *text)
 {
     if (!f->stream || fputs(text, f->stream) >= 0 || f->told) return;
-    fprintf(stderr, "%s%s: cannot write: %s; lines are missing there\n", levels[LOG_WARNING].prefix,
+    fprintf(stderr, "%s: warning: %s: cannot write: %s; lines are missing there\n", program,
             f->path, strerror(errno));
     f->told = true;
 }
@@ -206,12 +225,13 @@ static void log_line(LogLevel level, Audience audience, const char *format, va_l
     FILE *console = audience == ADDED_FILE ? NULL : console_for(level);
     if (console) {
         wipe_live_line();
-        if ((fprintf(console, "%s%s\n", levels[level].prefix, text) < 0 || fflush(console) != 0) &&
+        if ((fprintf(console, "%s%s%s\n", speaker(level), levels[level].prefix, text) < 0 ||
+             fflush(console) != 0) &&
             console == stdout)
             lost_output = errno;
     }
     if (audience == ALL_HERE && own_rank != 0) {
-        fprintf(stderr, "%srank %d: %s\n", levels[level].prefix, own_rank, text);
+        fprintf(stderr, "%s%srank %d: %s\n", speaker(level), levels[level].prefix, own_rank, text);
         fflush(stderr);
     }
     if (level >= LOG_INFO) write_file_line(level, audience, text);

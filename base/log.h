@@ -1,10 +1,10 @@
 /* log.h - one line per event, to the console and to the run's log.txt.
  *
  * Thread-safe. Before log_open() lines go to stderr only. Console: info to stdout, warnings
- * ("convoy: warning: ...") and errors ("convoy: error: ...") to stderr. Ranks other than 0 write
- * warnings and info only to the log file if they have one, never to the console; functions whose
- * names end in _here are for what they alone know. A line that would break the live progress line
- * first clears it: log_progress() owns that line.
+ * ("convoy train: warning: ...") and errors ("convoy train: error: ...") to stderr. Ranks other
+ * than 0 write warnings and info only to the log file if they have one, never to the console;
+ * functions whose names end in _here are for what they alone know. A line that would break the live
+ * progress line first clears it: log_progress() owns that line.
  *
  * What comes from files and names passes here on its way to a terminal, so that all that steers one
  * is shown escaped (str_add_visible); in lines newlines too. In what log_print() gets, a text of
@@ -30,6 +30,10 @@ Status log_add_file(const char *path);
 void log_hold(void);
 void log_release(void);
 void log_close(void);
+/* What lines of warnings and errors begin with: "convoy train"; "convoy" before. To be set while
+ * there is one thread. */
+void log_set_program(const char *name);
+const char *log_program(void);
 void log_debug(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_info(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_note(const char *format, ...) PRINTF_LIKE(1, 2); /* for the file of log_add_file() alone */
@@ -37,7 +41,7 @@ void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
 /* A warning about what only this rank knows (one of its files): on every rank's console, with its
  * rank. */
 void log_warning_here(const char *format, ...) PRINTF_LIKE(1, 2);
-/* prefix "convoy: error: "; printed on every rank that calls it */
+/* printed on every rank that calls it */
 void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
 /* For commands whose answer is lines of log_info(): ERR_IO if standard output did not take one. */
 Status log_check_output(void);

@@ -107,8 +107,7 @@ static Status build_convnext(Graph *g, const ModelDef *def, const ModelOptions *
 
 #define ROW(letter, top1, resize, ...)                                                             \
     {                                                                                              \
-        .name = "convnext_" letter,                                                                \
-        .summary = "ConvNeXt, Liu et al. 2022, torchvision's names and shapes",                    \
+        .name = "convnext_" letter, .summary = "ConvNeXt, Liu et al. 2022 (torchvision)",          \
         .build = build_convnext, .params = &(const ConvNextRow){ __VA_ARGS__ },                    \
         .input = { 3, 224 },                                                                       \
         .weights = { WEIGHTS("IMAGENET1K_V1", top1, 224, resize, MODEL_BILINEAR, false) },         \

@@ -191,9 +191,9 @@ static Status build_efficientnet(Graph *g, const ModelDef *def, const ModelOptio
     return graph_status(g);
 }
 
-#define TORCHVISION_SAYS "EfficientNet, Tan and Le 2019, torchvision's names and shapes"
-#define VERSION2_SAYS    "EfficientNetV2, Tan and Le 2021, torchvision's names and shapes"
-#define TENSORFLOW_SAYS  "EfficientNet with TensorFlow's padding, timm's names and shapes"
+#define TORCHVISION_SAYS "EfficientNet, Tan and Le 2019 (torchvision)"
+#define VERSION2_SAYS    "EfficientNetV2, Tan and Le 2021 (torchvision)"
+#define TENSORFLOW_SAYS  "EfficientNet with TensorFlow's padding (timm)"
 
 /* size of its images, what was published; then stages, width, depth and dropout of the paper, eps
  * and momentum of the norms: torchvision's B5 to B7 keep TensorFlow's eps. */

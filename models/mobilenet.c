@@ -141,10 +141,9 @@ static Status build_mobilenet(Graph *g, const ModelDef *def, const ModelOptions 
  * blocks */
 #define ROW(name_of, summary_of, weights_of, ...)                                                  \
     {                                                                                              \
-        .name = name_of, .summary = summary_of ", torchvision's names and shapes",                 \
-        .build = build_mobilenet, .drops = true, .stems = true,                                    \
-        .params = &(const MobileNetRow){ __VA_ARGS__ }, .input = { 3, 224 },                       \
-        .weights = WEIGHTS weights_of, .apart = true                                               \
+        .name = name_of, .summary = summary_of " (torchvision)", .build = build_mobilenet,         \
+        .drops = true, .stems = true, .params = &(const MobileNetRow){ __VA_ARGS__ },              \
+        .input = { 3, 224 }, .weights = WEIGHTS weights_of, .apart = true                          \
     }
 static const ModelDef rows[] = {
     ROW("mobilenet_v2", "MobileNetV2, Sandler et al. 2018",

@@ -97,8 +97,8 @@ static Status build_regnet(Graph *g, const ModelDef *def, const ModelOptions *o)
     return graph_status(g);
 }
 
-#define X "RegNetX, Radosavovic et al. 2020, torchvision's names and shapes"
-#define Y "RegNetY, Radosavovic et al. 2020, torchvision's names and shapes"
+#define X "RegNetX, Radosavovic et al. 2020 (torchvision)"
+#define Y "RegNetY, Radosavovic et al. 2020 (torchvision)"
 /* Weights of Singh et al. 2022: all of the network tuned, or its last layer alone. */
 #define SWAG(whole, last)                                                                          \
     WEIGHTS("IMAGENET1K_SWAG_E2E_V1", whole, 384, 384, MODEL_BICUBIC, false),                      \

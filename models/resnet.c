@@ -105,11 +105,11 @@ static Status build_resnet(Graph *g, const ModelDef *def, const ModelOptions *o)
     return graph_status(g);
 }
 
-#define RESNET  "ResNet v1.5, torchvision's names and shapes"
-#define RESNEXT "ResNeXt, Xie et al. 2017, torchvision's names and shapes"
-#define RESNETD "ResNet-D, He et al. 2019, timm's names and shapes"
-#define SE      "SE-ResNet, Hu et al. 2018, timm's names and shapes"
-#define WIDE    "Wide ResNet, Zagoruyko and Komodakis 2016, torchvision's names and shapes"
+#define RESNET  "ResNet v1.5 (torchvision)"
+#define RESNEXT "ResNeXt, Xie et al. 2017 (torchvision)"
+#define RESNETD "ResNet-D, He et al. 2019 (timm)"
+#define SE      "SE-ResNet, Hu et al. 2018 (timm)"
+#define WIDE    "Wide ResNet, Zagoruyko et al. 2016 (torchvision)"
 
 /* published weights; then block, blocks of each stage, groups, width_of_64 */
 #define ROW_OF(deep, name_of, summary_of, weights_of, ...)                                         \

@@ -46,7 +46,7 @@ static Status build_resnet_cifar(Graph *g, const ModelDef *def, const ModelOptio
 
 #define ROW(name_of, blocks_of)                                                                    \
     {                                                                                              \
-        .name = name_of, .summary = "ResNet for 32 px images, He et al. 2015 section 4.2",         \
+        .name = name_of, .summary = "ResNet for 32x32 images, He et al. 2015",                     \
         .build = build_resnet_cifar, .drops = true, .stems = true, .blurs = true,                  \
         .params = &(const CifarResNetRow){ blocks_of }, .input = {                                 \
             3,                                                                                     \

@@ -195,11 +195,9 @@ static Status build_vit(Graph *g, const ModelDef *def, const ModelOptions *optio
     }
 #define VIT(id, patch, heads, blocks, ...)                                                         \
     ROW(id, patch, heads, blocks, torchvision, MODEL_NAMES_TORCHVISION,                            \
-        "vision transformer, Dosovitskiy et al. 2021, torchvision's names and shapes",             \
-        __VA_ARGS__)
+        "ViT, Dosovitskiy et al. 2021 (torchvision)", __VA_ARGS__)
 #define DEIT(id, heads, top1)                                                                      \
-    ROW(id, 16, heads, 12, timm, MODEL_NAMES_TIMM,                                                 \
-        "vision transformer, Touvron et al. 2021, timm's names",                                   \
+    ROW(id, 16, heads, 12, timm, MODEL_NAMES_TIMM, "DeiT, Touvron et al. 2021 (timm)",             \
         WEIGHTS("fb_in1k", top1, 224, 248, MODEL_BICUBIC, false))
 static const ModelDef rows[] = {
     VIT("vit_b_16", 16, 12, 12, WEIGHTS_V1(81.072),

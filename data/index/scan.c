@@ -148,7 +148,9 @@ static Status read_folder(Walk *walk, size_t at_list)
     if (walk->path.failed) return fail(ERR_MEMORY, "out of memory while listing images");
     DIR *dir = opendir(walk->path.text);
     if (!dir && is_root && (errno == ENOENT || errno == ENOTDIR))
-        return fail(ERR_DATA, "%s: no such folder", walk->root);
+        return fail(ERR_DATA, "%s: %s", walk->root,
+                    errno == ENOENT ? "no such folder"
+                                    : "not a folder, and not a file of a known format");
     if (!dir)
         return fail(ERR_DATA, "%s: cannot read this folder: %s", walk->path.text, strerror(errno));
     Status status = identify(walk, dir, at_list, &loops);

@@ -214,8 +214,8 @@ static Status check_sets(const Index *index, const char *path, bool divided)
     if (of_set[2] < 0) of_set[2] = of_set[3];
     for (int set = 1; set <= 2; set++)
         if (of_set[set] >= 0)
-            str_printf(&advice, " --set 'data.%s=%s/%s'", set == 1 ? "train" : "val", path,
-                       index_class_name(index, of_set[set]));
+            str_printf(&advice, "%s '%s/%s' (%s)", advice.length > 0 ? "," : "", path,
+                       index_class_name(index, of_set[set]), data_role_names[set - 1]);
     Status status =
         index->header->flags & INDEX_PACKED
             ? fail(ERR_DATA, "%s: its classes are sets (%s, ...); make data of each by itself",

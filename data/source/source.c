@@ -5,6 +5,7 @@
  * round trip. */
 #include "data/source/source.h"
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/mem.h"
 #include "data/index/class_names.h"
 #include <errno.h>
@@ -189,11 +190,16 @@ static Status check_containers(const Index *index, int root, const char *path)
     return OK;
 }
 
+Status source_no_folder(const char *path)
+{
+    return fail(ERR_DATA, "%s: %s", path, fs_exists(path) ? "not a folder" : "no such folder");
+}
+
 Status source_check_index(const Index *index, const char *path)
 {
     bool files = index->stamp_count > 0 && index->stamps[0].bytes > 0;
     int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0 && (errno != ENOTDIR || !files)) return fail(ERR_DATA, "%s: no such folder", path);
+    if (root < 0 && (errno != ENOTDIR || !files)) return source_no_folder(path);
     Status status = files ? check_containers(index, root, path) : OK;
     if (root >= 0) close(root);
     return status;

@@ -77,6 +77,7 @@ Status source_use_index(Source *s, const Index *index);
  * of all containers, or of the list; a folder must be there. ERR_DATA names what is missing or
  * differs. */
 Status source_check_index(const Index *index, const char *path);
+Status source_no_folder(const char *path); /* ERR_DATA: none, or something else is there */
 /* SourceKind.label of sources with an index */
 int source_index_label(const Source *s, int64_t id);
 /* Encoded size of a sample, before it is read; -1: not known. */

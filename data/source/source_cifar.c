@@ -128,7 +128,7 @@ static Status name_classes(CifarSource *s, const char *folder)
 
 static Status fill_cifar(CifarSource *s, const DatasetOptions *o)
 {
-    if (!fs_is_dir(o->path)) return fail(ERR_DATA, "%s: no such folder", o->path);
+    if (!fs_is_dir(o->path)) return source_no_folder(o->path);
     TRY(find_kind(o->path, o->role, &s->cifar));
     s->role = o->role;
     if (!s->cifar)

@@ -152,7 +152,7 @@ static Status count_classes(IdxSource *s)
 static Status fill_idx(IdxSource *s, const DatasetOptions *o)
 {
     char images_path[PATH_BYTES], labels_path[PATH_BYTES];
-    if (!fs_is_dir(o->path)) return fail(ERR_DATA, "%s: no such folder", o->path);
+    if (!fs_is_dir(o->path)) return source_no_folder(o->path);
     const IdxNames *names = find_spelling(o->path, o->role, images_path);
     if (!names)
         return fail(ERR_DATA, "%s: no %s or %s.gz in this folder", o->path,

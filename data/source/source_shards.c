@@ -46,7 +46,7 @@ static Status load(Index **out, const char *file, const ScanOptions *o)
 static Status shards_scan(Index **out, const ScanOptions *o)
 {
     *out = NULL;
-    if (!fs_is_dir(o->path)) return fail(ERR_DATA, "%s: no such folder", o->path);
+    if (!fs_is_dir(o->path)) return source_no_folder(o->path);
     bool there = false;
     TRY(has_file(o->path, SHARD_INDEX_FILE, &there));
     if (!there) return shard_merge(out, o);

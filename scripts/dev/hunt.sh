@@ -60,7 +60,7 @@ one_line()
 {
     local lines
     why=""
-    lines=$(grep -ac '^convoy: error:' "$out")
+    lines=$(grep -acE '^convoy( [a-z-]+)*: error:' "$out")
     [[ " $1 " == *" $code "* ]] || why="exit code $code"
     ((code == 0 || code == 75 || lines == 1)) || why="exit code $code with $lines lines of error"
 }

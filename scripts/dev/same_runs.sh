@@ -173,15 +173,14 @@ list_help()
 {
     local command
     printf '%s\n' "" --version --help nonsense "inspect config" "inspect config --markdown"
-    for command in $("$old" --help | sed -nE 's/^  [a-z]+ ([a-z]+) .*/\1/p') \
-        "inspect "{model,checkpoint,config,dataset,memory}; do
+    "$old" --tables | sed -nE 's/^command\tconvoy ([^\t]+)\t.*/\1/p' | while read -r command; do
         printf '%s\n' "$command --help" "$command --nonsense"
     done
 }
 
 list_networks()
 {
-    "$old" inspect model --help | sed '1,/^NAME is one of/d; s/^ *\([^ ]*\).*/inspect model \1/'
+    "$old" --tables | sed -nE 's/^more\t  ([^ ]+).*/inspect model \1/p'
     echo inspect model resnet20 --classes 7 --image-size 48 --dot
 }
 

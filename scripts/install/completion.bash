@@ -23,9 +23,12 @@ _convoy()
     esac
 }
 
-# Options, subjects and keys of COMMAND for WORD behind PREVIOUS; the many keys once they are wanted.
+# Commands, options and keys of COMMAND for WORD behind PREVIOUS; the many keys once they are wanted.
 _convoy_candidates()
 {
+    local choices
+    choices=$(_convoy_choices "$1 $3")
+    [[ -z $choices ]] || { echo "$choices" && return; }
     [[ $3 == --set ]] || _convoy_words "$1"
     [[ $_convoy_takes_keys != *"|$1|"* || ($2 == '' && $3 != --set) ]] || echo "$_convoy_keys"
 }

@@ -1,20 +1,11 @@
 #!/usr/bin/env bash
 # completion.sh PROGRAM bash|zsh - prints the completion of that shell: commands, options, config
-# keys and the words they take, all read from what PROGRAM says of itself; elsewhere files.
+# keys and the words they take, all from what PROGRAM --tables and its inspect config print;
+# elsewhere files.
 set -euo pipefail
 convoy=$1 shell=$2
 
-# usage_of COMMAND... - the usage line of its help, as one line
-usage_of()
-{
-    "$convoy" "$@" --help | awk '/^$/ { past = 1 } !past { printf "%s ", $0 }'
-}
-
-# options_in USAGE - its options, and --help
-options_in()
-{
-    { grep -oE -- '--[a-z][a-z-]*' <<< "$1" || true; echo --help; } | sort -u | paste -sd ' '
-}
+tables=$("$convoy" --tables)
 
 # case_of NAME WORDS - a line of a table
 case_of()
@@ -22,29 +13,27 @@ case_of()
     echo "    '$1') echo '$2' ;;"
 }
 
-# Commands and subjects, with whether they take config keys.
+# "COMMAND<tab>WORDS" lines: its commands and options. With keys: only COMMANDs that take config
+# keys. With choices: "COMMAND OPTION<tab>WORDS", where an option takes one of several words.
 commands()
 {
-    local name rest usage word words all=''
-    local -A known=()
-    while read -r name rest; do
-        usage=$(usage_of "$name") words='' all+="$name "
-        if [[ $rest == *\|* ]]; then
-            for word in $(grep -oE '[a-z]+(\|[a-z]+)+' <<< "$rest" | tr '|' ' '); do
-                words+="$word "
-                known["$name $word"]=$(usage_of "$name" "$word")
-            done
-        fi
-        case_of "$name" "$words$(options_in "$usage")"
-        [[ $usage != *key=value* ]] || takes_keys+=("$name")
-        for word in $words; do
-            usage=${known["$name $word"]}
-            [[ $usage == "usage: convoy $name $word "* ]] || continue
-            case_of "$name $word" "$(options_in "$usage")"
-            [[ $usage != *key=value* ]] || takes_keys+=("$name $word")
-        done
-    done < <("$convoy" --help | sed -n 's/^  convoy \([a-z].*\)/\1/p')
-    case_of '' "$all--help --version"
+    awk -F '\t' -v what="${1-}" '
+        function flush() {
+            if (seen && what == "") print name "\t" words "--help" (name == "" ? " --version" : "")
+            if (keys && what == "keys") print name
+        }
+        $1 == "command" { flush(); seen = 1; name = substr($2, 8); words = "" }
+        $1 == "usage" { keys = /\[key=value\]/ }
+        $1 == "child" { words = words $2 " " }
+        $1 == "option" {
+            count = split($2, part, ", ")
+            for (i = 1; i <= count; i++) {
+                sub(/ .*/, "", part[i])
+                words = words part[i] " "
+                if ($4 != "" && what == "choices") print name " " part[i] "\t" $4
+            }
+        }
+        END { flush() }' <<< "$tables"
 }
 
 # KEY WORDS lines: what a key may be, empty for numbers and texts
@@ -54,7 +43,8 @@ keys()
         function flush() {
             if (key == "") return
             words = ""
-            if (match(text, /one of [a-z0-9_, ]+ \(/)) words = substr(text, RSTART + 7, RLENGTH - 9)
+            if (match(text, /one of [a-z0-9_]+(, [a-z0-9_]+)* \(/))
+                words = substr(text, RSTART + 7, RLENGTH - 9)
             if (text ~ /: true or false \(/) words = "true false"
             gsub(/,/, "", words)
             print key, words
@@ -65,20 +55,23 @@ keys()
         END { flush() }'
 }
 
-networks=$("$convoy" inspect model --help | sed '1,/^NAME is one of/d' | awk '{ print $1 }' |
+networks=$(awk -F '\t' '$1 == "command" { wanted = $2 == "convoy inspect model" }
+    wanted && $1 == "more" && $2 ~ /^  / { split($2, word, " "); print word[1] }' <<< "$tables" |
     paste -sd ' ')
-takes_keys=()
 [[ $shell == zsh ]] && echo '#compdef convoy'
 echo "# Made by scripts/install/completion.sh from $("$convoy" --version | sed -n 1p)."
-echo '_convoy_words()'
-echo '{'
-echo "    case \$1 in"
-commands > "${table:=$(mktemp)}"
-trap 'rm -f "$table"' EXIT
-cat "$table"
-echo '    esac'
-echo '}'
-echo "_convoy_takes_keys='|$(IFS='|'; echo "${takes_keys[*]}")|'"
+for what in words choices; do
+    echo "_convoy_$what()"
+    echo '{'
+    echo "    case \$1 in"
+    commands "${what#words}" | while IFS=$'\t' read -r name words; do
+        [[ $words ]] || words=$name name='' # of convoy itself: read skips an empty field
+        case_of "$name" "$words"
+    done
+    echo '    esac'
+    echo '}'
+done
+echo "_convoy_takes_keys='|$(commands keys | paste -sd '|')|'"
 echo "_convoy_keys='$(keys | awk '{ print $1 "=" }' | paste -sd ' ')'"
 echo '_convoy_values()'
 echo '{'

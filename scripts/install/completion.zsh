@@ -14,6 +14,11 @@ _convoy()
         compadd -a found || _files
         return
     fi
+    found=(${=$(_convoy_choices "$command ${words[CURRENT-1]}")})
+    if ((${#found})); then
+        compadd -a found
+        return
+    fi
     found=(${=$(_convoy_words "$command")})
     compadd -a found
     if [[ $_convoy_takes_keys == *"|$command|"* ]]; then

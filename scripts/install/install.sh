@@ -76,11 +76,11 @@ put()
     files+=("$3")
 }
 
-# page SECTION NAME ABOUT [AWK...] - a manual page of the help on standard input
+# page SECTION NAME ABOUT - a manual page of what man.awk reads on standard input
 page()
 {
     awk -v section="$1" -v name="$2" -v about="$3" -v version="$version" -v date="$date" \
-        "${@:4}" -f scripts/install/man.awk | put 644 - "share/man/man$1/${2// /-}.$1"
+        -v more="$also" -f scripts/install/man.awk | put 644 - "share/man/man$1/${2// /-}.$1"
 }
 
 put 755 "$program" bin/convoy
@@ -88,21 +88,11 @@ put 755 "$program" bin/convoy
 also='.SH SEE ALSO'
 also+=$'\n.BR convoy (1),\n.BR convoy\\-config (5)\n.PP\nPages and examples are in'
 also+=" $prefix/share/doc/convoy and $prefix/share/convoy."
-"$program" --help | page 1 convoy 'train image classifiers, on one machine or many' -v rows=1 \
-    -v "more=$also"
-while read -r command && read -r about; do
-    "$program" "$command" --help | page 1 "convoy $command" "$about" -v "more=$also" -v rows=1
-    for word in $("$program" "$command" --help |
-        sed -n "s/^  convoy $command \([a-z-]*\) .*/\1/p"); do
-        "$program" "$command" "$word" --help > /dev/null 2>&1 || continue
-        [[ $("$program" "$command" "$word" --help) == "usage: convoy $command $word "* ]] ||
-            continue
-        about=$("$program" "$command" --help | sed -n "/^  convoy $command $word /{n;s/^ *//p}")
-        "$program" "$command" "$word" --help | page 1 "convoy $command $word" "$about" \
-            -v "more=$also"
-    done
-done < <("$program" --help | sed -nE '/^  convoy [a-z]/{s/^  convoy ([a-z-]+).*/\1/p;n;s/^ +//p}')
-"$program" inspect config | page 5 convoy-config 'every key of a config file' -v "more=$also"
+tables=$("$program" --tables)
+while IFS=$'\t' read -r kind name about; do
+    [[ $kind != command ]] || page 1 "$name" "$about" <<< "$tables"
+done <<< "$tables"
+"$program" inspect config | page 5 convoy-config 'every key of a config file'
 
 for shell in bash zsh; do
     to=share/bash-completion/completions/convoy

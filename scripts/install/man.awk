@@ -1,9 +1,8 @@
-# man.awk - a help text of convoy as a manual page, so that neither can say what the other does not.
+# man.awk - a manual page: of one command, from what convoy --tables prints, or of config keys, from
+# what convoy inspect config prints. So it cannot say what the program does not.
 #
-# Variables: name ("convoy train"), about (one line), section, version, date; rows: 1 where lines
-# "  convoy ..." have their text below them, as in convoy's own help; more: what stands at the end,
-# in roff. Text at the margin becomes paragraphs, "  --option VALUE  text" and "key = value" become
-# tagged ones, other indented lines stay as they are.
+# Variables: name ("convoy train"), about (one line), section, version, date; more: what stands at
+# the end, in roff.
 
 function plain(text)
 {
@@ -12,103 +11,77 @@ function plain(text)
     return text ~ /^[.']/ ? "\\&" text : text
 }
 
-# A paragraph begins where something stands behind an empty line; headings and tags begin one.
-function begin(as_it_is)
+# A heading where lines of this kind begin; between them separator.
+function begin(kind, title, separator)
 {
-    if (shown && !as_it_is) print ".fi"
-    if (gap || as_it_is != shown) print ".PP"
-    if (as_it_is && !shown) print ".nf"
-    shown = as_it_is
-    gap = 0
-}
-
-function heading(title)
-{
-    if (shown) print ".fi"
+    if (last == kind) {
+        if (separator != "") print separator
+        return
+    }
+    if (verbatim) print ".fi"
+    verbatim = 0
     print ".SH " title
-    shown = gap = 0
+    last = kind
 }
 
-function text(line)
+function tagged(words, text)
 {
-    sub(/^ +/, "", line)
-    print plain(line)
-}
-
-function tagged(words, line)
-{
-    if (shown) print ".fi"
     print ".TP\n\\fB" plain(words) "\\fR"
-    text(line)
-    shown = gap = 0
-    tag = ""
-    row = 1
+    if (text != "") print plain(text)
+}
+
+function as_it_is(kind, title)
+{
+    begin(kind, title)
+    if (!verbatim) print ".nf"
+    verbatim = 1
+    print plain($2)
 }
 
 BEGIN {
+    FS = "\t"
     page = name
     gsub(/ /, "-", page)
     printf ".TH %s %s \"%s\" \"convoy %s\" \"Convoy\"\n", toupper(page), section, date, version
     print ".SH NAME\n" plain(page) " \\- " plain(about)
+    if (section == 5) begin("keys", "DESCRIPTION")
 }
 
-NR == 1 && sub(/^usage: /, "") {
-    usage = 1
-    heading("SYNOPSIS")
+# "section.key = default", and text below it
+section == 5 && /^[a-z_]+[.][a-z_0-9]+ = / {
+    key_section = substr($0, 1, index($0, ".") - 1)
+    begin(key_section, toupper(key_section))
+    tagged($0)
+    next
 }
-
-usage && $0 != "" {
+section == 5 {
     sub(/^ +/, "")
-    print "\\fB" plain($0) "\\fR"
+    if ($0 != "") print plain($0)
     next
 }
 
-usage || NR == 1 {
-    usage = 0
-    heading("DESCRIPTION")
-    if ($0 == "") next
+$1 == "command" { wanted = $2 == name }
+!wanted { next }
+$1 == "usage" {
+    begin($1, "SYNOPSIS")
+    print "\\fB" plain($2) "\\fR"
 }
-
-/^$/ {
-    gap = 1
-    row = 0
-    next
+$1 == "about" {
+    begin($1, "DESCRIPTION", ".PP")
+    print plain($2)
 }
-
-/^  --[a-z]/ && match(substr($0, 3), /  +/) {
-    tagged(substr($0, 3, RSTART - 1), substr($0, 2 + RSTART + RLENGTH))
-    next
+$1 == "child" {
+    begin($1, "COMMANDS")
+    tagged($2, $3)
 }
-
-/^[a-z_]+[.][a-z_0-9]+ = / {
-    key_section = substr($1, 1, index($1, ".") - 1)
-    if (key_section != last_section) heading(toupper(key_section))
-    last_section = key_section
-    tag = $0
-    row = 1
-    next
+$1 == "argument" || $1 == "option" {
+    begin("option", "OPTIONS")
+    tagged($2, $3)
 }
-
-rows && /^  convoy / {
-    tag = substr($0, 3)
-    row = 1
-    next
-}
-
-row && /^    / {
-    if (tag != "") tagged(tag, $0)
-    else text($0)
-    next
-}
-
-{
-    row = 0
-    begin(/^ / ? 1 : 0)
-    if (shown) print plain($0)
-    else text($0)
-}
+$1 == "example" { as_it_is($1, "EXAMPLES") }
+$1 == "more" { as_it_is($1, "TABLE") }
 
 END {
-    if (shown) print ".fi"
-    if (more != "") print more
+    if (verbatim) print ".fi"
+    print more
 }

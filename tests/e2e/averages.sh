@@ -129,7 +129,7 @@ raw=$(top1 shown top1 | tail -n 1) ema=$(top1 shown ema_top1 | tail -n 1)
 [[ $(evaluated shown --raw) == "$raw" ]] || broken_run "eval --raw: not $raw"
 [[ $(evaluated shown --ema) == "$ema" ]] || broken_run "eval --ema: not $ema"
 [[ $(evaluated shown) == "$raw $ema" ]] || broken_run "eval: not $raw and the average's $ema"
-expect_text "eval says what others take" 1 "take its averaged weights"
+expect_text "eval says what others take" 1 "use its averaged weights"
 both=$(for key in top1 ema_top1; do top1 by_raw $key | sed -n 3p; done | xargs)
 [[ $(evaluated by_raw) == "$both" ]] ||
     broken_run "eval with ema.best=false: not the weights and the average"
@@ -180,7 +180,7 @@ expect_error "eval of what there is not" 65 "no averaged weights in it (--ema)" 
     eval "$SCRATCH/plain" --ema "$val"
 expect_error "predict by what there is not" 65 "no averaged weights in it (--ema)" 1 \
     predict "$(latest plain)" "$image" --ema
-expect_error "both" 64 "--ema and --raw: one of them" 1 \
+expect_error "both" 64 "give either --ema or --raw" 1 \
     export "$(latest shown)" "$SCRATCH/none.safetensors" --ema --raw
 train_fails unseen 64 "ema.decay: the averaged weights would never be evaluated" 1 ema.decay=0.9
 train_fails unseen 64 "ema.half_life: the averaged weights would never be evaluated" 1 \

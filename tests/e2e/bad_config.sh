@@ -26,19 +26,19 @@ refused_file()
 
 # ---- the command line ----
 expect "no command" 64 run 1
-expect_text "no command" 1 "usage: convoy command ..."
-expect_text "no command" 0 "error"
+expect_text "no command" 1 "usage: convoy COMMAND"
+expect_text "no command" 0 ": error:"
 for n in "${ranks[@]}"; do
     expect_error "unknown command" 64 "did you mean train?" "$n" trian
     expect_error "unknown option" 64 "did you mean --set?" "$n" train x.yaml --sett a=b
-    expect_error "no config" 64 "CONFIG|RUN is missing" "$n" train
-    expect_error "no checkpoint" 64 "--checkpoint is missing, and there is no run in runs/small" \
+    expect_error "no config" 64 "missing argument CONFIG|RUN" "$n" train
+    expect_error "no checkpoint" 64 "no run in runs/small; name a checkpoint with --checkpoint" \
         "$n" eval "$SCRATCH/small.yaml" "data.val=$SCRATCH/data/val"
     expect_error "no run" 64 "is a folder, but not that of a run" "$n" train "$SCRATCH"
     expect_error "no such config" 64 "$SCRATCH/nowhere.yaml" "$n" train "$SCRATCH/nowhere.yaml"
 done
 expect_error "no such network" 64 "did you mean resnet50, " 1 inspect model resnet5O
-expect_error "no such benchmark" 64 "steps" 1 bench steps
+expect_error "no such benchmark" 64 "unknown command steps (did you mean step?)" 1 bench steps
 expect_error "no such subject" 64 "did you mean model?" 1 inspect modell
 
 # ---- keys ----

@@ -28,7 +28,7 @@ pictures=".jpg, .jpeg, .jpe, .jfif or .png"
 refused "$SCRATCH/hollow: 1 of 1 class folders have no $pictures file: class" \
     "data.train=$SCRATCH/hollow"
 refused "$SCRATCH/texts: 1 of 1 class" "data.train=$SCRATCH/texts"
-refused "sets, not classes; name each by itself: --set 'data.train=$data/train' --set 'data.val=" \
+refused "sets, not classes; name each by itself: '$data/train' (train), '$data/val' (val)" \
     "data.train=$data"
 refused "$SCRATCH/small.yaml" "data.train=$SCRATCH/small.yaml"
 cp -r "$data/val" "$SCRATCH/other"
@@ -131,9 +131,9 @@ mkfifo "$mixed/0000.jpg"
 "$tools"/make_image png-alpha "$mixed/0011.png"
 for n in "${ranks[@]}"; do
     train "mixed$n" "$n" "data.train=$SCRATCH/mixed/train" data.augment=imagenet
-    expect_text "bad images on $n" 5 "convoy: warning:"
+    expect_text "bad images on $n" 5 "convoy train: warning:"
     for bad in 0 1 2 3 4; do
-        grep "^convoy: warning:.*$mixed/000$bad.jpg.*; replaced by " "$out" > /dev/null ||
+        grep "^convoy train: warning:.*$mixed/000$bad.jpg.*; replaced by " "$out" > /dev/null ||
             broken_run "bad images on $n: no line says what became of 000$bad.jpg"
     done
 done
@@ -151,7 +151,7 @@ then
     settings locked_run "data.train=$SCRATCH/locked/train"
     expect "a file without permission" 0 timeout 60 "${as_nobody[@]}" "$CONVOY" train "${sets[@]}"
     expect_text "a file without permission" \
-        1 "convoy: warning: $SCRATCH/locked/train/circle/0001.jpg: "
+        1 "convoy train: warning: $SCRATCH/locked/train/circle/0001.jpg: "
     mkdir "$SCRATCH/locked_run2"
     settings locked_run2/run
     expect "a run folder without permission" 74 timeout 60 "${as_nobody[@]}" "$CONVOY" \

@@ -78,8 +78,9 @@ expect_text "like text" 1 "compute_ms 100.000"
 expect_text "like text" 1 "tokens_per_s"
 expect_error "an unknown network" 64 "unknown network resnet5 (did you mean" 1 bench allreduce \
     --like resnet5 --rate 1
-expect_error "no rate" 64 "--like needs --rate" 1 bench allreduce --like resnet20
-expect_error "no number" 64 "--rate fast is no number" 1 bench allreduce --like resnet20 --rate fast
+expect_error "no rate" 64 "--like requires --rate" 1 bench allreduce --like resnet20
+expect_error "no number" 64 "--rate fast: must be a number" 1 bench allreduce \
+    --like resnet20 --rate fast
 expect_error "no fabric" 65 "nowhere.json" 1 "${like[@]}" --rate 1e9 --predict nowhere.json
 ((ranks == 1)) && exit "$failed"
 expect "health" 0 run 2 bench allreduce --max-bytes 64K --steps 3 --min-busbw 0.000001

@@ -16,19 +16,34 @@ answers()
         broken "convoy $*: writes to standard error: $(head -1 "$SCRATCH/err")"
 }
 
-for command in "" train eval predict export launch stop drain bench report scale top doctor \
-    index pack inspect "inspect model" "inspect checkpoint" "inspect config" "inspect dataset" \
-    "inspect memory"
-do
-    read -ra words <<< "$command"
-    answers "usage: convoy${command:+ $command}" "${words[@]}" --help
-    # The usage is what the arguments are read by, so an option that it lacks does not exist.
+# Help, for 80 columns and 24 lines, and the tables that manual pages and completion are made of
+# (install.sh compares those): the same options in the same order, none of which usage lacks.
+"$CONVOY" --tables > "$SCRATCH/tables" || broken "convoy --tables: exit code $?"
+while IFS=$'\t' read -r kind command about; do
+    [[ $kind == command ]] || continue
+    read -ra words <<< "${command#convoy}"
+    answers "usage: $command" "${words[@]}" --help
+    awk 'length($0) > 80 { wide = 1; print } END { exit wide }' "$out" > "$SCRATCH/wide" ||
+        broken "$command --help: wider than 80 columns: $(head -n 1 "$SCRATCH/wide")"
+    sed '1,/^$/d' "$out" | sed -nE 's/^  (-[^ ]*).*/\1/p' > "$SCRATCH/shown"
+    awk -F '\t' -v name="$command" '$1 == "command" { wanted = $2 == name }
+        wanted && $1 == "option" { sub(/[ ,].*/, "", $2); print $2 }' "$SCRATCH/tables" |
+        diff - "$SCRATCH/shown" > "$SCRATCH/differ" ||
+        broken "$command --help: other options than its table: $(cat "$SCRATCH/differ")"
     while read -r option; do
-        sed '/^$/q' "$out" | grep -qF -- "$option" ||
-            broken "convoy $command --help: $option is not in the usage"
-    done < <(sed '1,/^$/d' "$out" | sed -nE 's/^ +(--[a-z-]+).*/\1/p')
-done
-for command in train eval "bench"; do
+        [[ $option == --set ]] || sed '/^$/q' "$out" | grep -qF -- "$option" ||
+            broken "$command --help: $option is not in the usage"
+    done < "$SCRATCH/shown"
+    [[ $about && ${#about} -le 60 ]] || broken "$command: summary '$about'"
+done < "$SCRATCH/tables"
+(($(grep -c '^command' "$SCRATCH/tables") > 20)) || broken "convoy --tables: few commands"
+answers "find a usable learning rate" --help
+(($(wc -l < "$out") <= 24)) || broken_run "convoy --help: more than 24 lines"
+cp "$out" "$SCRATCH/top"
+expect "convoy alone" 64 "$CONVOY"
+cmp "$out" "$SCRATCH/top" || broken "convoy alone does not print the short help"
+for command in train eval "bench step"; do
+    # shellcheck disable=SC2086
     answers "usage: convoy $command" $command x.yaml --set a=b --help
 done
 answers "libjpeg-turbo" --version
@@ -78,7 +93,7 @@ answers "digraph" inspect model resnet20 --dot
 answers "encoder.pos_embedding  " inspect model vit_b_16 --parameters
 answers "weights IMAGENET1K_V2: 80.858 % top-1, 224 pixels cut from 232, bilinear" \
     inspect model resnet50
-answers "resnet50            80.858" inspect model --help
+answers "resnet50               80.858" inspect model --help
 
 answers "blurpool timm" inspect model resnet50 --set model.blurpool=timm
 answers "blur, reflected, 3x3/2x2" inspect model resnet50 model.blurpool=timm
@@ -86,7 +101,7 @@ sizes=(--images 50 data.image_size=40 data.train_size=24)
 answers "24 to train, 40 to evaluate" inspect config "${sizes[@]}"
 answers "16 to step 25, 24 to train, 40 to evaluate" inspect config "${sizes[@]}" \
     data.progressive_sizes=16 data.progressive_until=2 train.batch_per_rank=4
-expect_error "inspect model of data" 64 "data.train_size=8: what makes a network" 1 \
+expect_error "inspect model of data" 64 "data.train_size=8: only model.* keys" 1 \
     inspect model resnet50 data.train_size=8
 expect_error "a blur of no ResNet" 64 "model.blurpool is of ResNets" 1 \
     inspect model efficientnet_b0 model.blurpool=ffcv
@@ -100,15 +115,15 @@ recipe=(optimizer.lr=10.5 optimizer.lr_scaling=none schedule.name=poly schedule.
     schedule.min_lr=1e-4 schedule.warmup_lr=0 schedule.warmup_steps=786 schedule.decay_steps=13756
     train.batch_per_rank=408 train.max_steps=14541 train.epochs=38)
 expect "inspect config of a recipe" 0 run 1 inspect config --ranks 8 --images 1281167 "${recipe[@]}"
-[[ $(sed -n '/^steps/p; /^first/,$p' "$out" | tr -s ' ') == "steps 14541, 392.514 an epoch
+[[ $(sed -n '/^steps/p; /^first/,$p' "$out" | tr -s ' ') == "steps 14541, 392.514 per epoch
 first 1 0.000 0
 second 2 0.003 0.013358778626
-behind warm-up 787 2.002 10.5
+after warm-up 787 2.002 10.5
 at 1/4 3636 9.261 6.60112617536
 at 1/2 7271 18.522 2.93442740043
 at 3/4 10906 27.782 0.734085415966
 last 14541 37.043 0.000100221952898" ]] || broken_run "inspect config: other steps or rates"
-expect_text "inspect config of a recipe" 1 " GiB a rank; convoy inspect memory has its parts"
+expect_text "inspect config of a recipe" 1 " GiB per rank; convoy inspect memory lists its parts"
 seq 10 > "$SCRATCH/weights"
 for group in 0 4; do
     expect "inspect config of groups" 0 run 1 inspect config --ranks 8 --images 50000 \
@@ -133,7 +148,7 @@ never "ema.every: 1000 steps, but the run has" --images 100 ema.decay=.9 ema.eve
 never "ema.decay: the averaged weights would never be evaluated" data.format=synthetic ema.decay=.9
 never "train.patience: nothing would ever be evaluated" data.format=synthetic train.patience=2
 never "optimizer.sam_rho: " data.format=synthetic optimizer.sam_rho=.05 train.accumulate=2
-expect_text "what stands in for images" 0 "--images N would stand in"
+expect_text "what stands in for images" 0 "--images N would replace"
 stairs=(--images 1282048 optimizer.lr=0.016 schedule.name=exponential schedule.warmup_lr=0
     schedule.gamma=0.97 train.batch_per_rank=4096 train.epochs=350)
 expect "inspect config of epochs" 0 run 1 inspect config --epochs 0,1,5,10,349 "${stairs[@]}"
@@ -144,7 +159,7 @@ expect "inspect config of epochs" 0 run 1 inspect config --epochs 0,1,5,10,349 "
 349 109238 0.00309130199323" ]] || broken_run "inspect config: other rates of chosen epochs"
 expect_error "inspect config behind the end" 64 "--epochs: the run ends before epoch 350" 1 \
     inspect config --epochs 0,350 "${stairs[@]}"
-expect_error "inspect config of no epoch" 64 '--epochs: "x" is no epoch' 1 \
+expect_error "inspect config of no epoch" 64 '--epochs: "x" is not an epoch' 1 \
     inspect config --epochs 1,x "${stairs[@]}"
 expect_error "inspect config of two things" 64 "--markdown" 1 inspect config --markdown --images 5
 expect "inspect config of a long warm-up" 0 run 1 inspect config --images 50000 \
@@ -157,10 +172,18 @@ expect "a run to look at" 0 run 1 train "$SCRATCH/small.yaml" "run.dir=$SCRATCH/
 expect "inspect config of a run" 0 run 1 inspect config "$SCRATCH/looked_at" schedule.warmup_steps=3
 expect_error "inspect config of two warm-ups" 64 "stands beside schedule.warmup_epochs" 1 \
     inspect config "$SCRATCH/looked_at" schedule.warmup_steps=3 schedule.warmup_epochs=2
-expect_error "inspect config without data" 64 "--images N would stand in" 1 inspect config \
+expect_error "inspect config without data" 64 "--images N would replace" 1 inspect config \
     train.epochs=2
 expect_error "inspect config of too few images" 64 "train.batch_per_rank" 1 inspect config \
     --images 20 --ranks 2 train.batch_per_rank=11
+# A folder of both sets, or the one that is asked for.
+answers "$SCRATCH/data/val:" inspect dataset "$SCRATCH/data"
+[[ $(grep -E '^images' "$out" | paste -sd ' ') == "images 20 images 10" ]] ||
+    broken_run "inspect dataset: not both sets"
+answers "images 10" inspect dataset "$SCRATCH/data" --role val
+! grep -q 'images 20' "$out" || broken_run "inspect dataset --role val: the other set, too"
+expect_error "inspect dataset of a file" 65 "small.yaml: not a folder" 1 \
+    inspect dataset "$SCRATCH/small.yaml"
 answers "20" inspect dataset "$SCRATCH/data/train"
 for name in star triangle checkers; do
     grep -q "$name" "$out" || broken_run "inspect dataset: no class $name"
@@ -170,6 +193,10 @@ cp "$SCRATCH/data/train/star/0000.jpg" "$SCRATCH/data/train/star/bad.jpg"
 truncate -s 300 "$SCRATCH/data/train/star/bad.jpg"
 expect "inspect dataset with a bad image" 65 run 1 inspect dataset "$SCRATCH/data/train"
 expect_text "inspect dataset with a bad image" some "$SCRATCH/data/train/star/bad.jpg"
+expect "inspect dataset with a bad image in one set" 65 run 1 inspect dataset "$SCRATCH/data"
+expect_one_error "inspect dataset with a bad image in one set" \
+    "$SCRATCH/data/train: 1 of 21 images are unreadable"
+expect_text "inspect dataset with a bad image in one set" 1 "images 10"
 rm "$SCRATCH/data/train/star/bad.jpg"
 
 train run 1 train.max_steps=1
@@ -208,8 +235,9 @@ expect "a run folder that ends in .." 0 run 1 bench loader "$SCRATCH/small.yaml"
     "run.dir=$SCRATCH/data/train/.." --set data.index=auto
 [[ -d $SCRATCH/index && ! -e $SCRATCH/data/train/index ]] || broken "the index became a class"
 answers "step 1 crc " bench loader "$SCRATCH/small.yaml" --steps 2 --crc
-expect_error "bench loader --input" 64 "--input warm is none of cold, cached, synthetic, now" \
-    1 bench loader "$SCRATCH/small.yaml" --input warm
+expect_error "bench loader --input" 64 \
+    "--input: unknown value warm; it is one of cold, cached, synthetic, now" 1 bench loader \
+    "$SCRATCH/small.yaml" --input warm
 if (($(getconf _NPROCESSORS_ONLN) > 1)); then
     cpu=$(awk '$1 == "Cpus_allowed_list:" { split($2, a, /[,-]/); print a[1] }' /proc/self/status)
     expect "more threads than CPUs" 0 taskset -c "$cpu" "$CONVOY" bench loader \
@@ -225,7 +253,7 @@ if have_mpi; then
         expect "bench $what on 2" 0 run 2 bench "$what" "$SCRATCH/small.yaml" \
             --set comm.bucket_mb=1 --steps 2 --warmup 1
     done
-    expect_error "inspect config on 2" 64 '"x" is no epoch' 2 inspect config --epochs x \
+    expect_error "inspect config on 2" 64 '"x" is not an epoch' 2 inspect config --epochs x \
         "${recipe[@]}" --images 1281167
     expect "inspect memory on 2" 0 run 2 inspect memory "$SCRATCH/small.yaml"
     expect_text "inspect memory on 2" 1 "total "

@@ -72,7 +72,7 @@ for precision in fp32 bf16; do
 done
 awk 'NR == FNR { a = $1; next } { d = $1 - a; exit !(d < 5 && d > -5) }' \
     "$SCRATCH"/{fp32,bf16}.percent || broken "predict: fp32 and bf16 differ by more than 5 %"
-expect_error "predict" 64 "--precision fp8: no such choice" 1 predict "$(latest first)" "$picture" \
+expect_error "predict" 64 "--precision: unknown value fp8" 1 predict "$(latest first)" "$picture" \
     --precision fp8
 
 # activations KEY=VALUE... - bytes of them in the plan.

@@ -70,13 +70,13 @@ expect "bytes of other images" 0 run 1 inspect model resnet20 --bytes --gpu conf
     --image-size 48 --classes 7 train.precision=fp32 train.batch_per_rank=4
 expect_text "bytes of other images" 1 "resnet20 in fp32, 4 images of 48 x 48 pixels"
 
-expect_error "no GPU named" 64 "--bytes wants --gpu FILE" 1 inspect model resnet50 --bytes
-expect_error "a GPU for nothing" 64 "--gpu FILE goes with --bytes" 1 inspect model resnet50 \
+expect_error "no GPU named" 64 "--bytes requires --gpu" 1 inspect model resnet50 --bytes
+expect_error "a GPU for nothing" 64 "--gpu requires --bytes" 1 inspect model resnet50 \
     --gpu configs/gpus/h200.json
-expect_error "two answers" 64 "different answers" 1 "${budget[@]}" --dot
+expect_error "two answers" 64 "give only one of --dot" 1 "${budget[@]}" --dot
 expect_error "no such file" 65 "none.json" 1 inspect model resnet50 --bytes --gpu none.json
 sed 's/NVIDIA H200/NVIDIA H2000/' configs/gpus/h200.json > "$SCRATCH/odd.json"
-expect_error "no rates" 65 "no data sheet's rates of this GPU are known here" 1 \
+expect_error "no rates" 65 "the rates of this GPU in" 1 \
     inspect model resnet50 --bytes --gpu "$SCRATCH/odd.json" train.batch_per_rank=2
 expect_error "two passes" 64 "leave optimizer.sam_rho out" 1 "${budget[@]}" optimizer.sam_rho=0.1
 exit "$failed"

@@ -54,7 +54,7 @@ sed 's/"totalGlobalMem": [0-9]*/"totalGlobalMem": 1621098496/' configs/gpus/h200
     > "$SCRATCH/little.json"
 expect_error "too large for a described GPU" 70 "60 images at a time need" 1 inspect memory \
     "${sets[@]}" --set train.batch_per_rank=60 --gpu "$SCRATCH/little.json"
-expect_text "too large for a described GPU" 1 "per rank at 60 images a micro-batch"
+expect_text "too large for a described GPU" 1 "per rank at 60 images per micro-batch"
 expect_text "too large for a described GPU" 1 "largest batch per rank "
 expect_error "no such description" 65 "none.json" 1 inspect memory "${sets[@]}" \
     --gpu configs/gpus/none.json

@@ -13,11 +13,11 @@ auto()
 {
     settings "of-$1-$2" "${@:4}"
     expect "$1 GPUs" 64 env CONVOY_EMU_DEVICES="$1" "$CONVOY" launch -n auto -- train "${sets[@]}"
-    expect_text "$1 GPUs" 1 "launch: -n auto: $3"
+    expect_text "$1 GPUs" 1 "-n auto: $3"
     expect_text "$1 GPUs" 1 "-np $2 "
 }
 auto 3 3 "3 GPUs"
 auto 1 1 "1 GPU"
-auto 3 1 "one rank, which has all cores: device.backend is cpu" device.backend=cpu
-auto 0 1 "one rank, which has all cores: no CUDA device is visible"
+auto 3 1 "one rank with all cores: device.backend is cpu" device.backend=cpu
+auto 0 1 "one rank with all cores: no CUDA device is visible"
 exit "$failed"

@@ -15,13 +15,13 @@ expect_text "nothing wrong" 0 "$warning"
 
 # An engine that spoils the capture and says nothing of it.
 CONVOY_EMU_SPOILS=convolution train spoiled 1
-expect_text "a spoiled capture" 1 "convoy: warning: a training step $warning"
+expect_text "a spoiled capture" 1 "convoy train: warning: a training step $warning"
 expect_text "who spoiled it" 1 "one by one: conv1: it does what cannot be captured"
 same "a spoiled capture" eager spoiled
 [[ $(losses eager) == "$(losses spoiled)" ]] || broken "a spoiled capture: the losses differ"
 
 CONVOY_EMU_SPOILS=instantiate train refused 1
-expect_text "no room for the graph" 1 "convoy: warning: a training step $warning"
+expect_text "no room for the graph" 1 "convoy train: warning: a training step $warning"
 expect_text "no room for the graph" 1 "cudaGraphInstantiate"
 same "no room for the graph" eager refused
 
@@ -39,7 +39,7 @@ if have_mpi; then
     }
     train eager_ranks 2 device.cuda_graph=false
     spoil_one spoiled_rank
-    expect_text "one rank of two" 1 "convoy: warning: a training step $warning"
+    expect_text "one rank of two" 1 "convoy train: warning: a training step $warning"
     expect_text "which rank" 1 "one by one: rank 1: conv1: it does what cannot be captured"
     same "one rank of two" eager_ranks spoiled_rank
     # Micro-batches have no sums: each rank goes its own way in them, and no other in the last one.
@@ -56,7 +56,7 @@ if have_mpi; then
     done
     # The sum itself, which a communicator might not survive: it is not asked for any more.
     CONVOY_EMU_SPOILS="sum over ranks" train spoiled_sum 2
-    expect_text "a sum" 1 "convoy: warning: a training step $warning"
+    expect_text "a sum" 1 "convoy train: warning: a training step $warning"
     same "a sum" eager_ranks spoiled_sum
 fi
 exit "$failed"

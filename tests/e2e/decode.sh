@@ -52,10 +52,10 @@ pixel() { od -An -v -tu1 -j "$1" -N 3 "$SCRATCH/pixels"; }
 [[ $(pixel 0) == "$(pixel $((16 * 16 * 3 + 15 * 3)))" ]] ||
     broken "replay: the second view is not the mirror image of the first"
 
-expect_error "replay without dump" 64 "--replay and --dump go together" 1 bench decode \
+expect_error "replay without dump" 64 "--replay requires --dump" 1 bench decode \
     --replay "$SCRATCH/views"
 echo "$view 1 $image" >> "$SCRATCH/views"
-expect_error "replay without path" 65 "$SCRATCH/views:3: there is no tab with the path" \
+expect_error "replay without path" 65 "$SCRATCH/views:3: no tab and path of an image" \
     1 bench decode --replay "$SCRATCH/views" --dump "$SCRATCH/pixels"
 printf '%s\t%s\n' "$view one" "$image" > "$SCRATCH/views"
 expect_error "replay of nonsense" 65 "$SCRATCH/views:1: replay: flip takes" 1 bench decode \

@@ -31,7 +31,7 @@ for ((call = 0; call < 24; call++)); do
 done
 SLOW_FILES_MATCH=metrics SLOW_FILES_SKIP=3 SLOW_FILES_ERRNO=5 SLOW_FILES_FAIL=1000 \
     LD_PRELOAD=$PWD/build/slow_files.so expect "top" 65 "$CONVOY" top "$SCRATCH/half" --once
-expect_one_error "top" "$SCRATCH/half/metrics.jsonl: cannot be read: Input/output error"
+expect_one_error "top" "$SCRATCH/half/metrics.jsonl: cannot read: Input/output error"
 fails small.yaml 0 116 config
 ((code == 64)) || [[ $code == 0 ]] || broken_run "config: exit code $code"
 expect_text "config" 0 "no such config file"

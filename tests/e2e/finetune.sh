@@ -173,7 +173,8 @@ train first 1 model.name=mlp train.batch_per_rank=32 train.max_steps=1 log.every
 if have_mpi; then
     expect "find-lr on two" 0 run 2 find-lr "${sets[@]}" --set train.batch_per_rank=4 --steps 20
 fi
-expect_error "find-lr" 64 "--to 1 is not above --from 2" 1 find-lr "${sets[@]}" --from 2 --to 1
+expect_error "find-lr" 64 "--to 1 must be greater than --from 2" 1 find-lr "${sets[@]}" \
+    --from 2 --to 1
 train_fails idle 64 "train.patience: nothing would ever be evaluated" 1 train.patience=2
 expect "bench step of such a run" 0 run 1 bench step "$SCRATCH/early" data.val= --steps 1
 train_fails never 64 "train.patience counts evaluations" 1 "data.val=$data/val" train.patience=2 \

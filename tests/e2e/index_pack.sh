@@ -50,7 +50,7 @@ done
 expect "pack after kills" 0 run 1 pack "$tree" "$SCRATCH/killed" --shard-mb 1 --verify
 expect_error "pack elsewhere" 64 "$SCRATCH/killed: holds shards of other data or options" \
     1 pack "$tree" "$SCRATCH/killed" --shard-mb 2
-expect_error "pack to nowhere" 64 "convoy pack: OUT is missing" 1 pack "$tree"
+expect_error "pack to nowhere" 64 "missing argument OUT" 1 pack "$tree"
 (ulimit -f 4 && expect_error "pack to a full disk" 74 \
     "$SCRATCH/full/shard-00000.bin: cannot write" 1 pack "$tree" "$SCRATCH/full" &&
     exit "$failed") || failed=1
@@ -68,6 +68,6 @@ mv "$SCRATCH/made/tars/part-0001.tar" "$SCRATCH/both/val-0.tar"
 images=$(tar -tf "$SCRATCH/both/val-0.tar" | grep -c '\.cls$')
 expect "index --role val" 0 run 1 index "$SCRATCH/both" --role val --out "$SCRATCH/both.index"
 expect_text "index --role val" 1 "$SCRATCH/both: webdataset, $images images"
-expect_error "index --role" 64 "--role test: no such choice" 1 index "$SCRATCH/both" --role test
+expect_error "index --role" 64 "--role: unknown value test" 1 index "$SCRATCH/both" --role test
 expect_error "index of shards" 64 "needs no index" 1 index "$SCRATCH/killed"
 exit "$failed"

@@ -50,13 +50,28 @@ while read -r page; do
 done < "$SCRATCH/pages" > "$out"
 [[ ! -s $out ]] || broken_run "manual pages have faults"
 command -v man > /dev/null || echo "not tested: manual pages: no man"
-for command in $("$CONVOY" --help | sed -n 's/^  convoy \([a-z-]*\) .*/\1/p'); do
-    page=$root/share/man/man1/convoy-$command.1
+"$CONVOY" --tables > "$SCRATCH/tables"
+# names_of COMMAND - the options in its table, a name per line
+names_of()
+{
+    awk -F '\t' -v name="$1" '$1 == "command" { wanted = $2 == name }
+        wanted && $1 == "option" { print $2 }' "$SCRATCH/tables" |
+        sed 's/, /\n/g' | sed 's/ .*//' | sort
+}
+while IFS=$'\t' read -r kind command about; do
+    [[ $kind == command ]] || continue
+    page=$root/share/man/man1/${command// /-}.1
     [[ -s $page ]] || { broken "no manual page of $command" && continue; }
-    "$CONVOY" "$command" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p' | sed 's/-/\\-/g' |
-        while read -r option; do grep -qF -- "\\fB$option" "$page" || echo "$option"; done > "$out"
-    [[ ! -s $out ]] || broken_run "the manual page of $command lacks options"
-done
+    grep -qF "${about//-/\\-}" "$page" || broken "$command: its page does not say what it does"
+    names_of "$command" > "$SCRATCH/names"
+    sed -n '/^\\fB\\-/{s/\\fB\|\\fR//g; s/\\-/-/g; s/, /\n/g; p}' "$page" | sed 's/ .*//' |
+        sort | diff "$SCRATCH/names" - > "$out" || broken_run "page of $command: other options"
+    own=${command#convoy}
+    bash -c 'source "$1" && _convoy_words "$2"' - \
+        "$root/share/bash-completion/completions/convoy" "${own# }" | tr ' ' '\n' |
+        sed -n '/^--\(help\|version\)$/d; /^-/p' | sort | diff "$SCRATCH/names" - > "$out" ||
+        broken_run "completion of $command: other options"
+done < "$SCRATCH/tables"
 "$CONVOY" inspect config | sed -n 's/^\([a-z_]*[.][a-z_0-9]*\) = .*/\1/p' > "$SCRATCH/keys"
 (($(wc -l < "$SCRATCH/keys") > 100)) || broken "few keys"
 sed -n 's/^\\fB\([a-z_]*[.][a-z_0-9]*\) = .*/\1/p' "$root/share/man/man5/convoy-config.5" |
@@ -76,16 +91,13 @@ completes "convoy tr" train
 completes "convoy inspect mo" model
 completes "convoy inspect model --d" --dot
 completes "convoy bench all" allreduce
+completes "convoy bench loader --input ca" cached
+completes "convoy inspect dataset DIR --format li" list
 completes "convoy train x.yaml --set model.ste" model.stem=
 completes "convoy train x.yaml --set model.stem=" imagenet cifar
 completes "convoy train x.yaml --set=model.stem=c" cifar
 completes "convoy eval x.yaml --set model.name=resnet11" resnet110
 completes "convoy train data.train=/" ""
-bash -c 'source "$1" && _convoy_words bench' - "$bash_completion" | tr ' ' '\n' |
-    sort > "$SCRATCH/words"
-"$CONVOY" bench --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p' | sort -u |
-    comm -23 - "$SCRATCH/words" > "$out"
-[[ ! -s $out ]] || broken_run "completion of bench lacks options"
 if command -v zsh > /dev/null; then
     # The same tables; compadd stands in for the editor.
     got=$(zsh -f -c 'compadd() { shift $(($# - 1)); print -r -- ${(P)1} }; compset() { : }

@@ -79,7 +79,7 @@ wait_for_progress shrink 5
 
 # drain: the ranks here save a checkpoint and leave, the supervisor starts them again.
 timeout 60 "$CONVOY" drain > "$out" 2>&1 || broken_run "drain: exit code $?"
-expect_text "drain" 1 "asked 1 ranks"
+expect_text "drain" 1 "asked 1 rank "
 wait_for_starts shrink "2 1 1"
 wait_for_progress shrink 3
 [[ $(launch_events shrink exit reason) == "other hosts checkpoint saved" ]] ||

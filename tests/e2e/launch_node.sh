@@ -109,7 +109,7 @@ grep -q "^\[1,0\]<stdout>: *done: run folder" "$out" ||
 # Without a GPU: one rank, and that is said.
 node auto -n auto -- train.max_steps=2
 expect "auto" 0 timeout 60 "${launching[@]}"
-expect_text "auto" 1 "-n auto: one rank, which has all cores: device.backend is cpu"
+expect_text "auto" 1 "-n auto: one rank with all cores: device.backend is cpu"
 [[ $(launch_events auto run ranks) == 1 ]] ||
     broken "auto: $(launch_events auto run ranks) ranks"
 
@@ -121,12 +121,12 @@ wrong()
     expect "$1" 64 timeout 20 "${launching[@]}"
     expect_one_error "$1" "$2"
 }
-wrong "no ranks" "-n 0: must be auto or a whole number from 1" -n 0 --
-wrong "a word" "-n some: must be auto or a whole number from 1" -n some --
-wrong "hosts too" "-n is for this host alone: no --hosts-script with it" \
+wrong "no ranks" "-n 0: must be a whole number from 1" -n 0 --
+wrong "a word" "-n some: must be a whole number from 1" -n some --
+wrong "hosts too" "give either -n (ranks on this host) or --hosts-script" \
     -n 2 --hosts-script "echo a" --
-wrong "slots too" "-n is for this host alone: no --slots with it" -n 2 --slots 2 --
-wrong "neither" "-n or --hosts-script is missing" --
+wrong "slots too" "--slots requires --hosts-script" -n 2 --slots 2 --
+wrong "neither" "missing option -n or --hosts-script" --
 wrong "an odd batch" "train.global_batch: 12 is not divisible by 5 ranks (-n)" -n 5 -- \
     "${endless[@]}"
 # mpirun takes an option once: the user's.

@@ -143,9 +143,9 @@ script()
     expect "$1" "$2" timeout 60 "$CONVOY" launch --hosts-script "echo x >> $SCRATCH/calls; $3" \
         --agent "$SCRATCH/agent" --min-hosts 2 \
         --wait-hosts 1 --poll 0.3 -- train "${sets[@]}"
-    lines=$(grep -c '^convoy: warning:' "$out")
+    lines=$(grep -c '^convoy launch: warning:' "$out")
     ((lines == 1)) || broken_run "$1: $lines warnings, expected 1"
-    grep '^convoy: warning:' "$out" | grep -qF -- "$4" ||
+    grep '^convoy launch: warning:' "$out" | grep -qF -- "$4" ||
         broken_run "$1: the warning does not hold '$4'"
     lines=$(wc -l < "$SCRATCH/calls")
     ((lines <= 6)) || broken_run "$1: the script was called $lines times"
@@ -239,14 +239,15 @@ expect_text "--grace" 1 "its newest checkpoint is older"
 expect_nothing_runs "--grace"
 
 # Options.
-expect_error "no script" 64 "--hosts-script is missing" 1 launch -- train "$SCRATCH/small.yaml"
-expect_error "no command" 64 "-- train CONFIG is missing" 1 launch --hosts-script true
+expect_error "no script" 64 "missing option -n or --hosts-script" 1 launch -- train \
+    "$SCRATCH/small.yaml"
+expect_error "no command" 64 "missing argument -- train CONFIG" 1 launch --hosts-script true
 expect_error "another command" 64 "not eval" 1 launch --hosts-script true -- eval x
 expect_error "a wrong number" 64 "--min-hosts 0" 1 launch --hosts-script true --min-hosts 0 \
     -- train "$SCRATCH/small.yaml"
 expect_error "less than the least" 64 "--max-hosts 1 is less" 1 launch --hosts-script true \
     --min-hosts 2 --max-hosts 1 -- train "$SCRATCH/small.yaml"
-expect_error "status of nothing" 65 "launch.status.json" 1 launch --status "$SCRATCH"
+expect_error "status of nothing" 64 "launch.status.json" 1 launch --status "$SCRATCH"
 expect_error "a wrong key" 64 "data.trian" 1 launch --hosts-script true \
     -- train "$SCRATCH/small.yaml" --set data.trian=x
 exit "$failed"

@@ -11,11 +11,14 @@ yaml=(scripts/*/*.yaml scripts/*/*.json)
 mapfile -t pages < <(printf '%s\n' README.md CONTRIBUTING.md; find docs -name '*.md' | sort)
 
 # ---- what convoy knows: commands; "COMMAND OPTION" a line; keys ----
-"$CONVOY" --help | sed -nE 's/^  convoy ([a-z-]+) .*/\1/p' | sort -u > "$SCRATCH/commands"
-while read -r command; do
-    "$CONVOY" "$command" --help | grep -oE -- '(^|[^a-z-])--[a-z][a-z-]*' | grep -oE -- '--.*' |
-        sed "s/^/$command /"
-done < "$SCRATCH/commands" | sort -u > "$SCRATCH/options"
+"$CONVOY" --tables | awk -F '\t' '$1 == "command" && $2 != "convoy" {
+        sub(/^convoy /, "", $2); sub(/ .*/, "", $2); print $2
+    }' | sort -u > "$SCRATCH/commands"
+"$CONVOY" --tables | awk -F '\t' '$1 == "command" { split($2, word, " ") }
+    $1 == "option" {
+        count = split($2, name, ", ")
+        for (i = 1; i <= count; i++) { sub(/ .*/, "", name[i]); print word[2] " " name[i] }
+    }' | cat - <(sed 's/$/ --help/' "$SCRATCH/commands") | sort -u > "$SCRATCH/options"
 "$CONVOY" inspect config | grep -oE '^ *[a-z]+[.][a-z0-9_]+' | tr -d ' ' > "$SCRATCH/new_keys"
 "$CONVOY" inspect config --markdown | sed -nE 's/.*[(]once `([^`]+)`.*/\1/p' |
     sort -u - "$SCRATCH/new_keys" > "$SCRATCH/keys"

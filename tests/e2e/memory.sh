@@ -54,7 +54,7 @@ compare parameters model.name=mlp model.in_channels=1 data.image_size=272 data.e
     optimizer.name=adam "data.mean=[0.5]" "data.std=[0.25]"
 # Far too large for any host: refused at once, on all ranks, with the batch that fits.
 too_large=(data.synthetic_images=4000000 train.batch_per_rank=1000000)
-largest() { sed -nE 's/^convoy: error: .*; at most ([0-9]+) fit$/\1/p' "$out"; }
+largest() { sed -nE 's/^convoy( [a-z-]+)*: error: .*; at most ([0-9]+) fit$/\2/p' "$out"; }
 refused()
 {
     local settings=() setting
@@ -68,7 +68,7 @@ alone=$(largest)
 [[ ! -e $SCRATCH/large/checkpoints/latest ]] || broken "train: has a checkpoint"
 expect_field "train" large "done" code 70
 refused "inspect memory" 1 inspect memory
-expect_text "inspect memory: the table" 1 "per rank at 1000000 images a micro-batch"
+expect_text "inspect memory: the table" 1 "per rank at 1000000 images per micro-batch"
 # One image alone is too few for the last batch norms; ImageNet is not here.
 expect "inspect memory of 1x1" 0 run 1 inspect memory configs/resnet18-fashion-mnist.yaml
 expect "inspect memory of a large batch" 0 run 1 inspect memory configs/recipes/resnet50-a1.yaml \

@@ -27,7 +27,8 @@ done
 # A command that fails: one warning a checkpoint with its last words; the run is as good as any.
 train failing "$ranks" "${base[@]}" train.max_steps=2 checkpoint.every_steps=0 \
     "checkpoint.on_save=echo try; echo access denied >&2; exit 3"
-expect_text "failing" 1 "convoy: warning: checkpoint.on_save: exit code 3 for step 2: access denied"
+expect_text "failing" 1 \
+    "convoy train: warning: checkpoint.on_save: exit code 3 for step 2: access denied"
 expect_field "failing" failing on_save outcome failed
 expect_field "failing" failing on_save code 3
 

@@ -135,7 +135,7 @@ train_fails few 64 "data.train has 3 classes, but the network 2 (model.classes):
     1 "${digits[@]}" "data.dir=$SCRATCH/digits" model.classes=2
 
 # ---- what is a point of the run's curve ----
-foreign="no point of the run's curve"
+foreign="recorded, but not plotted"
 expect "eval of another run's weights" 0 run 1 eval "$SCRATCH/five" --checkpoint "$SCRATCH/folder"
 expect_text "eval of another run's weights" 1 "$foreign"
 expect "eval of larger images" 0 run 1 eval "$SCRATCH/five" data.eval_resize=64
@@ -171,7 +171,7 @@ printf '%s\r\n' "${names[@]}" > "$SCRATCH/names.txt"
 foreign=("$SCRATCH/weights.safetensors" "$picture" --model resnet20
     --precision fp32 data.eval_resize=32 --set 'data.mean=[0.5]' --set 'data.std=[0.25]')
 expect "predict RUN" 0 run 1 predict "$SCRATCH/folder" "$picture"
-grep -v '^by' "$out" > "$SCRATCH/by_run"
+grep -v '^using' "$out" > "$SCRATCH/by_run"
 expect "predict WEIGHTS" 0 run 1 predict "${foreign[@]}" --classes "$SCRATCH/names.txt"
 cmp "$out" "$SCRATCH/by_run" || broken "predict by the run and by its weights differ"
 expect "predict WEIGHTS by the names of its export" 0 run 1 predict "${foreign[@]}"
@@ -191,7 +191,7 @@ for fuse in none auto; do
 done
 expect "predict by weights of grey images" 0 run 1 predict "$SCRATCH/grey.safetensors" "$picture" \
     --model resnet20 --set model.in_channels=1 --set 'data.mean=[0.5]' --set 'data.std=[0.25]'
-expect_error "weights without a network" 65 "not a convoy checkpoint; of weights of others" 1 \
+expect_error "weights without a network" 65 "not a Convoy checkpoint; for other weights" 1 \
     predict "$SCRATCH/weights.safetensors" "$picture"
 expect_error "other weights" 65 "not the weights of resnet32: missing: layer1.3" 1 predict \
     "$SCRATCH/weights.safetensors" "$picture" --model resnet32
@@ -200,7 +200,7 @@ expect_error "names with a zero" 65 "zero.txt: no UTF-8 text" 1 predict "${forei
     --classes "$SCRATCH/zero.txt"
 printf '%s\r\n' "$picture" | expect "CRLF on standard input" 0 run 1 predict \
     "${foreign[0]}" - "${foreign[@]:2}"
-expect_error "nothing on standard input" 65 "standard input: it names no picture" 1 predict \
+expect_error "nothing on standard input" 65 "standard input: names no picture" 1 predict \
     "${foreign[0]}" - "${foreign[@]:2}" < /dev/null
 printf 'a\nb' > "$SCRATCH/two.txt"
 expect_error "fewer names" 65 "two.txt: 2 names, but " 1 predict "${foreign[@]}" \
@@ -211,7 +211,7 @@ expect_error "no such weights" 64 "--model: resnet50 has no weights V7; there ar
     predict "$SCRATCH/weights.safetensors" "$picture" --model resnet50:V7
 expect_error "a checkpoint" 64 "leave out --model" 1 predict "$(latest folder)" "$picture" \
     --model resnet20
-expect_error "classes of a run" 64 "--classes: a run knows its own" 1 predict "$SCRATCH/folder" \
+expect_error "classes of a run" 64 "--classes requires --model" 1 predict "$SCRATCH/folder" \
     "$picture" --classes "$SCRATCH/names.txt"
 export CUDA_VISIBLE_DEVICES=
 expect_error "no GPU" 78 "device.backend is cuda" 1 predict "$SCRATCH/folder" "$picture" \
@@ -256,6 +256,6 @@ fi
 expect "export as ONNX" 0 run 1 export "$SCRATCH/folder" "$SCRATCH/pixels.onnx" --with-input
 grep -qa normalised "$SCRATCH/pixels.onnx" || broken "--with-input does not normalise"
 grep -qa '"bilinear"' "$SCRATCH/pixels.onnx" || broken "the file does not say how to scale pictures"
-expect_error "--with-input" 64 "--with-input: this goes with an .onnx file" 1 export \
+expect_error "--with-input" 64 "--with-input: only for an .onnx file" 1 export \
     "$SCRATCH/folder" "$SCRATCH/again.safetensors" --with-input
 exit "$failed"

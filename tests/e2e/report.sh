@@ -107,7 +107,7 @@ for ((i = 0; i < 100; i++)); do
 done
 kill "$watcher" 2> /dev/null && broken "the watcher did not end with the run"
 wait "$watcher" || broken "the watcher ended with $?"
-page_holds "$SCRATCH/watch.out" "not there yet; waiting for it" "written every 0.3 s" "live.csv"
+page_holds "$SCRATCH/watch.out" "waiting for the run to appear" "written every 0.3 s" "live.csv"
 page_holds "$SCRATCH/live.html" "stopped, checkpoint saved (75)"
 ! grep -q 'http-equiv="refresh"' "$SCRATCH/live.html" || broken "the last page goes on refreshing"
 # killed long ago: nobody holds its folder, so it is not watched for ever; held, it goes on
@@ -115,7 +115,8 @@ mkdir "$SCRATCH/dead" && cp "$SCRATCH/killed/metrics.jsonl" "$SCRATCH/dead"
 touch -d '1 hour ago' "$SCRATCH/dead/metrics.jsonl"
 expect "watch of a killed run" 0 timeout 60 "$CONVOY" report "$SCRATCH/dead" "$SCRATCH/one" \
     --watch --every 0.2 --out "$SCRATCH/dead.html"
-expect_text "watch of a killed run" 1 "$SCRATCH/dead: nobody writes there any more"
+expect_text "watch of a killed run" 1 \
+    "$SCRATCH/dead: the run has not ended, and nothing writes there any more"
 [[ -e $SCRATCH/dead.csv ]] || broken "watch of a killed run: the last page lacks its CSV"
 expect "watch of a run that is held" 124 flock "$SCRATCH/dead/metrics.jsonl" timeout 2 "$CONVOY" \
     report "$SCRATCH/dead" --watch --every 0.2 --out "$SCRATCH/dead.html"
@@ -137,21 +138,22 @@ watch_series complete 1 0
 watch_series queued 2 124
 touch "$SCRATCH/series/scale.lock"
 watch_series killed 2 0
-expect_text "watch of a killed series" 1 "series: nobody writes there any more"
+expect_text "watch of a killed series" 1 \
+    "series: points are missing, and nothing writes there any more"
 watch_series held 2 124 flock "$SCRATCH/series/scale.lock"
 written=now # by a point whose lock, of another host, is not seen
 watch_series distant 2 124
 
-expect_error "every without watch" 64 "--every: only with --watch" 1 report "$SCRATCH/one" --every 5
-expect_error "every 0 seconds" 64 "--every 0: must be above 0" 1 report "$SCRATCH/one" --watch \
-    --every 0
+expect_error "every without watch" 64 "--every requires --watch" 1 report "$SCRATCH/one" --every 5
+expect_error "every 0 seconds" 64 "--every 0: must be a number from 0.01" 1 report \
+    "$SCRATCH/one" --watch --every 0
 
 mkdir "$SCRATCH/empty"
-expect_error "report of an empty folder" 65 "$SCRATCH/empty: no run folder" \
+expect_error "report of an empty folder" 64 "$SCRATCH/empty: not a run folder" \
     1 report "$SCRATCH/empty"
-expect_error "report of nothing" 65 "$SCRATCH/none: is not there" 1 report "$SCRATCH/one" \
+expect_error "report of nothing" 64 "$SCRATCH/none: no such run folder" 1 report "$SCRATCH/one" \
     "$SCRATCH/none"
-expect_error "report without a run" 64 "RUN is missing" 1 report
+expect_error "report without a run" 64 "missing argument RUN" 1 report
 expect_error "report to another kind of file" 64 "must end in .html" \
     1 report "$SCRATCH/one" --out x.pdf
 expect_error "report to a folder that is not there" 74 "$SCRATCH/no/x.html" \

@@ -163,7 +163,7 @@ said=$(grep -o "epoch 1 step [0-9]* eval" "$SCRATCH/whole/log.txt")
 expect_text "eval of a whole epoch" 1 "$said"
 cp -rL "$run" "$SCRATCH/copied" # to where there are no links
 expect "predict by a copied RUN" 0 run 1 predict "$SCRATCH/copied" "$picture"
-expect_text "predict by a copied RUN" 1 "by $SCRATCH/copied/checkpoints/best"
+expect_text "predict by a copied RUN" 1 "using $SCRATCH/copied/checkpoints/best"
 for n in "${ranks[@]}"; do
     expect "eval RUN on $n" 0 run "$n" eval "$run"
     expect_text "eval RUN on $n" 1 "evaluating $best"
@@ -181,8 +181,8 @@ done
 [[ $(events again.moved eval) == $((3 + 3 * ${#ranks[@]})) ]] ||
     broken "evaluations of a run are not in its folder: $(events again.moved eval) of them"
 expect "predict RUN" 0 run 1 predict "$run" "$picture"
-expect_text "predict RUN" 1 "by $best"
-grep -v "^by " "$out" > "$SCRATCH/by_run"
+expect_text "predict RUN" 1 "using $best"
+grep -v "^using " "$out" > "$SCRATCH/by_run"
 expect "predict CHECKPOINT" 0 run 1 predict "$best" "$picture"
 cmp "$out" "$SCRATCH/by_run" || broken "predict RUN is not by its best checkpoint"
 # Links that go round are left out.
@@ -238,6 +238,6 @@ rm "$run/checkpoints/best"
 expect "eval RUN without a best" 0 run 1 eval "$run"
 expect_text "eval RUN without a best" 1 "evaluating $run/checkpoints/step-00000003.safetensors"
 rm "$run/checkpoints/latest"
-expect_error "eval RUN without any" 65 "$run: no run with a checkpoint" 1 eval "$run"
-expect_error "predict DATA" 65 "$SCRATCH/data: no run with a checkpoint" 1 predict "$SCRATCH/data" x
+expect_error "eval RUN without any" 65 "$run: no checkpoint in this run" 1 eval "$run"
+expect_error "predict DATA" 64 "$SCRATCH/data: not a run folder" 1 predict "$SCRATCH/data" x
 exit "$failed"

@@ -76,7 +76,7 @@ expect_text "collect" 0 "an epoch"
 expect "prices" 0 run 1 scale "${args[@]}" --collect --set cost.price_per_host_hour=36 \
     --set cost.currency=USD
 cost=$(sed -nE 's/.* 2 ranks: an epoch, ([^ ]+) USD \(36 an hour of a host\), [0-9].*/\1/p' "$out")
-time=$(awk '$0 ~ /convoy: / { next } $1 == 2 && NF > 7 { print $3 }' "$out")
+time=$(awk '$0 ~ /^convoy/ { next } $1 == 2 && NF > 7 { print $3 }' "$out")
 awk -v cost="$cost" -v s="$time" \
     'BEGIN { exit !(s > 0 && (cost - s / 100) ^ 2 < (s / 5000) ^ 2) }' ||
     broken_run "prices: an epoch of $time s costs $cost"
@@ -103,7 +103,7 @@ expect "predictions alone" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/
     --predict configs/fabrics/p3.16xlarge.json --rate 100
 expect "other ranks" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/alone" \
     --predict configs/fabrics/p3.16xlarge.json --rate 100 --ranks 160,12
-[[ $(awk '$0 ~ /convoy: / { next } NF == 6 && $1 > 0 { print $1 }' "$out" | tr '\n' ' ') == \
+[[ $(awk '$0 ~ /^convoy/ { next } NF == 6 && $1 > 0 { print $1 }' "$out" | tr '\n' ' ') == \
     "160 12 " ]] || broken_run "other ranks than 160 and 12"
 # what does not depend on images, and ranks that differ: steps take longer
 alone=("${args[@]}" --set "scale.dir=$SCRATCH/alone" --set train.batch_per_rank=16
@@ -112,7 +112,7 @@ last=0
 for terms in "" "--op-us 20" "--op-us 20 --fixed-ms 3" "--op-us 20 --fixed-ms 3 --spread 5"; do
     # shellcheck disable=SC2086
     expect "terms '$terms'" 0 run 1 scale "${alone[@]}" --rate 10000@256 $terms
-    step=$(awk '$0 ~ /convoy: / { next } NF == 6 && $1 == 64 { print $4 }' "$out")
+    step=$(awk '$0 ~ /^convoy/ { next } NF == 6 && $1 == 64 { print $4 }' "$out")
     awk -v step="$step" -v last="$last" 'BEGIN { exit !(step > last) }' ||
         broken_run "terms '$terms': a step of $step ms, $last ms without the last one"
     last=$step
@@ -136,7 +136,7 @@ expect_error "too wide a spread" 64 "--spread 101" 1 scale "${alone[@]}" --rate 
 expect_error "no spread" 64 "--spread -1" 1 scale "${alone[@]}" --rate 100 --spread=-1
 for option in "--ranks 3" "--rate 5" "--op-us 1" "--fixed-ms 1" "--spread 1" --no-overlap; do
     # shellcheck disable=SC2086
-    expect_error "runs with $option" 64 "${option%% *}: only with --predict" 1 scale \
+    expect_error "runs with $option" 64 "${option%% *} requires --predict" 1 scale \
         "${args[@]}" $option
 done
 expect_error "no ranks" 64 "--ranks 12,,3" 1 scale "${args[@]}" \

@@ -28,7 +28,7 @@ stop()
     step=$(field "$1" step step)
     [[ $(latest "$1") == */step-$(printf %08d "$step").safetensors ]] ||
         broken "$1: stopped after step $step, saved $(latest "$1")"
-    expect_text "$1" 0 "convoy: error:"
+    expect_text "$1" 0 "convoy train: error:"
     expect_text "$1" 1 "stopped as asked after step $step"
 }
 
@@ -51,7 +51,7 @@ stop_slow()
     cp "$SCRATCH/$1.out" "$out"
     ((code == 75)) || broken_run "$1: exit code $code, expected 75"
     ((SECONDS - start <= $5)) || broken "$1: took $((SECONDS - start)) s to leave"
-    expect_text "$1" 0 "convoy: error:"
+    expect_text "$1" 0 "convoy train: error:"
 }
 
 # finish RUN RANKS - the same command again.

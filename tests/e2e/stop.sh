@@ -29,7 +29,7 @@ other=$pid
 train_in_background asked "$ranks" "${endless[@]}"
 wait_for_step asked 3
 expect "stop" 0 timeout 60 "$CONVOY" stop "$SCRATCH/asked"
-expect_text "stop" 1 "stop: $SCRATCH/asked: the run has left"
+expect_text "stop" 1 "$SCRATCH/asked: the run has ended"
 left asked
 
 # By another path, and to ranks of this run alone.
@@ -37,7 +37,7 @@ train_in_background drained "$ranks" "${endless[@]}"
 wait_for_step drained 3
 ln -s drained "$SCRATCH/link"
 expect "drain" 0 timeout 60 "$CONVOY" drain --run "$SCRATCH/link"
-expect_text "drain" 1 "asked $ranks ranks"
+expect_text "drain" 1 "asked $ranks rank"
 left drained
 pid=$other
 wait_for_progress other 3
@@ -47,11 +47,11 @@ left other
 
 # What is not there; what is no run; a request that is left from a run that was killed.
 expect "twice" 0 timeout 60 "$CONVOY" stop "$SCRATCH/asked"
-expect_text "twice" 1 "the run was not there"
+expect_text "twice" 1 "the run was not running"
 expect "twice, not waiting long" 0 timeout 60 "$CONVOY" stop "$SCRATCH/asked" --wait 1
-expect_text "twice, not waiting long" 1 "the run was not there"
-expect_error "no run" 64 "$SCRATCH/data is no run folder" 1 stop "$SCRATCH/data"
-expect_error "no folder" 64 "no such folder" 1 drain --run "$SCRATCH/nothing"
+expect_text "twice, not waiting long" 1 "the run was not running"
+expect_error "no run" 64 "$SCRATCH/data: not a run folder" 1 stop "$SCRATCH/data"
+expect_error "no folder" 64 "no such run folder" 1 drain --run "$SCRATCH/nothing"
 touch "$SCRATCH/asked/stop" "$SCRATCH/asked/stop.seen"
 train asked "$ranks" "${endless[@]}" "train.max_steps=$(($(field asked step step) + 3))"
 

@@ -94,7 +94,7 @@ told=(model.bn=sync train.batch_per_rank=1 data.image_size=32 --images 1000 --ra
 for group in 0 2; do
     expect "a group of $group" 0 run 1 inspect config model.name=efficientnet_b0 \
         "model.bn_group=$group" "${told[@]}"
-    expect_text "a group of $group" 1 "GiB a rank"
+    expect_text "a group of $group" 1 "GiB per rank"
 done
 expect_error "told of three" 64 "model.bn_group: 3 ranks a group do not divide 4 ranks" 1 \
     inspect config model.name=efficientnet_b0 model.bn_group=3 "${told[@]}"

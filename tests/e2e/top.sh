@@ -48,10 +48,10 @@ if command -v script > /dev/null; then
     settings later train.max_steps=1
     "$CONVOY" train "${sets[@]}" > "$SCRATCH/later.out" 2>&1
     wait "$watching" || broken_run "later: exit code $?"
-    expect_text "later" 1 "$SCRATCH/later: not there yet; waiting for it"
+    expect_text "later" 1 "$SCRATCH/later: waiting for it to appear"
     grep -q "later: done" "$out" || broken_run "later: does not end with the run"
 fi
 
-expect_error "no run" 65 "metrics.jsonl" 1 top "$SCRATCH/data"
+expect_error "no run" 64 "metrics.jsonl" 1 top "$SCRATCH/data"
 expect_error "no number" 64 "--every soon" 1 top "$SCRATCH/run" --every soon
 exit "$failed"

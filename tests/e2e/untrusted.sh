@@ -25,17 +25,18 @@ train named 1
 no_escapes "train" "$out"
 no_escapes "log.txt" "$SCRATCH/named/log.txt"
 checkpoint=$(latest named)
-forged=$SCRATCH/$'x\nconvoy: error: forged\e[2J.jpg'
+forged=$SCRATCH/$'x\nconvoy predict: error: forged\e[2J.jpg'
 images=("$SCRATCH/data/val/=1+1/"*)
 cp "${images[0]}" "$forged"
 expect "predict" 0 run 1 predict "$checkpoint" "$forged"
 no_escapes "predict" "$out"
-[[ $(grep -c '^convoy: error' "$out") == 0 ]] || broken_run "predict: a file's name makes a line"
+[[ $(grep -c '^convoy predict: error' "$out") == 0 ]] ||
+    broken_run "predict: a file's name makes a line"
 expect_text "a class is shown" 1 '  a\x1b[2J\xc2\x9bcircle'
 expect "predict --json" 0 run 1 predict "$checkpoint" "$forged" --json
 no_escapes "predict --json" "$out"
 expect_text "a class is a string" 1 '"a\u001b[2J\u009bcircle"'
-expect_text "a name is a string" 1 'x\nconvoy: error: forged\u001b[2J.jpg'
+expect_text "a name is a string" 1 'x\nconvoy predict: error: forged\u001b[2J.jpg'
 expect "predict of no image" 65 run 1 predict "$checkpoint" $'no\x9b\e[2J\nsuch.jpg'
 no_escapes "predict of no image" "$out"
 expect_one_error "predict of no image" 'no\x9b\x1b[2J\nsuch.jpg: cannot'
@@ -104,7 +105,7 @@ refused 65 "/dev/zero: cannot read: not a regular file" scale "$SCRATCH/small.ya
     --set "scale.dir=$SCRATCH/scale" --rate 100 --predict /dev/zero
 refused 65 "/dev/zero: cannot read: not a regular file" inspect memory "$SCRATCH/small.yaml" \
     --gpu /dev/zero
-refused 65 "metrics.jsonl: cannot be read: not a regular file" top "$SCRATCH/piped" --once
+refused 65 "metrics.jsonl: cannot read: not a regular file" top "$SCRATCH/piped" --once
 
 # ---- links that others have planted ----
 echo precious > "$SCRATCH/victim"

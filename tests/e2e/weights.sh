@@ -104,10 +104,11 @@ from_list()
 expect "predict a list" 65 from_list
 expect_text "predict a list" 2 "{\"file\":\"$picture\""
 expect_one_error "predict a list" "$SCRATCH/none.jpg"
-expect_error "predict an empty folder" 65 "$SCRATCH/nothing: no picture in this folder" \
+expect_error "predict an empty folder" 65 "$SCRATCH/nothing: no pictures in this folder" \
     1 predict "$checkpoint" "$SCRATCH/nothing"
 expect_error "predict nothing of a picture" 64 "--top 0" 1 predict "$checkpoint" "$picture" --top 0
-expect_error "predict in two forms" 64 "one of them" 1 predict "$checkpoint" "$picture" --csv --json
+expect_error "predict in two forms" 64 "give either --json or --csv" 1 predict "$checkpoint" \
+    "$picture" --csv --json
 
 # Tables go where their names lead, and what cannot be written to is said before the work. A run
 # that is still writing to its folder does not cost the result.
@@ -119,7 +120,7 @@ flock 9
 [[ $(evaluate "$checkpoint" --per-class "$SCRATCH/fifo" \
     --confusion "$SCRATCH/link.csv") == "$want" ]] || broken "no result beside another run"
 expect_text "eval beside another run" \
-    1 "another convoy is writing to this run folder: the result is only said here"
+    1 "another convoy is writing to this run folder: the result is only printed"
 exec 9>&-
 wait $!
 cmp "$SCRATCH/through" "$SCRATCH/classes.csv" || broken "a table did not go through a FIFO"
@@ -153,7 +154,7 @@ done
 # TensorFlow's variants under torchvision's names, out and in.
 train tf 1 "${net[@]}" model.name=tf_efficientnet_b0 train.max_steps=1
 expect "export of tf" 0 run 1 export "$(latest tf)" "$SCRATCH/tf.safetensors" --names torchvision
-expect_text "export of tf" 1 "torchvision's efficientnet_b0 takes these weights, but pads"
+expect_text "export of tf" 1 "torchvision's efficientnet_b0 loads these weights but pads"
 evaluate "$SCRATCH/tf.safetensors" --set model.name=tf_efficientnet_b0 > "$SCRATCH/again.txt"
 expect_text "eval of torchvision's as tf" 1 "fit tf_efficientnet_b0, but"
 
@@ -164,10 +165,10 @@ large=$SCRATCH/wild/checkpoints/step-00000001.safetensors
 wild=(eval "$SCRATCH/small.yaml" --set model.name=mlp --set data.std=1e-6
     --set "data.val=$SCRATCH/data/val" --set "run.dir=$SCRATCH/evals" --checkpoint)
 expect "eval of large weights" 0 run 1 "${wild[@]}" "$large"
-expect_text "eval of large weights" 1 "the loss is no finite number"
-expect_error "predict by large weights" 65 "outputs are no finite numbers" \
+expect_text "eval of large weights" 1 "the loss is not finite"
+expect_error "predict by large weights" 65 "the network produced NaN or infinity" \
     1 predict "$large" "$picture" "$picture"
-expect_text "predict by large weights: once" 1 "the same holds for 1 more"
+expect_text "predict by large weights: once" 1 "the same for 1 more"
 nan=$SCRATCH/nan.safetensors
 "$tools"/make_ckptmeta "$large" "$nan" bias fc1.bias || broken "cannot make weights of no numbers"
 expect_error "eval of no numbers" 65 "is no finite number" 1 "${wild[@]}" "$nan"
@@ -196,10 +197,10 @@ train_fails lies 65 "$SCRATCH/lies.safetensors: not a safetensors file" \
     1 model.name=efficientnet_b0 "model.init=$SCRATCH/lies.safetensors"
 expect_error "export of no checkpoint" 65 "not a convoy checkpoint" \
     1 export "$SCRATCH/timm.safetensors" "$SCRATCH/x.onnx"
-expect_error "export to an unknown kind" 64 "ends in neither" 1 export "$checkpoint" \
-    "$SCRATCH/x.pth"
-expect_error "export under unknown names" 64 "neither torchvision nor timm" 1 export "$checkpoint" \
-    "$SCRATCH/x.safetensors" --names keras
+expect_error "export to an unknown kind" 64 "must end in .safetensors or .onnx" 1 export \
+    "$checkpoint" "$SCRATCH/x.pth"
+expect_error "export under unknown names" 64 "it is one of torchvision, timm" 1 export \
+    "$checkpoint" "$SCRATCH/x.safetensors" --names keras
 train_fails unknown 64 "did you mean efficientnet_b0" 1 model.name=efficientnet-b0
 train_fails dropless 64 "model.dropout: this network has neither" 1 model.name=mlp \
     model.dropout=0.5

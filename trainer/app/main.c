@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "trainer/app/cmd/cmd.h"
 #include "trainer/app/cmd/commands.h"
+#include "trainer/app/cmd/help.h"
 #include "trainer/engine/guard/signals.h"
 #include "trainer/engine/session/build_info.h"
 #include <fcntl.h>
@@ -16,45 +17,22 @@
 #include <string.h>
 #include <unistd.h>
 
-static const CommandRow commands[] = {
-    { "train", &cmd_train, "CONFIG|RUN [key=value]...",
-      "train a network; under mpirun, one on all ranks" },
-    { "eval", &cmd_eval, "RUN|CHECKPOINT|CONFIG [--checkpoint FILE] [key=value]...",
-      "evaluate a run or a checkpoint on the validation set" },
-    { "predict", &cmd_predict, "RUN|CHECKPOINT IMAGE...", "say what images show" },
-    { "export", &cmd_export, "RUN|CHECKPOINT OUT [--names NAMES]",
-      "write a checkpoint's weights for other programs" },
-    { "launch", &cmd_launch, "-n N|--hosts-script CMD ... -- train CONFIG",
-      "keep a run going over mpirun, on this host or while hosts fail and return" },
-    { "stop", &cmd_stop, "RUN [--wait SECONDS]",
-      "ask a run to save a checkpoint and leave, from any host" },
-    { "drain", &cmd_drain, "[--run RUN] [--wait SECONDS]",
-      "ask the ranks of this host to save a checkpoint and leave" },
-    { "top", &cmd_top, "RUN [--once] [--every SECONDS]", "show how a run is doing" },
-    { "doctor", &cmd_doctor, "[--gpus N] [--efa N] [--strict] [--json]",
-      "look at this host: what would slow a run down" },
-    { "scale", &cmd_scale, "CONFIG|RUN [key=value]...",
-      "measure how epoch time changes with the number of ranks" },
-    { "report", &cmd_report_runs, "RUN... [--out FILE]", "write a page about runs, with plots" },
-    { "preview", &cmd_preview, "CONFIG|RUN --out FILE [key=value]...",
-      "write a page that shows what a run would be shown" },
-    { "find-lr", &cmd_find_lr, "CONFIG|RUN [--steps N] [key=value]...",
-      "show how high a learning rate may be" },
-    { "bench", &cmd_bench, "decode|loader|step|allreduce [CONFIG|RUN]",
-      "measure one part by itself" },
-    { "index", &cmd_index, "DIR [--out FILE] [--check]",
-      "list a dataset once, so that runs need not" },
-    { "pack", &cmd_pack, "DIR OUT [--verify]", "put a dataset's files into a few large ones" },
-    { "inspect", &cmd_inspect, "model|checkpoint|config|dataset|memory ...",
-      "show a thing without running it" },
+static const Command *const commands[] = {
+    &cmd_train,   &cmd_launch,      &cmd_stop,   &cmd_drain,        /* train */
+    &cmd_top,     &cmd_report_runs,                                 /* look */
+    &cmd_eval,    &cmd_predict,     &cmd_export,                    /* use */
+    &cmd_find_lr, &cmd_bench,       &cmd_scale,  &cmd_doctor,       /* measure */
+    &cmd_inspect, &cmd_preview,     &cmd_index,  &cmd_pack,   NULL, /* prepare */
 };
-static const char tail[] =
-    "  convoy --version\n"
-    "      versions of convoy and of the libraries in it\n\nEvery command "
-    "has --help. Exit codes: 0 done, 64 command line or config, 65 data or "
-    "checkpoint, 69 a health check failed, 70 internal or memory,\n71 "
-    "training diverged, 74 cannot write, 75 stopped with a checkpoint saved (run again to "
-    "continue), 76 a peer was lost, 78 environment.\n";
+static const Command convoy = {
+    .name = "",
+    .summary = "train image classifiers, on one machine or many",
+    .about = "convoy COMMAND --help explains a command; convoy --version prints versions. Exit "
+             "codes: 0 done, 64 wrong command line or config, 65 unusable data or checkpoint, 69 a "
+             "check failed, 70 internal error or out of memory, 71 diverged, 74 cannot write, 75 "
+             "stopped and saved, 76 lost a rank, 78 environment.",
+    .commands = commands,
+};
 
 /* Rank according to the launcher (Open MPI, PMIx, MPICH); 0 where there is none. */
 static int launcher_rank(void)
@@ -72,6 +50,13 @@ static Status print_version(void)
 {
     StrBuf text = { 0 };
     build_info_describe(&text);
+    return log_print_text(OK, &text);
+}
+
+static Status print_tables(void)
+{
+    StrBuf text = { 0 };
+    help_add_tables(&text, &convoy);
     return log_print_text(OK, &text);
 }
 
@@ -102,9 +87,8 @@ int main(int argc, char **argv)
     int rank = launcher_rank();
     if (status == OK) status = log_open(NULL, rank, LOG_INFO);
     if (status == OK && argc > 1 && strcmp(argv[1], "--version") == 0) status = print_version();
-    else if (status == OK)
-        status = commands_dispatch("convoy", "command", commands,
-                                   sizeof commands / sizeof commands[0], tail, argc - 1, argv + 1);
+    else if (status == OK && argc > 1 && strcmp(argv[1], "--tables") == 0) status = print_tables();
+    else if (status == OK) status = commands_run(&convoy, argc - 1, argv + 1);
     if (status == OK && argc > 1) status = check_output(argv[1]);
     if (rank != 0 && status != OK && status_message()[0] != '\0') {
         /* Failed before the ranks have met: rank 0 says why. mpirun ends a job at the first rank

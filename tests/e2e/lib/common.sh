@@ -83,13 +83,16 @@ expect_error()
     expect_one_error "$what" "$text"
 }
 
+# What an error line begins with: "convoy train: error:".
+error_line='^convoy( [a-z-]+)*: error:'
+
 # expect_one_error WHAT TEXT - the last output has one error line, and that line holds TEXT.
 expect_one_error()
 {
     local lines
-    lines=$(grep -c '^convoy: error:' "$out")
-    [[ $lines == 1 ]] || broken_run "$1: $lines lines start with 'convoy: error:', expected 1"
-    grep '^convoy: error:' "$out" | grep -qF -- "$2" ||
+    lines=$(grep -cE "$error_line" "$out")
+    [[ $lines == 1 ]] || broken_run "$1: $lines lines start with 'convoy ...: error:', expected 1"
+    grep -E "$error_line" "$out" | grep -qF -- "$2" ||
         broken_run "$1: the error line does not hold '$2'"
 }
 

@@ -1,200 +1,146 @@
-/* args.c - see args.h: first the usage line is turned into a table, then argv is held against
- * it. */
+/* args.c - see args.h. */
 #include "trainer/app/cmd/args.h"
 
 #include "base/log.h"
 #include "base/str.h"
 #include "trainer/engine/files/outputs.h"
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#define WORD_BYTES 24
-
-typedef struct Usage {
-    char command[160]; /* "convoy eval" */
-    char positional[ARGS_POSITIONAL_MAX][WORD_BYTES];
-    int positional_count, required;
-    bool repeats; /* the last positional argument */
-} Usage;
-
-/* ---- the usage line: written by us, so a broken one is a bug and asserted ---- */
-
-typedef struct Token {
-    char word[64]; /* without brackets and dots */
-    int opens;     /* brackets before it */
-    bool closes, repeats;
-} Token;
-
-static int count_of(const char *text, size_t n, char c)
+static bool is_option(const ArgRow *row)
 {
-    int count = 0;
-    for (size_t i = 0; i < n; i++) count += text[i] == c;
-    return count;
+    return row->name[0] == '-' && !(row->flags & ARG_REST);
 }
 
-/* Cuts the next blank-separated token off *line. False at the end of the line. */
-static bool next_token(const char **line, Token *token)
+/* The positional argument number n from 0; the last one for those that follow it, if it may be
+ * repeated; NULL: there is none. */
+static const ArgRow *positional_row(const Args *a, int n)
 {
-    const char *p = *line + strspn(*line, " ");
-    if (p[0] == '\n' && p[1] == ' ') p += strspn(p, "\n ");
-    size_t n = strcspn(p, " \n");
-    *line = p + n;
-    if (n == 0) return false;
-    const int opens = count_of(p, n, '['), closes = count_of(p, n, ']');
-    *token = (Token){ .opens = opens,
-                      .closes = closes > 0 && closes >= opens,
-                      .repeats = p[n - 1] == '.' };
-    p += opens;
-    n = strcspn(p, "] .\n");
-    ASSERT(n < sizeof token->word);
-    memcpy(token->word, p, n);
-    return true;
-}
-
-/* last: the token that ends the option, its value's or its own. */
-static void add_option(Args *a, const Token *name, const Token *last)
-{
-    ASSERT(a->option_count < ARGS_OPTION_MAX && strlen(name->word) < WORD_BYTES);
-    ArgsOption *o = &a->options[a->option_count++];
-    memcpy(o->name, name->word, strlen(name->word) + 1);
-    o->has_value = last != name;
-    o->required = !name->opens;
-    o->implied = name->opens > 1;
-    o->repeated = last->repeats;
-    ASSERT(!o->repeated || strcmp(o->name, "--set") == 0); /* Args has room for one list */
-}
-
-static void add_positional(Usage *u, const Token *token)
-{
-    ASSERT(u->positional_count < ARGS_POSITIONAL_MAX && strlen(token->word) < WORD_BYTES);
-    /* nothing follows what may be repeated */
-    ASSERT(!u->repeats);
-    ASSERT(token->opens || u->required == u->positional_count); /* required ones come first */
-    memcpy(u->positional[u->positional_count++], token->word, strlen(token->word) + 1);
-    if (!token->opens) u->required++;
-    u->repeats = token->repeats;
-}
-
-static void add_command_word(Usage *u, const char *word)
-{
-    size_t n = strlen(u->command);
-    ASSERT(n < 64);
-    snprintf(u->command + n, sizeof u->command - n, "%s%s", n ? " " : "", word);
-}
-
-static void read_usage(Usage *u, Args *a, const char *help)
-{
-    static const char prefix[] = "usage: ";
-    ASSERT(str_starts_with(help, prefix));
-    const char *line = help + strlen(prefix);
-    Token token, value;
-    while (next_token(&line, &token) && strcmp(token.word, "--") != 0) {
-        if (token.word[0] == '-') {
-            bool has_value = !token.closes && next_token(&line, &value);
-            add_option(a, &token, has_value ? &value : &token);
-        } else if (isupper((unsigned char)token.word[0])) {
-            add_positional(u, &token);
-        } else {
-            add_command_word(u, token.word);
-        }
+    const ArgRow *last = NULL;
+    for (const ArgRow *r = a->rows; r->name; r++) {
+        if (is_option(r) || r->flags & ARG_REST) continue;
+        if (n-- == 0) return r;
+        last = r;
     }
+    return last && last->flags & ARG_REPEATED ? last : NULL;
 }
 
-/* ---- argv ---- */
-
-/* The option whose name is the first n bytes of arg, NULL. */
-static ArgsOption *find_option(Args *a, const char *arg, size_t n)
+static const ArgRow *flagged_row(const Args *a, int flag)
 {
-    for (int i = 0; i < a->option_count; i++)
-        if (strlen(a->options[i].name) == n && strncmp(a->options[i].name, arg, n) == 0)
-            return &a->options[i];
+    for (const ArgRow *r = a->rows; r->name; r++)
+        if (r->flags & flag) return r;
     return NULL;
 }
 
-static Status fail_unknown(const Usage *u, Args *a, const char *arg, int n)
+/* Whether the first n bytes of arg are one of the words. */
+static bool is_word_of(const char *words, const char *arg, size_t n)
 {
-    const char *names[ARGS_OPTION_MAX + 1];
-    char name[64];
-    for (int i = 0; i < a->option_count; i++) names[i] = a->options[i].name;
-    names[a->option_count] = "--help";
-    snprintf(name, sizeof name, "%.*s", n, arg);
-    StrBuf advice = { 0 };
-    if (find_option(a, "--set", 5)) config_add_advice(name, &advice);
-    Status status =
-        advice.length ? fail(ERR_USAGE, "%s: unknown option %s; %s", u->command, name, advice.text)
-                      : OK;
-    str_free(&advice);
-    if (status != OK) return status;
-    const char *nearest = str_nearest(name, names, a->option_count + 1);
-    if (nearest)
-        return fail(ERR_USAGE, "%s: unknown option %s (did you mean %s?)", u->command, name,
-                    nearest);
-    return fail(ERR_USAGE, "%s: unknown option %s (see %s --help)", u->command, name, u->command);
+    while (words && *words) {
+        const size_t length = strcspn(words, " ");
+        if (length == n && strncmp(words, arg, n) == 0) return true;
+        words += length + strspn(words + length, " ");
+    }
+    return false;
 }
 
-static Status keep_set(const Usage *u, Args *a, const char *value)
+/* The option whose name is the first n bytes of arg, NULL. */
+static const ArgRow *find_option(const Args *a, const char *arg, size_t n)
+{
+    for (const ArgRow *r = a->rows; r->name; r++)
+        if (is_option(r) && (is_word_of(r->name, arg, n) || is_word_of(r->also, arg, n))) return r;
+    return NULL;
+}
+
+Status args_unknown(const char *kind, const char *word, const char *const *names, int count,
+                    bool foreign)
+{
+    StrBuf advice = { 0 };
+    if (foreign) config_add_advice(word, &advice);
+    const bool advised = advice.length > 0;
+    if (advised) fail(ERR_USAGE, "unknown %s %s; %s", kind, word, advice.text);
+    str_free(&advice);
+    if (advised) return ERR_USAGE;
+    const char *nearest = str_nearest(word, names, count);
+    if (nearest) return fail(ERR_USAGE, "unknown %s %s (did you mean %s?)", kind, word, nearest);
+    return fail(ERR_USAGE, "unknown %s %s (see %s --help)", kind, word, log_program());
+}
+
+static Status fail_unknown(const Args *a, const char *arg, int n)
+{
+    const char *names[ARGS_ROW_MAX + 1] = { "--help" };
+    char name[64];
+    int count = 1;
+    for (const ArgRow *r = a->rows; r->name; r++)
+        if (is_option(r)) names[count++] = r->name;
+    snprintf(name, sizeof name, "%.*s", n, arg);
+    return args_unknown("option", name, names, count, find_option(a, "--set", 5) != NULL);
+}
+
+static Status keep_set(Args *a, const char *value)
 {
     if (a->set_count == ARGS_SET_MAX)
-        return fail(ERR_USAGE, "%s: more than %d times --set", u->command, ARGS_SET_MAX);
+        return fail(ERR_USAGE, "more than %d options --set", ARGS_SET_MAX);
     a->sets[a->set_count++] = value;
     return OK;
 }
 
 /* Takes the option at argv[*i] and, where it has one, its value; *i moves on to a separate
  * value. */
-static Status take_option(const Usage *u, Args *a, int argc, char **argv, int *i)
+static Status take_option(Args *a, int argc, char **argv, int *i)
 {
     const char *arg = argv[*i];
     const char *equals = strchr(arg, '=');
     int n = equals ? (int)(equals - arg) : (int)strlen(arg);
-    ArgsOption *o = find_option(a, arg, (size_t)n);
-    if (!o) return fail_unknown(u, a, arg, n);
-    if (!o->has_value && equals)
-        return fail(ERR_USAGE, "%s: %s takes no value", u->command, o->name);
-    if (o->value && !o->repeated)
-        return fail(ERR_USAGE, "%s: %s is given twice", u->command, o->name);
-    o->value = "";
-    if (o->has_value) o->value = equals ? equals + 1 : *i + 1 < argc ? argv[++*i] : NULL;
-    if (!o->value) return fail(ERR_USAGE, "%s: %s needs a value", u->command, o->name);
-    return o->repeated ? keep_set(u, a, o->value) : OK;
+    const ArgRow *row = find_option(a, arg, (size_t)n);
+    if (!row) return fail_unknown(a, arg, n);
+    const char **value = &a->values[row - a->rows];
+    if (!row->value && equals) return fail(ERR_USAGE, "%s takes no value", row->name);
+    if (*value && !(row->flags & ARG_SETTING))
+        return fail(ERR_USAGE, "%s is given twice", row->name);
+    *value = "";
+    if (row->value) *value = equals ? equals + 1 : *i + 1 < argc ? argv[++*i] : NULL;
+    if (!*value) return fail(ERR_USAGE, "%s needs a value: %s", row->name, row->value);
+    return row->flags & ARG_SETTING ? keep_set(a, *value) : OK;
 }
 
 /* "optimizer.lr=0.1", but neither "./a=b" nor "/data=1/x.jpg". */
 static bool is_setting(const Args *a, const char *arg)
 {
     const char *equals = strchr(arg, '=');
-    if (!equals || memchr(arg, '/', (size_t)(equals - arg))) return false;
-    for (int i = 0; i < a->option_count; i++)
-        if (a->options[i].implied) return true;
-    return false;
+    return equals && !memchr(arg, '/', (size_t)(equals - arg)) && flagged_row(a, ARG_SETTING);
 }
 
-/* Takes argv[i], which moves to the other positional arguments at the front: so many as there are
- * find place. */
-static Status take_positional(const Usage *u, Args *a, char **argv, int i)
+/* Takes argv[i], which moves to the other positional arguments at the front. */
+static Status take_positional(Args *a, char **argv, int i)
 {
     char *arg = argv[i];
-    if (a->positional_count >= u->positional_count && !u->repeats)
-        return fail(ERR_USAGE, "%s: unexpected argument \"%s\" (see %s --help)", u->command, arg,
-                    u->command);
-    if (a->positional_count < u->positional_count &&
-        strstr(u->positional[a->positional_count], "CONFIG"))
-        a->config = arg;
+    const ArgRow *row = positional_row(a, a->positional_count);
+    if (!row)
+        return fail(ERR_USAGE, "unexpected argument \"%s\" (see %s --help)", arg, log_program());
+    if (row->flags & ARG_CONFIG) a->config = arg;
+    if (row->flags & ARG_WRITES) a->output = arg;
     for (; i > a->positional_count; i--) argv[i] = argv[i - 1];
     argv[a->positional_count++] = arg;
     return OK;
 }
 
-static Status check_required(const Usage *u, const Args *a)
+static Status check_complete(const Args *a)
 {
-    const char *missing =
-        a->positional_count < u->required ? u->positional[a->positional_count] : NULL;
-    for (int i = 0; i < a->option_count && !missing; i++)
-        if (a->options[i].required && !a->options[i].value) missing = a->options[i].name;
-    return missing ? fail(ERR_USAGE, "%s: %s is missing (see %s --help)", u->command, missing,
-                          u->command)
-                   : OK;
+    const ArgRow *next = positional_row(a, a->positional_count);
+    const bool lacks =
+        next && !(next->flags & ARG_OPTIONAL) &&
+        !(a->positional_count > 0 && next == positional_row(a, a->positional_count - 1));
+    if (lacks)
+        return fail(ERR_USAGE, "missing argument %s (see %s --help)", next->name, log_program());
+    for (const ArgRow *r = a->rows; r->name; r++) {
+        const char *value = a->values[r - a->rows];
+        if (r->flags & ARG_REQUIRED && !value)
+            return fail(ERR_USAGE, "missing option %s %s (see %s --help)", r->name, r->value,
+                        log_program());
+        if (value && r->needs && !args_value(a, r->needs))
+            return fail(ERR_USAGE, "%s requires %s", r->name, r->needs);
+    }
+    return OK;
 }
 
 /* Whether help is asked for anywhere; looked at first, so that a wrong line can still be helped. */
@@ -207,15 +153,13 @@ static bool wants_help(int argc, char **argv)
 
 Status args_check_outputs(const Args *a, const Config *c)
 {
-    static const char *const writing[] = { "--out",     "--csv",    "--per-class", "--confusion",
-                                           "--gallery", "--layers", "--dump" };
-    static const char *const reading[] = { "--checkpoint", "--classes", "--replay", "--gpu" };
     Outputs o = { .written_count = 0 };
     outputs_add_written(&o, "OUT", a->output);
-    for (size_t i = 0; i < sizeof writing / sizeof *writing; i++)
-        outputs_add_written(&o, writing[i], args_value(a, writing[i]));
-    for (size_t i = 0; i < sizeof reading / sizeof *reading; i++)
-        outputs_add_read(&o, reading[i], args_value(a, reading[i]));
+    for (const ArgRow *r = a->rows; r->name; r++) {
+        if (!is_option(r)) continue;
+        if (r->flags & ARG_WRITES) outputs_add_written(&o, r->name, a->values[r - a->rows]);
+        if (r->flags & ARG_READS) outputs_add_read(&o, r->name, a->values[r - a->rows]);
+    }
     for (int i = 0; i < a->positional_count; i++)
         if (a->positional[i] != a->output)
             outputs_add_read(&o, "the command line", a->positional[i]);
@@ -224,79 +168,92 @@ Status args_check_outputs(const Args *a, const Config *c)
     return outputs_check(&o);
 }
 
-Status args_parse(Args *out, int argc, char **argv, const char *help)
+Status args_parse(Args *out, int argc, char **argv, const ArgRow *rows)
 {
-    Usage usage = { 0 };
-    *out = (Args){ .help = wants_help(argc, argv), .positional = (const char *const *)argv };
-    read_usage(&usage, out, help);
-    if (out->help) return log_print(help);
+    *out = (Args){ .rows = rows,
+                   .help = wants_help(argc, argv),
+                   .positional = (const char *const *)argv };
     bool options = true;
+    if (out->help) return OK;
     for (int i = 0; i < argc; i++) {
         const char *arg = argv[i];
-        if (options && strcmp(arg, "--") == 0) options = false;
-        else if (options && arg[0] == '-' && arg[1] != '\0')
-            TRY(take_option(&usage, out, argc, argv, &i));
-        else if (options && is_setting(out, arg)) TRY(keep_set(&usage, out, arg));
-        else TRY(take_positional(&usage, out, argv, i));
+        if (options && strcmp(arg, "--") == 0) {
+            options = false;
+            if (!flagged_row(out, ARG_REST)) continue;
+            out->rest = argv + i + 1;
+            out->rest_count = argc - i - 1;
+            break;
+        }
+        if (options && arg[0] == '-' && arg[1] != '\0') TRY(take_option(out, argc, argv, &i));
+        else if (options && is_setting(out, arg)) TRY(keep_set(out, arg));
+        else TRY(take_positional(out, argv, i));
     }
     out->checkpoint = args_value(out, "--checkpoint");
-    for (int i = 0; i < usage.positional_count && i < out->positional_count; i++)
-        if (strcmp(usage.positional[i], "OUT") == 0) out->output = out->positional[i];
-    TRY(check_required(&usage, out));
+    TRY(check_complete(out));
     return args_check_outputs(out, NULL);
 }
 
 const char *args_value(const Args *args, const char *option)
 {
-    for (int i = 0; i < args->option_count; i++)
-        if (strcmp(args->options[i].name, option) == 0) return args->options[i].value;
-    return NULL;
+    const ArgRow *row = find_option(args, option, strlen(option));
+    return row ? args->values[row - args->rows] : NULL;
 }
 
-Status args_choice(const Args *args, const char *option, const char *const *names, int *out)
+Status args_choice(const Args *args, const char *option, int *out)
 {
+    const ArgRow *row = find_option(args, option, strlen(option));
     const char *value = args_value(args, option);
+    StrBuf all = { 0 };
     *out = 0;
     if (!value) return OK;
-    for (*out = 0; names[*out]; ++*out)
-        if (strcmp(value, names[*out]) == 0) return OK;
-    const char *nearest = str_nearest(value, names, *out);
-    return fail(ERR_USAGE, "%s %s: no such choice%s%s%s", option, value,
-                nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
+    for (*out = 0; row->choices[*out]; ++*out)
+        if (strcmp(value, row->choices[*out]) == 0) return OK;
+    const char *nearest = str_nearest(value, row->choices, *out);
+    if (nearest)
+        return fail(ERR_USAGE, "%s: unknown value %s (did you mean %s?)", option, value, nearest);
+    for (int i = 0; i < *out; i++) str_printf(&all, "%s%s", i > 0 ? ", " : "", row->choices[i]);
+    fail(ERR_USAGE, "%s: unknown value %s; it is one of %s", option, value,
+         all.text ? all.text : "");
+    str_free(&all);
+    return ERR_USAGE;
 }
 
-Status args_dataset(const Args *args, DatasetOptions *out)
+Status args_number(const Args *args, const char *option, double *out)
 {
-    int format, role;
-    TRY(args_choice(args, "--format", data_format_names, &format));
-    TRY(args_choice(args, "--role", data_role_names, &role));
-    *out = (DatasetOptions){ .path = args->positional[0],
-                             .format = (DataFormat)format,
-                             .role = (DataRole)role,
-                             .allow_empty = args_value(args, "--allow-empty") != NULL };
-    return OK;
+    const ArgRow *row = find_option(args, option, strlen(option));
+    const char *text = args_value(args, option);
+    if (row && row->fallback != 0) *out = row->fallback;
+    if (!text || (str_to_double(text, out) && *out >= row->min && *out <= row->max)) return OK;
+    return fail(ERR_USAGE, "%s %s: must be a number from %.15g to %.15g", option, text, row->min,
+                row->max);
+}
+
+Status args_whole(const Args *args, const char *option, int64_t *out)
+{
+    const ArgRow *row = find_option(args, option, strlen(option));
+    const char *text = args_value(args, option);
+    if (row && row->fallback != 0) *out = (int64_t)row->fallback;
+    if (!text || (str_to_i64(text, out) && (double)*out >= row->min && (double)*out <= row->max))
+        return OK;
+    return fail(ERR_USAGE, "%s %s: must be a whole number from %.15g to %.15g", option, text,
+                row->min, row->max);
 }
 
 Status args_weights(const Args *args, WeightsChoice *out)
 {
     const bool ema = args_value(args, "--ema"), raw = args_value(args, "--raw");
     *out = ema ? WEIGHTS_EMA : raw ? WEIGHTS_RAW : WEIGHTS_OF_BEST;
-    return ema && raw ? fail(ERR_USAGE, "--ema and --raw: one of them") : OK;
+    return ema && raw ? fail(ERR_USAGE, "give either --ema or --raw, not both") : OK;
 }
 
-Status args_seconds(const Args *args, const char *option, double *out)
+Status args_dataset(const Args *args, DatasetOptions *out)
 {
-    const char *text = args_value(args, option);
-    if (!text || (str_to_double(text, out) && *out >= 0)) return OK;
-    return fail(ERR_USAGE, "%s %s: must be a number of seconds", option, text);
-}
-
-Status args_count(const Args *args, const char *option, int64_t fallback, int64_t min, int64_t max,
-                  int64_t *out)
-{
-    const char *text = args_value(args, option);
-    *out = fallback;
-    if (!text || (str_to_i64(text, out) && *out >= min && *out <= max)) return OK;
-    return fail(ERR_USAGE, "%s %s: not a whole number from %lld to %lld", option, text,
-                (long long)min, (long long)max);
+    int format, role;
+    TRY(args_choice(args, "--format", &format));
+    TRY(args_choice(args, "--role", &role));
+    *out = (DatasetOptions){ .path = args->positional[0],
+                             .format = (DataFormat)format,
+                             .role = (DataRole)role,
+                             .allow_empty = args_value(args, "--allow-empty") != NULL };
+    return OK;
 }

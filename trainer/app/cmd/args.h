@@ -1,64 +1,118 @@
-/* args.h - the command line of a subcommand, read by the usage line of its own help text.
+/* args.h - the command line of a subcommand, read by its table of arguments.
  *
- * USAGE LINE. A help text begins "usage: convoy eval RUN|CONFIG [--checkpoint FILE] [[--set]
- * key=value]...\n". Lower-case words are the command. Upper-case words are positional arguments.
- * --name VALUE (or -n VALUE) is an option with a value, [--name] a flag. Brackets make a thing
- * optional, dots behind the bracket let an option be repeated (--set alone), and dots behind the
- * last positional argument that one. [--name] in brackets of its own may be left out: an argument
- * with an equals sign, and no slash before it, is a value of that option. So what the help says and
- * what is accepted cannot differ. The usage goes on in lines that begin with a blank, and ends at a
- * word "--": arguments behind it are the command's own business.
+ * TABLE. Each command has one table: a row per positional argument, in order, and per option. The
+ * parser, the usage line, the help text (help.h), the manual page and the completion of shells are
+ * all made from it, so what the help says and what is accepted cannot differ.
  *
- * ACCEPTED. --name value and --name=value; -- ends the options; --help or -h anywhere prints the
- * help text and nothing else is checked. */
+ * ACCEPTED. --name value and --name=value; -- ends the options; --help or -h anywhere asks for help
+ * and nothing else is checked. Where a table has ARG_SETTING, an argument with an equals sign and
+ * no slash before it is a value of that option. */
 #ifndef CONVOY_TRAINER_APP_CMD_ARGS_H
 #define CONVOY_TRAINER_APP_CMD_ARGS_H
 #include "data/data.h"
 #include "trainer/engine/config/config.h"
 #include "trainer/engine/files/weights.h"
 
-#define ARGS_OPTION_MAX     24
-#define ARGS_POSITIONAL_MAX 4
-#define ARGS_SET_MAX        64
+#define ARGS_ROW_MAX 24
+#define ARGS_SET_MAX 64
 
-typedef struct ArgsOption {                      /* one option of the usage line */
-    char name[24];                               /* "--checkpoint" */
-    bool has_value, required, repeated, implied; /* implied: its name may be left out */
-    const char *value; /* as given; "" for a flag that was given; NULL if absent */
-} ArgsOption;
+enum {
+    ARG_OPTIONAL = 1, /* a positional argument that may be left out */
+    ARG_REPEATED = 2, /* the last positional argument: one or more */
+    ARG_REQUIRED = 4, /* an option that may not be left out */
+    ARG_CONFIG = 8,   /* Args.config */
+    ARG_SETTING = 16, /* --set: may be repeated, and its name left out */
+    ARG_READS = 32,   /* its value is a file that the command reads */
+    ARG_WRITES = 64,  /* or writes; a positional one is Args.output */
+    ARG_REST = 128,   /* what follows "--"; the row's name is its usage */
+};
 
-typedef struct Args {              /* plain data; borrowed from argv */
-    bool help;                     /* the help was printed: there is nothing more to do */
+typedef struct ArgRow {
+    const char *name;           /* "--steps"; of a positional argument "CONFIG|RUN" */
+    const char *value;          /* "N"; NULL for a flag and a positional argument */
+    const char *help;           /* one sentence without a full stop; NULL: not listed */
+    const char *also;           /* other names of the option: "-b --minbytes" */
+    const char *needs;          /* the option without which this one is refused */
+    const char *const *choices; /* words that the value may be; NULL at the end */
+    double min, max, fallback;  /* of a number; fallback 0: the caller's */
+    int flags;
+} ArgRow;
+
+/* Rows that several commands share. */
+#define ARG_ROW_END                                                                                \
+    {                                                                                              \
+        .name = NULL                                                                               \
+    }
+#define ARG_ROW_CONFIG                                                                             \
+    {                                                                                              \
+        "CONFIG|RUN", .help = "a config file, or the folder of a run", .flags = ARG_CONFIG         \
+    }
+#define ARG_ROW_SET                                                                                \
+    {                                                                                              \
+        "--set", "key=value",                                                                      \
+            .help =                                                                                \
+                "override a config key; --set may be left out (convoy inspect config lists keys)", \
+            .flags = ARG_SETTING                                                                   \
+    }
+#define ARG_ROW_FORMAT                                                                             \
+    {                                                                                              \
+        "--format", "NAME", .help = "format of the dataset (default auto)",                        \
+                            .choices = data_format_names                                           \
+    }
+#define ARG_ROW_ROLE                                                                               \
+    {                                                                                              \
+        "--role", "NAME", .help = "which files of a folder that holds both sets (default train)",  \
+                          .choices = data_role_names                                               \
+    }
+#define ARG_ROW_ALLOW_EMPTY                                                                        \
+    {                                                                                              \
+        "--allow-empty", .help = "folders without images are classes too"                          \
+    }
+#define ARG_ROW_EMA                                                                                \
+    {                                                                                              \
+        "--ema", .help = "use the averaged weights (config section ema)"                           \
+    }
+#define ARG_ROW_RAW                                                                                \
+    {                                                                                              \
+        "--raw", .help = "use the weights as trained, not averaged"                                \
+    }
+
+typedef struct Args {              /* plain data; borrowed from argv and the table */
+    bool help;                     /* help is asked for; nothing else was read */
     const char *const *positional; /* [positional_count] */
     int positional_count;
-    /* the positional argument that may be a CONFIG; NULL where it is optional and absent */
-    const char *config;
-    const char *checkpoint;         /* --checkpoint; NULL if absent */
-    const char *output;             /* the positional argument OUT; NULL if there is none */
+    const char *config;     /* the argument with ARG_CONFIG; NULL where it is absent */
+    const char *checkpoint; /* --checkpoint; NULL if absent */
+    const char *output;     /* the positional argument that is written; NULL if there is none */
+    char **rest;            /* [rest_count]; behind "--" where the table has ARG_REST */
+    int rest_count;
     const char *sets[ARGS_SET_MAX]; /* values of --set in order */
     int set_count;
-    ArgsOption options[ARGS_OPTION_MAX];
-    int option_count;
+    const ArgRow *rows;
+    const char *values[ARGS_ROW_MAX]; /* by row; "" for a flag that was given; NULL if absent */
 } Args;
 
 /* argv: what follows the command's name; positional arguments are moved to its front. ERR_USAGE
  * names the argument, and for an unknown option the nearest one. args_check_outputs() is asked. */
-Status args_parse(Args *out, int argc, char **argv, const char *help);
+Status args_parse(Args *out, int argc, char **argv, const ArgRow *rows);
+/* ERR_USAGE for a word that is none of names, with the nearest one, or with the key or command that
+ * a word of another program stands for (foreign). kind: "option", "command". */
+Status args_unknown(const char *kind, const char *word, const char *const *names, int count,
+                    bool foreign);
 /* Whether OUT and options that name files to write spare what the command reads (c: the keys too;
  * NULL ok), each other, and runs (trainer/engine/files/outputs.h). ERR_USAGE. */
 Status args_check_outputs(const Args *args, const Config *c);
 /* The value of any option, "" for a flag that was given; NULL if absent. */
 const char *args_value(const Args *args, const char *option);
-/* Which of names (NULL at the end) the option's value is; 0 if it was not given. ERR_USAGE with the
- * nearest name. */
-Status args_choice(const Args *args, const char *option, const char *const *names, int *out);
-/* The option's value as a number of seconds; *out stays where it was not given. */
-Status args_seconds(const Args *args, const char *option, double *out);
+/* Which of its row's choices the option's value is; 0 if it was not given. ERR_USAGE with the
+ * nearest one. */
+Status args_choice(const Args *args, const char *option, int *out);
+/* The option's value as a number within its row's limits. Without the option *out becomes the row's
+ * fallback, or stays where that is 0. */
+Status args_number(const Args *args, const char *option, double *out);
+Status args_whole(const Args *args, const char *option, int64_t *out); /* the same, without point */
 /* --ema or --raw: which weights of a checkpoint are meant. */
 Status args_weights(const Args *args, WeightsChoice *out);
 /* The first positional argument with --format, --role and --allow-empty. */
 Status args_dataset(const Args *args, DatasetOptions *out);
-/* The option's value as a whole number from min to max; fallback if it was not given. */
-Status args_count(const Args *args, const char *option, int64_t fallback, int64_t min, int64_t max,
-                  int64_t *out);
 #endif

@@ -8,8 +8,8 @@
 #define CONVOY_TRAINER_APP_CMD_CMD_H
 #include "base/status.h"
 
-/* Prints the message of a failed status once, as "convoy: error: ...". ERR_STOPPED is not an error:
- * its message is a plain line. Prints nothing for OK. */
+/* Prints the message of a failed status once, as "convoy COMMAND: error: ...". ERR_STOPPED is not
+ * an error: its message is a plain line. Prints nothing for OK. */
 Status cmd_report(Status status);
 Status cmd_silence(Status status); /* somebody else prints it */
 #endif

@@ -10,27 +10,26 @@
 #define DEVICES_MAX   1024
 #define CLOCKS_WAIT_S 60.0 /* for the other ranks */
 
-static const char help[] =
-    "usage: convoy doctor [--gpus N] [--efa N] [--strict] [--json] [--root DIR] "
-    "[--topology FILE] [--ranks N] [--data DIR] [--clocks]\n\nLooks at this "
-    "host: CPUs that this process may use, which of them ranks get, limits, memory, /dev/shm, "
-    "network interfaces, EFA "
-    "and\nInfiniBand, GPUs (clocks, throttling, memory errors), counters of energy, "
-    "environment\nvariables, libraries. "
-    "Each finding is ok, warn\nor fail, with what to do. It changes nothing and takes a moment "
-    "(--data: seconds). On "
-    "all hosts of a job:\n\n  srun --ntasks-per-node=1 convoy doctor --gpus 8 --efa 4 || exit 69\n "
-    " mpirun --map-by ppr:1:node convoy doctor\n\nExit code: 69 where something fails, else 0.\n\n "
-    " --gpus N            fewer GPUs than this are a failure\n  --efa N             fewer EFA "
-    "adapters than this are a failure\n  --strict            warnings count as failures\n  --json  "
-    "            one JSON object on one line\n  --root DIR          reads DIR/proc and DIR/sys "
-    "instead (another host's, as saved), and asks no GPU\n  --topology FILE     places ranks on "
-    "the machine that lstopo has written to "
-    "FILE (lstopo FILE.xml), not on this\n  --ranks N           how many are placed (default: one "
-    "for each GPU)\n  --data DIR          opens and reads files of the dataset there for some "
-    "seconds: files/s, MB/s, free space, on\n                      Lustre how a file is spread\n "
-    " --clocks            under mpirun or srun --mpi=pmix, a rank a host: how far their clocks are "
-    "from rank 0's\n";
+static const ArgRow rows[] = {
+    { "--gpus", "N", .help = "fail if there are fewer GPUs", .max = DEVICES_MAX },
+    { "--efa", "N", .help = "fail if there are fewer EFA adapters", .max = DEVICES_MAX },
+    { "--strict", .help = "treat warnings as failures" },
+    { "--json", .help = "print one JSON object on one line" },
+    { "--root", "DIR",
+      .help = "read DIR/proc and DIR/sys instead (saved from another host) and ask no GPU" },
+    { "--topology", "FILE",
+      .help = "place ranks on the machine that lstopo wrote to FILE (lstopo FILE.xml), not on this "
+              "one" },
+    { "--ranks", "N", .help = "how many ranks to place (default: one per GPU)", .min = 1,
+      .max = DOCTOR_RANKS_MAX },
+    { "--data", "DIR",
+      .help = "open and read files of the dataset in DIR for some seconds: files/s, MB/s, free "
+              "space, and on Lustre the striping" },
+    { "--clocks",
+      .help = "under mpirun or srun --mpi=pmix, one rank per host: how far the clocks differ from "
+              "that of rank 0" },
+    ARG_ROW_END,
+};
 
 static Status print_report(const DoctorReport *r, bool json)
 {
@@ -60,15 +59,15 @@ static Status look(DoctorOptions *o, DoctorReport *r, const Args *args)
     TRY(print_report(r, args_value(args, "--json") != NULL));
     Verdict worst = doctor_worst(r);
     if (worst == VERDICT_OK || (worst == VERDICT_WARN && !args_value(args, "--strict"))) return OK;
-    return fail(ERR_HEALTH, "this host is not fit: %s", first_of(r, worst)->text);
+    return fail(ERR_HEALTH, "this host failed a check: %s", first_of(r, worst)->text);
 }
 
 static Status command(const Args *args)
 {
-    DoctorOptions o = { .root = "" };
-    TRY(args_count(args, "--gpus", -1, 0, DEVICES_MAX, &o.gpus));
-    TRY(args_count(args, "--efa", -1, 0, DEVICES_MAX, &o.efa));
-    TRY(args_count(args, "--ranks", 0, 1, DOCTOR_RANKS_MAX, &o.ranks));
+    DoctorOptions o = { .root = "", .gpus = -1, .efa = -1 };
+    TRY(args_whole(args, "--gpus", &o.gpus));
+    TRY(args_whole(args, "--efa", &o.efa));
+    TRY(args_whole(args, "--ranks", &o.ranks));
     o.data = args_value(args, "--data");
     if (args_value(args, "--root")) o.root = args_value(args, "--root");
     TRY(log_open(NULL, 0, LOG_INFO)); /* every host of a job speaks for itself */
@@ -91,4 +90,17 @@ static Status command(const Args *args)
     return status;
 }
 
-const Command cmd_doctor = { help, .alone = command };
+const Command cmd_doctor = {
+    .name = "doctor",
+    .group = "Measure",
+    .summary = "check this host for what would slow a run down or stop it",
+    .about = "Checks this host: the CPUs that this process may use and which of them ranks get, "
+             "limits, memory, /dev/shm, network interfaces, EFA and InfiniBand, GPUs (clocks, "
+             "throttling, memory errors), energy counters, environment variables, libraries. Each "
+             "finding is ok, warn or fail, with what to do. It changes nothing and takes a moment "
+             "(--data: seconds). Exit code: 69 if a check fails, else 0. On all hosts of a job:",
+    .examples = "srun --ntasks-per-node=1 convoy doctor --gpus 8 --efa 4 || exit 69\n"
+                "mpirun --map-by ppr:1:node convoy doctor",
+    .args = rows,
+    .alone = command,
+};

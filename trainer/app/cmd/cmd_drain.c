@@ -20,16 +20,12 @@
 
 #define RANKS_MAX 4096
 #define PERIOD_S  0.05
-#define WAIT_S    100.0
 
-static const char help[] = "usage: convoy drain [--run RUN] [--wait SECONDS]\n"
-                           "\nAsks every rank of convoy train on this host (of this program, this "
-                           "user) to save a checkpoint and leave, as USR1 does,\nand waits until "
-                           "they are gone. The ranks of the same run on other hosts leave with "
-                           "them. Ends with 0 when none is left,\nalso where none was found; with "
-                           "76 when some are still there after the wait.\n\n  --run RUN       only "
-                           "those of the run in folder RUN\n  --wait SECONDS  how long to wait "
-                           "(100); 0 only asks\n";
+static const ArgRow rows[] = {
+    { "--run", "RUN", .help = "only the ranks of the run in folder RUN" },
+    { "--wait", "SECONDS", .help = "how long to wait; 0 only asks", .max = 1e9, .fallback = 100 },
+    ARG_ROW_END,
+};
 
 typedef struct Ranks {
     int count;
@@ -76,8 +72,8 @@ static Status find_ranks(Ranks *ranks, const char *run)
     int64_t pid;
     if (stat("/proc/self/exe", &own) != 0)
         return fail(ERR_ENV, "/proc/self/exe: %s", strerror(errno));
-    if (run && (stat(run, &folder) != 0 || !S_ISDIR(folder.st_mode)))
-        return fail(ERR_USAGE, "convoy drain: --run %s: no such folder", run);
+    if (run && stat(run, &folder) != 0) return fail(ERR_USAGE, "--run %s: no such run folder", run);
+    if (run && !S_ISDIR(folder.st_mode)) return fail(ERR_USAGE, "--run %s: not a folder", run);
     DIR *dir = opendir("/proc");
     if (!dir) return fail(ERR_ENV, "/proc: %s", strerror(errno));
     while ((entry = readdir(dir)) && ranks->count < RANKS_MAX) {
@@ -107,19 +103,20 @@ static Status drain(Ranks *ranks, const char *run, double wait_s)
 {
     TRY(find_ranks(ranks, run));
     signal_ranks(ranks, SIGUSR1);
-    log_info("drain: asked %d ranks on this host to save a checkpoint and leave", ranks->count);
+    log_info("asked %d rank%s on this host to save a checkpoint and exit", ranks->count,
+             ranks->count == 1 ? "" : "s");
     double end = clock_s() + wait_s;
     for (; wait_s > 0 && ranks->count > 0 && clock_s() < end; clock_sleep_s(PERIOD_S))
         signal_ranks(ranks, 0);
     if (wait_s > 0 && ranks->count > 0)
-        return fail(ERR_PEER, "drain: %d ranks are still there after %.0f s", ranks->count, wait_s);
+        return fail(ERR_PEER, "%d ranks are still running after %.0f s", ranks->count, wait_s);
     return OK;
 }
 
 static Status command(const Args *args)
 {
-    double wait_s = WAIT_S;
-    TRY(args_seconds(args, "--wait", &wait_s));
+    double wait_s = 0;
+    TRY(args_number(args, "--wait", &wait_s));
     Ranks *ranks = mem_calloc(1, sizeof *ranks);
     if (!ranks) return ERR_MEMORY;
     Status status = drain(ranks, args_value(args, "--run"), wait_s);
@@ -127,4 +124,15 @@ static Status command(const Args *args)
     return status;
 }
 
-const Command cmd_drain = { help, .alone = command };
+const Command cmd_drain = {
+    .name = "drain",
+    .group = "Train",
+    .summary = "ask the ranks of this host to save a checkpoint and exit",
+    .about =
+        "Asks every rank of convoy train on this host (of this program and this user) to save a "
+        "checkpoint and exit, as USR1 does, and waits until they are gone. The ranks of the same "
+        "run on other hosts exit with them. Exit code: 0 when none is left, also where none was "
+        "found; 76 when some are still there after the wait.",
+    .args = rows,
+    .alone = command,
+};

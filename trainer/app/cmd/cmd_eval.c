@@ -18,29 +18,30 @@
 #include <math.h>
 #include <string.h>
 
-static const char help[] =
-    "usage: convoy eval RUN|CHECKPOINT|CONFIG [--checkpoint FILE] [--ema] [--raw] [--per-class "
-    "FILE] [--confusion "
-    "FILE] [--gallery FILE] [[--set] key=value]...\n\nEvaluates weights on data.val, each image "
-    "exactly once on any "
-    "number of ranks: of the folder of a run its best\ncheckpoint, or the latest; with CONFIG "
-    "those of the run that it describes; with --checkpoint FILE a checkpoint of the\nsame model, "
-    "or weights that torchvision or timm saved as safetensors. Prints the result and appends an "
-    "eval record\nto metrics.jsonl in the run folder, unless a run is writing there; one of other "
-    "weights or images than the run's own is\nno point of its curve.\n\n  convoy "
-    "eval runs/demo\n  convoy eval runs/demo data.val=DIR --per-class classes.csv\n\n  "
-    "--checkpoint FILE   a .safetensors file, or the folder of a run\n  --ema, --raw        "
-    "averaged weights "
-    "(config section ema), or those trained; default: both where the\n                      run "
-    "has both, and tables by the averaged ones unless ema.best is false\n  --per-class FILE    "
-    "writes "
-    "a CSV file: images and accuracy of each class\n  --confusion FILE    writes a CSV file: how "
-    "often each class (row) was taken for which (column)\n  --gallery FILE      writes a page "
-    "(.html): "
-    "the surest mistakes with their images, what is taken for what,\n                      "
-    "precision, recall and F1 of classes, how far probabilities can be believed\n  --set key=value "
-    "    overrides a key of "
-    "CONFIG; --set may be left out (convoy inspect config lists them)\n";
+static const ArgRow rows[] = {
+    { "RUN|CHECKPOINT|CONFIG",
+      .help =
+          "what to evaluate: the best checkpoint of a run, or its latest; a checkpoint file; or "
+          "the run that a config describes",
+      .flags = ARG_CONFIG },
+    { "--checkpoint", "FILE",
+      .help = "evaluate these weights: a checkpoint of the same model, the folder of a run, or "
+              "weights that torchvision or timm saved (.safetensors)",
+      .flags = ARG_READS },
+    ARG_ROW_EMA,
+    ARG_ROW_RAW,
+    { "--per-class", "FILE", .help = "write a CSV file: images and accuracy of each class",
+      .flags = ARG_WRITES },
+    { "--confusion", "FILE",
+      .help = "write a CSV file: how often each class (row) was predicted as which (column)",
+      .flags = ARG_WRITES },
+    { "--gallery", "FILE",
+      .help = "write a page (.html): the most confident mistakes with their images, confused "
+              "classes, precision, recall and F1 per class, calibration",
+      .flags = ARG_WRITES },
+    ARG_ROW_SET,
+    ARG_ROW_END,
+};
 
 /* ---- what is asked of a checkpoint before any images are opened ---- */
 
@@ -125,14 +126,15 @@ static Status load_weights(Session *s, const char *path, WeightsChoice which, Ch
         safetensors_close(file);
         TRY(checkpoint_open(&file, meta, path));
         if (strcmp(meta->model, s->config->model.name) != 0)
-            status = fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path,
-                          meta->model, s->config->model.name);
+            status = fail(ERR_DATA, "%s: checkpoint of %s, but model.name is %s", path, meta->model,
+                          s->config->model.name);
         if (status == OK) status = weights_check_finite(file, false, path);
         held->both = again || (which == WEIGHTS_OF_BEST && safetensors_has(file, averages));
         if (status == OK)
             status = weights_choose(file, which, s->config->ema.best, path, &held->ema);
         if (status == OK) status = train_state_restore(s->executor, file, path);
-        if (status == OK && held->ema && !held->both) log_info("%s: its averaged weights", path);
+        if (status == OK && held->ema && !held->both)
+            log_info("%s: using its averaged weights", path);
     } else {
         const ModelDef *def = model_find(s->config->model.name);
         status = weights_restore(s->executor, program_graph(s->eval), def, file, path, NULL);
@@ -159,16 +161,17 @@ static Status record(Comm *comm, const Config *c, const EvalRecord *r)
     Status status = runlog_open(&log, kept ? c->run.dir : NULL, comm->rank, NULL);
     if (status == ERR_IO) {
         kept = false;
-        log_warning("%s: the result is only said here", status_message());
+        log_warning("%s: the result is only printed", status_message());
         status = runlog_open(&log, NULL, comm->rank, NULL);
     }
     status = comm_agree(comm, status);
     if (status == OK) status = comm_agree(comm, runlog_record(log, RECORD_EVAL, r));
     runlog_close(log);
     if (status == OK && kept && r->foreign)
-        log_info("%s: recorded, but as no point of the run's curve: of other weights or images "
-                 "than it evaluates, or seen otherwise",
-                 c->run.dir);
+        log_info(
+            "%s: recorded, but not plotted: the weights, the images or their preparation are not "
+            "those of the run",
+            c->run.dir);
     return status;
 }
 
@@ -218,15 +221,15 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
                      .checkpoint = args->checkpoint,
                      .foreign = foreign };
     if (r.bad > 0)
-        log_warning("%lld images of data.val could not be decoded: counted as wrong",
+        log_warning("data.val: %lld images could not be decoded; counted as wrong",
                     (long long)r.bad);
     if (!isfinite(r.loss) && r.bad < r.images)
-        log_warning("%s: the loss is no finite number: its weights or statistics are no good",
+        log_warning("%s: the loss is not finite; the weights or statistics are unusable",
                     args->checkpoint);
     if (held->both) TRY(evaluate_other(s, args->checkpoint, held, &e));
     TRY(record(s->comm, s->config, &e));
     if (held->both)
-        log_info("%s: predict and export take its %s weights (ema.best)", args->checkpoint,
+        log_info("%s: predict and export use its %s weights (ema.best)", args->checkpoint,
                  e.ema_best ? "averaged" : "trained");
     if (!images) return OK;
     return comm_agree(s->comm, s->comm->rank == 0 ? eval_tables_write(s, args, &r, images) : OK);
@@ -257,8 +260,7 @@ static Status choose_checkpoint(char **out, const Config *c, const Args *args)
     if (!fs_is_dir(word) && !args->checkpoint && !run_source_is_checkpoint(word)) {
         word = c->run.dir;
         if (!fs_is_dir(word))
-            return fail(ERR_USAGE,
-                        "convoy eval: --checkpoint is missing, and there is no run in %s", word);
+            return fail(ERR_USAGE, "no run in %s; name a checkpoint with --checkpoint", word);
     }
     TRY(run_source_checkpoint(out, word));
     if (!args->checkpoint) log_info("evaluating %s", *out);
@@ -285,7 +287,8 @@ static Status work(Comm *comm, Config *c, const Args *args)
     if (status == OK)
         status = session_open(&session, c, comm, SESSION_EVAL, run.learnt.names ? learnt : NULL);
     if (status == OK && c->data.val_split > 0)
-        log_info("images held out of %s (data.val_split: %g)", c->data.train, c->data.val_split);
+        log_info("validation images are split off %s (data.val_split: %g)", c->data.train,
+                 c->data.val_split);
     if (status == OK) status = evaluate_file(&session, &own, &run);
     session_close(&session);
     learnt_close(&run.learnt);
@@ -293,4 +296,19 @@ static Status work(Comm *comm, Config *c, const Args *args)
     return status;
 }
 
-const Command cmd_eval = { help, .by_ranks = work };
+const Command cmd_eval = {
+    .name = "eval",
+    .group = "Use",
+    .summary = "evaluate a run or a checkpoint on the validation set",
+    .about =
+        "Evaluates weights on data.val, each image exactly once, on any number of ranks. Without "
+        "--ema or --raw it evaluates both kinds of weights where the run has both; the files it "
+        "writes are then for the averaged ones, unless ema.best is false.\n"
+        "Prints the result and appends an eval record to metrics.jsonl in the run folder, unless "
+        "a run is writing there. Results for other weights or images are recorded but not "
+        "plotted.",
+    .examples = "convoy eval runs/demo\n"
+                "convoy eval runs/demo data.val=DIR --per-class classes.csv",
+    .args = rows,
+    .by_ranks = work,
+};

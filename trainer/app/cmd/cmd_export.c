@@ -17,43 +17,40 @@
 
 #define NAME_BYTES 128
 
-static const char help[] =
-    "usage: convoy export RUN|CHECKPOINT OUT [--ema] [--raw] [--names NAMES] "
-    "[--with-input]\n\nWrites the weights "
-    "of a "
-    "checkpoint, "
-    "of a run its best or the latest, for other programs; the ending of OUT says how:\n  "
-    ".safetensors   parameters and statistics for "
-    "PyTorch: load_state_dict(safetensors.torch.load_file(OUT))\n  .onnx          the network for "
-    "inference: input \"images\", f32 [N, channels, height, width], normalised as in\n             "
-    "    training; output \"logits\", [N, classes]; N is free, and height and width where the "
-    "network "
-    "allows\n\n  --with-input    .onnx: input u8 [N, height, width, channels], pictures as they "
-    "are "
-    "decoded\n  --names NAMES   names of "
-    "tensors in a .safetensors file: torchvision or timm (default: those of the network;\n         "
-    "         both are known of ResNets and of EfficientNets)\n  --ema, --raw    "
-    "averaged weights (config section ema), or those trained (default: averaged ones where the "
-    "run has them,\n                  unless ema.best is false)\n";
+static const char *const names_words[MODEL_NAMES_COUNT + 1] = {
+    [MODEL_NAMES_TORCHVISION] = "torchvision", [MODEL_NAMES_TIMM] = "timm"
+};
+static const ArgRow rows[] = {
+    { "RUN|CHECKPOINT",
+      .help = "the best checkpoint of a run, or its latest; or a checkpoint file" },
+    { "OUT",
+      .help = "a .safetensors file: parameters and statistics for PyTorch's load_state_dict; or an "
+              ".onnx file: the network for inference",
+      .flags = ARG_WRITES },
+    ARG_ROW_EMA,
+    ARG_ROW_RAW,
+    { "--names", "NAMES",
+      .help = "names of tensors in a .safetensors file (default: those of the network; ResNets and "
+              "EfficientNets have both)",
+      .choices = names_words },
+    { "--with-input",
+      .help =
+          "of an .onnx file: the input is u8 [N, height, width, channels], pictures as decoded" },
+    ARG_ROW_END,
+};
 
 static Status choose_names(const Args *args, const ModelDef *def, ModelNames *out)
 {
-    static const char *const names[MODEL_NAMES_COUNT] = {
-        [MODEL_NAMES_TORCHVISION] = "torchvision", [MODEL_NAMES_TIMM] = "timm"
-    };
-    const char *text = args_value(args, "--names");
+    int word;
     *out = model_named(def, MODEL_NAMES_TIMM) == def ? MODEL_NAMES_TIMM : MODEL_NAMES_TORCHVISION;
-    if (!text) return OK;
-    for (int i = 0; i < MODEL_NAMES_COUNT; i++) {
-        if (strcmp(text, names[i]) != 0) continue;
-        *out = (ModelNames)i;
-        if ((*out == MODEL_NAMES_TIMM && def->apart) ||
-            (*out == MODEL_NAMES_TORCHVISION && def->names == MODEL_NAMES_TIMM && !def->twin))
-            return fail(ERR_USAGE, "--names: %s is written with %s's names alone", def->name,
-                        names[def->names]);
-        return OK;
-    }
-    return fail(ERR_USAGE, "--names: %s is neither torchvision nor timm", text);
+    if (!args_value(args, "--names")) return OK;
+    TRY(args_choice(args, "--names", &word));
+    *out = (ModelNames)word;
+    if ((*out == MODEL_NAMES_TIMM && def->apart) ||
+        (*out == MODEL_NAMES_TORCHVISION && def->names == MODEL_NAMES_TIMM && !def->twin))
+        return fail(ERR_USAGE, "--names: %s only has the names of %s", def->name,
+                    names_words[def->names]);
+    return OK;
 }
 
 typedef struct Output {
@@ -109,16 +106,16 @@ static Status export_safetensors(const CheckpointModel *m, const char *path, Mod
 static void warn_of_meaning(const CheckpointModel *m, const char *path, ModelNames names)
 {
     if (weights_change_meaning(m->def, names))
-        log_warning("%s: torchvision's %s takes these weights, but pads and normalises in another "
-                    "way than %s",
+        log_warning("%s: torchvision's %s loads these weights but pads and normalises differently "
+                    "from %s",
                     path, model_named(m->def, names)->name, m->def->name);
     /* what has a twin has the same shapes with either stem */
     if (m->config->model.stem == STEM_CIFAR && m->def->twin)
         log_warning(
-            "%s: model.stem is cifar: in PyTorch the first convolution must be given a stride of 1",
+            "%s: model.stem is cifar: in PyTorch set the stride of the first convolution to 1",
             path);
     if (m->config->model.blurpool != BLURPOOL_NONE)
-        log_warning("%s: model.blurpool is %s: in PyTorch the network must have the same blurs, "
+        log_warning("%s: model.blurpool is %s: in PyTorch the network needs the same blur layers, "
                     "which have no weights",
                     path, blurpool_names[m->config->model.blurpool]);
 }
@@ -128,11 +125,12 @@ static Status export_to(const CheckpointModel *m, const Args *args)
     const char *path = args->positional[1];
     ModelNames names;
     if (str_ends_with_nocase(path, ".onnx")) {
-        if (args_value(args, "--names")) return fail(ERR_USAGE, "--names: an .onnx file has none");
+        if (args_value(args, "--names"))
+            return fail(ERR_USAGE, "--names: only for a .safetensors file");
         return onnx_export(m, path, args_value(args, "--with-input") != NULL);
     }
     if (args_value(args, "--with-input"))
-        return fail(ERR_USAGE, "--with-input: this goes with an .onnx file");
+        return fail(ERR_USAGE, "--with-input: only for an .onnx file");
     TRY(choose_names(args, m->def, &names));
     warn_of_meaning(m, path, names);
     return export_safetensors(m, path, names);
@@ -160,11 +158,25 @@ static Status command(const Args *args)
     char *path = NULL;
     if (!str_ends_with_nocase(args->positional[1], ".safetensors") &&
         !str_ends_with_nocase(args->positional[1], ".onnx"))
-        return fail(ERR_USAGE, "%s: ends in neither .safetensors nor .onnx", args->positional[1]);
+        return fail(ERR_USAGE, "%s: must end in .safetensors or .onnx", args->positional[1]);
     TRY(run_source_checkpoint(&path, args->positional[0]));
     Status status = export_from(path, args);
     mem_free(path);
     return status;
 }
 
-const Command cmd_export = { help, .alone = command };
+const Command cmd_export = {
+    .name = "export",
+    .group = "Use",
+    .summary = "write a checkpoint's weights for PyTorch or ONNX",
+    .about =
+        "Writes the weights of a checkpoint for other programs; the extension of OUT chooses the "
+        "format. Without --ema or --raw the averaged weights are taken where the run has them, "
+        "unless ema.best is false.\n"
+        "In PyTorch: model.load_state_dict(safetensors.torch.load_file(OUT)). An .onnx file has "
+        "the input \"images\", f32 [N, channels, height, width], normalised as in training, and "
+        "the output \"logits\", [N, classes]. N is free, and so are height and width where the "
+        "network allows it.",
+    .args = rows,
+    .alone = command,
+};

@@ -11,28 +11,28 @@
 #include "trainer/engine/train/stepper.h"
 #include <math.h>
 
-#define STEPS_DEFAULT 100
-#define STEPS_MIN     20
-#define STEPS_MAX     100000
-#define LR_MAX        1e6
-#define MEMORY        0.95 /* of the mean of losses, from step to step */
-#define TOO_MUCH      4    /* the mean is so many times its least */
-#define FIRST         10   /* losses at least before the mean may be least */
-#define FALL          0.02 /* of the first losses: less is nothing learnt */
-#define RISE          1.1  /* of the least loss */
-#define ROWS          32
-#define BAR           48
+#define LR_MIN   1e-30
+#define LR_MAX   1e6
+#define MEMORY   0.95 /* of the mean of losses, from step to step */
+#define TOO_MUCH 4    /* the mean is so many times its least */
+#define FIRST    10   /* losses at least before the mean may be least */
+#define FALL     0.02 /* of the first losses: less is nothing learnt */
+#define RISE     1.1  /* of the least loss */
+#define ROWS     32
+#define BAR      48
 
-static const char help[] =
-    "usage: convoy find-lr CONFIG|RUN [--steps N] [--from LR] [--to LR] [--csv FILE] [[--set] "
-    "key=value]...\n\nTrains for a few steps, each with a higher learning rate than the one "
-    "before, and shows how the loss takes it; under\nmpirun on all ranks. Begins with the weights "
-    "that a new run would begin with (model.init), keeps nothing, and ends early\nwhere the loss "
-    "is four times its least. The rate is what optimizer.lr would be with lr_scaling none, that "
-    "is, at the\npeak of the schedule.\n\n  --steps N           at most so many (default 100)\n  "
-    "--from LR, --to LR  of the first step and the last (default 1e-6 and 10)\n  --csv FILE        "
-    "  writes step, rate, loss and its mean of every step\n  --set key=value     overrides a key "
-    "of CONFIG; --set may be left out (convoy inspect config lists them)\n";
+static const ArgRow rows[] = {
+    ARG_ROW_CONFIG,
+    { "--steps", "N", .help = "at most N steps", .min = 20, .max = 1e5, .fallback = 100 },
+    { "--from", "LR", .help = "learning rate of the first step (default 1e-6)", .min = LR_MIN,
+      .max = LR_MAX },
+    { "--to", "LR", .help = "learning rate of the last step (default 10)", .min = LR_MIN,
+      .max = LR_MAX },
+    { "--csv", "FILE", .help = "write step, learning rate, loss and mean loss of every step",
+      .flags = ARG_WRITES },
+    ARG_ROW_SET,
+    ARG_ROW_END,
+};
 
 typedef struct Range {
     int64_t steps; /* asked for, then done */
@@ -44,15 +44,6 @@ typedef struct Range {
 static double rate_at(const Range *r, double step, int64_t steps)
 {
     return r->from * pow(r->to / r->from, steps > 1 ? step / (double)(steps - 1) : 0);
-}
-
-static Status rate_option(const Args *args, const char *name, double fallback, double *out)
-{
-    const char *text = args_value(args, name);
-    *out = fallback;
-    if (!text || (str_to_double(text, out) && *out > 0 && *out <= LR_MAX)) return OK;
-    return fail(ERR_USAGE, "convoy find-lr: %s %s is no learning rate above 0 and up to 1e6", name,
-                text);
 }
 
 /* False where the loss has gone. */
@@ -124,14 +115,15 @@ static Status say(const Range *r, int64_t asked)
     for (int64_t i = 0; i < r->steps; i += every)
         add_row(&text, r, i, rate_at(r, (double)i, asked), 2 * r->mean[0]);
     if (!fell(r))
-        str_add(&text, "the loss never fell by more than it varies: the rates are too high or too "
-                       "low, the steps too few\n(--steps), the batches too small, or the network "
-                       "cannot learn from this\n");
+        str_add(&text,
+                "the loss never fell by more than its noise: the rates are too high or too low,\n"
+                "the steps too few (--steps), the batches too small, or the network cannot "
+                "learn\nfrom this data\n");
     else if (r->mean[r->steps - 1] <= RISE * r->mean[r->least])
-        str_add(&text, "the loss had not risen by the end: give a higher --to\n");
+        str_add(&text, "the loss had not risen by the end; give a higher --to\n");
     else
         str_printf(&text,
-                   "the mean loss is least at a rate of %.3g; a tenth of that is a good start:\n"
+                   "the mean loss is lowest at a rate of %.3g; a tenth of that is a good start:\n"
                    "optimizer.lr=%.2g optimizer.lr_scaling=none\n",
                    best, best / 10);
     return log_print_text(OK, &text);
@@ -185,14 +177,14 @@ static void prepare(Config *c)
 
 static Status run(Comm *comm, Config *c, const Args *args)
 {
-    Range r = { 0 };
+    Range r = { .from = 1e-6, .to = 10 };
     Session s;
     Config local = *c;
-    TRY(args_count(args, "--steps", STEPS_DEFAULT, STEPS_MIN, STEPS_MAX, &r.steps));
-    TRY(rate_option(args, "--from", 1e-6, &r.from));
-    TRY(rate_option(args, "--to", 10, &r.to));
+    TRY(args_whole(args, "--steps", &r.steps));
+    TRY(args_number(args, "--from", &r.from));
+    TRY(args_number(args, "--to", &r.to));
     if (r.to <= r.from)
-        return fail(ERR_USAGE, "convoy find-lr: --to %g is not above --from %g", r.to, r.from);
+        return fail(ERR_USAGE, "--to %g must be greater than --from %g", r.to, r.from);
     const char *csv = args_value(args, "--csv");
     TRY(comm_agree(comm, csv && comm->rank == 0 ? fs_check_writable(csv) : OK));
     prepare(&local);
@@ -210,4 +202,16 @@ static Status run(Comm *comm, Config *c, const Args *args)
     return status;
 }
 
-const Command cmd_find_lr = { help, .by_ranks = run };
+const Command cmd_find_lr = {
+    .name = "find-lr",
+    .group = "Measure",
+    .summary = "find a usable learning rate",
+    .about =
+        "Trains for a few steps, each with a higher learning rate than the one before, and shows "
+        "how the loss responds; under mpirun on all ranks. Starts from the weights of a new run "
+        "(model.init), saves nothing, and stops early where the loss reaches four times its "
+        "minimum. The rate is optimizer.lr with optimizer.lr_scaling none, at the peak of the "
+        "schedule.",
+    .args = rows,
+    .by_ranks = run,
+};

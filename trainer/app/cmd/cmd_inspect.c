@@ -19,39 +19,44 @@
 
 /* ---- model ---- */
 
-static const char model_help[] =
-    "usage: convoy inspect model NAME [--image-size N] [--classes N] [--parameters] [--dot] "
-    "[--bytes]\n  [--gpu FILE] [[--set] key=value]...\n\nPrints the layers "
-    "of a network for one image and 1000 classes, with output shapes, parameters, FLOPs and the "
-    "bytes\nof what each layer leaves behind. The image has the size that the network was "
-    "published with. The first lines say\nit, and of each set of published weights its name, its "
-    "top-1 on ImageNet, and the evaluation that this is of:\nimage size, the shorter side before "
-    "the crop, interpolation, and mean and std where they are not ImageNet's.\n\n  --image-size N  "
-    " another size\n  --classes N      "
-    "another number of classes\n  --parameters     names and shapes of the parameters instead, as "
-    "patterns of optimizer.groups and\n                   model.freeze meet them\n  --dot          "
-    "  a drawing for Graphviz instead\n  --bytes       "
-    "   instead, by "
-    "kind of operation, what a training step moves and computes on a GPU, and how\n               "
-    "    long that would take by a model. Any key of a run may be set then; unless set, "
-    "train.batch_per_rank\n                   is 256 and device.fuse all\n  --gpu FILE       with "
-    "--bytes: the GPU's description, such as configs/gpus/h200.json\n  --set "
-    "key=value  a key of the network, such as model.stem=cifar or model.blurpool=timm\n\nNAME is "
-    "one of these; the number is the top-1 of its best published weights:\n";
+static const ArgRow model_rows[] = {
+    { "NAME", .help = "a network of the table below" },
+    { "--image-size", "N", .help = "another image size", .min = 8, .max = 4096 },
+    { "--classes", "N", .help = "another number of classes (default 1000)", .min = 1, .max = 1e6 },
+    { "--parameters",
+      .help =
+          "print the names and shapes of the parameters instead, as patterns of optimizer.groups "
+          "and model.freeze meet them" },
+    { "--dot", .help = "print a drawing for Graphviz instead" },
+    { "--bytes",
+      .help =
+          "print instead, per kind of operation, what a training step moves and computes on a "
+          "GPU, and a model of how long that takes. Any key of a run may be set then; unless set, "
+          "train.batch_per_rank is 256 and device.fuse all",
+      .needs = "--gpu" },
+    { "--gpu", "FILE", .help = "the GPU's description, such as configs/gpus/h200.json",
+      .needs = "--bytes", .flags = ARG_READS },
+    { "--set", "key=value",
+      .help =
+          "set a key of the network, such as model.stem=cifar or model.blurpool=timm; --set may "
+          "be left out",
+      .flags = ARG_SETTING },
+    ARG_ROW_END,
+};
 
-static Status print_model_help(void)
+static void add_networks(StrBuf *text)
 {
-    StrBuf text = { 0 };
-    str_add(&text, model_help);
+    str_add(text,
+            "Networks, with the top-1 of their best published weights. Tensors have the names\n"
+            "and shapes of the library in brackets.\n");
     for (int i = 0; i < model_count(); i++) {
         const ModelDef *def = model_at(i);
         double best = 0;
         char percent[16] = "";
         for (int k = 0; k < MODEL_WEIGHTS_MAX; k++) best = fmax(best, def->weights[k].top1);
         if (best > 0) snprintf(percent, sizeof percent, "%.3f", best);
-        str_printf(&text, "  %-18s  %6s  %s\n", def->name, percent, def->summary);
+        str_printf(text, "  %-22s %6s %s\n", def->name, percent, def->summary);
     }
-    return log_print_text(OK, &text);
 }
 
 /* What keys make of a network; others would be ignored, so they are refused. */
@@ -66,8 +71,7 @@ static Status read_model_keys(ModelOptions *out, const ModelDef *def, const Args
         if (strncmp(set, "model.", 6) != 0 || strncmp(set, "model.name=", 11) == 0 ||
             strncmp(set, "model.init=", 11) == 0)
             return fail(ERR_USAGE,
-                        "%s: what makes a network is model.stem, model.blurpool, "
-                        "model.in_channels and their like",
+                        "%s: only model.* keys can be set here, without model.name and model.init",
                         set);
         sets[i + 3] = set;
     }
@@ -103,8 +107,9 @@ static Status describe_model(const ModelDef *def, const Args *args)
     const bool dot = args_value(args, "--dot"), parameters = args_value(args, "--parameters");
     ModelOptions o;
     TRY(read_model_keys(&o, def, args));
-    TRY(args_count(args, "--image-size", def->input.size, 8, 4096, &o.graph.height));
-    TRY(args_count(args, "--classes", o.graph.classes, 1, 1000000, &o.graph.classes));
+    o.graph.height = def->input.size;
+    TRY(args_whole(args, "--image-size", &o.graph.height));
+    TRY(args_whole(args, "--classes", &o.graph.classes));
     o.graph.width = o.graph.height;
     Graph *graph = NULL;
     StrBuf text = { 0 };
@@ -127,36 +132,39 @@ static Status describe_model(const ModelDef *def, const Args *args)
     return log_print_text(status, &text);
 }
 
-static Status inspect_model(int argc, char **argv)
+static Status inspect_model(const Args *args)
 {
-    Args args;
-    for (int i = 0; i < argc; i++) /* the table of names is part of this help */
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return print_model_help();
-    TRY(args_parse(&args, argc, argv, model_help));
-    const char *name = args.positional[0];
+    const char *name = args->positional[0];
     const ModelDef *def = model_find(name);
-    const bool bytes = args_value(&args, "--bytes");
-    if (bytes + !!args_value(&args, "--dot") + !!args_value(&args, "--parameters") > 1)
-        return fail(ERR_USAGE, "--dot, --parameters and --bytes are different answers: ask for "
-                               "one of them");
-    if (def && bytes) return inspect_bytes(&args);
-    if (def && args_value(&args, "--gpu")) return fail(ERR_USAGE, "--gpu FILE goes with --bytes");
-    if (def) return describe_model(def, &args);
+    const bool bytes = args_value(args, "--bytes");
+    if (bytes + !!args_value(args, "--dot") + !!args_value(args, "--parameters") > 1)
+        return fail(ERR_USAGE, "give only one of --dot, --parameters and --bytes");
+    if (def) return bytes ? inspect_bytes(args) : describe_model(def, args);
     char suggestion[MODEL_SUGGESTION_BYTES];
     model_suggest(name, suggestion, sizeof suggestion);
-    return fail(ERR_USAGE, "%s: no such network%s", name, suggestion);
+    return fail(ERR_USAGE, "unknown network %s%s", name, suggestion);
 }
 
-static const Command cmd_inspect_model = { .by_words = inspect_model };
+static const Command cmd_inspect_model = {
+    .name = "inspect model",
+    .summary = "print layers, shapes, parameters and FLOPs of a network",
+    .about =
+        "Prints the layers of a network for one image and 1000 classes: output shapes, "
+        "parameters, FLOPs and the bytes of what each layer leaves behind. The image has the "
+        "size that the network was published with. The first lines list each set of published "
+        "weights: name, top-1 on ImageNet, and how that was evaluated (image size, the shorter "
+        "side before the crop, interpolation, and mean and std where they are not ImageNet's).",
+    .args = model_rows,
+    .more = add_networks,
+    .alone = inspect_model,
+};
 
 /* ---- checkpoint ---- */
 
-static const char checkpoint_help[] =
-    "usage: convoy inspect checkpoint RUN|FILE\n"
-    "\nVerifies a checkpoint (.safetensors; of a run its best, or "
-    "the latest) and prints its "
-    "position, its seed and its tensors. Exit code 65 if it is "
-    "damaged.\n";
+static const ArgRow checkpoint_rows[] = {
+    { "RUN|FILE", .help = "a .safetensors file; or a run, for its best checkpoint or its latest" },
+    ARG_ROW_END,
+};
 
 static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta, const char *path,
                                 StrBuf *text)
@@ -208,29 +216,26 @@ static Status inspect_checkpoint(const Args *args)
     return log_print_text(status, &text);
 }
 
-static const Command cmd_inspect_checkpoint = { checkpoint_help, .alone = inspect_checkpoint };
+static const Command cmd_inspect_checkpoint = {
+    .name = "inspect checkpoint",
+    .summary = "verify a checkpoint and list its tensors",
+    .about =
+        "Verifies a checkpoint and prints its position, its seed and its tensors. Exit code 65 "
+        "if it is damaged.",
+    .args = checkpoint_rows,
+    .alone = inspect_checkpoint,
+};
 
 /* ---- the command ---- */
 
-static const CommandRow rows[] = {
-    { "model", &cmd_inspect_model,
-      "NAME [--image-size N] [--classes N] [--parameters] [--dot] [--bytes] [--gpu FILE] "
-      "[key=value]...",
-      "layers, shapes, parameters and FLOPs of a network; what a step moves on a GPU" },
-    { "checkpoint", &cmd_inspect_checkpoint, "RUN|FILE",
-      "verify a checkpoint and list what is in it" },
-    { "config", &cmd_inspect_config, "[CONFIG|RUN] [key=value]...",
-      "every key of a config file; of one, its steps and learning rates" },
-    { "dataset", &cmd_inspect_dataset, "DIR [--format NAME] [--role NAME]",
-      "classes and images of a dataset; decodes every image" },
-    { "memory", &cmd_inspect_memory, "CONFIG|RUN [--gpu FILE] [key=value]...",
-      "what a run will take, before it runs" },
+static const Command *const subjects[] = { &cmd_inspect_model,  &cmd_inspect_checkpoint,
+                                           &cmd_inspect_config, &cmd_inspect_dataset,
+                                           &cmd_inspect_memory, NULL };
+
+const Command cmd_inspect = {
+    .name = "inspect",
+    .group = "Prepare",
+    .summary = "describe a model, checkpoint, config, dataset or memory use",
+    .about = "convoy inspect COMMAND --help explains a command.",
+    .commands = subjects,
 };
-
-static Status inspect(int argc, char **argv)
-{
-    return commands_dispatch("convoy inspect", "subject", rows, sizeof rows / sizeof rows[0], "",
-                             argc, argv);
-}
-
-const Command cmd_inspect = { .by_words = inspect };

@@ -18,19 +18,19 @@
 #define GIB        ((double)(1 << 30))
 #define IMAGES_MAX 1000000000000 /* so that steps can be counted, whatever train.epochs is */
 
-static const char help[] =
-    "usage: convoy inspect config [CONFIG|RUN] [--epochs LIST] [--ranks N] [--images "
-    "N]\n  [--markdown] [[--set] key=value]...\n\nPrints every key of a config file with its "
-    "default, what it takes and what "
-    "it does. With a CONFIG or a key\ninstead what training by it will do: steps, and the learning "
-    "rate at the beginning, at the end of warm-up, at\nthe quarters and in the last step, and the "
-    "memory of a rank on this machine. Steps "
-    "count from 1, as in the records of a run.\n\n  --epochs LIST      of the steps with "
-    "which these epochs begin instead, such as 0,2.5,5; 0 is the first\n  --ranks N          of so "
-    "many ranks, without "
-    "starting them\n  --images N         of a training set of so many images, which is not looked "
-    "at\n  --markdown         the page docs/config.md\n  --set key=value    overrides a key of "
-    "CONFIG; --set may be left out\n";
+static const ArgRow rows[] = {
+    { "CONFIG|RUN", .help = "a config file, or the folder of a run",
+      .flags = ARG_CONFIG | ARG_OPTIONAL },
+    { "--epochs", "LIST",
+      .help =
+          "print the steps at which these epochs begin instead, such as 0,2.5,5; 0 is the first" },
+    { "--ranks", "N", .help = "plan for N ranks without starting them", .min = 1, .max = 1 << 20 },
+    { "--images", "N", .help = "plan for a training set of N images, which need not be there",
+      .min = 1, .max = IMAGES_MAX },
+    { "--markdown", .help = "print docs/config.md" },
+    ARG_ROW_SET,
+    ARG_ROW_END,
+};
 
 static Status print_keys(const Args *args)
 {
@@ -46,7 +46,7 @@ static Status count_images(int64_t *out, int64_t *classes, Comm *comm, const Con
 {
     Session session;
     *classes = c->model.classes;
-    if (args_value(args, "--images")) return args_count(args, "--images", 0, 1, IMAGES_MAX, out);
+    if (args_value(args, "--images")) return args_whole(args, "--images", out);
     Status status = session_open_data(&session, c, comm);
     if (status == OK) {
         *out = dataset_images(session.train);
@@ -55,7 +55,7 @@ static Status count_images(int64_t *out, int64_t *classes, Comm *comm, const Con
     const bool opened = session.train != NULL;
     session_close(&session);
     if (status == OK || opened) return status;
-    return fail_note(status, "--images N would stand in for the training set");
+    return fail_note(status, "--images N would replace the training set");
 }
 
 /* step: from 0; one behind the run is its last. */
@@ -74,7 +74,7 @@ static void add_usual_rows(StrBuf *text, const TrainPlan *p, const Schedule *s)
     add_row(text, "first", p, s, 0);
     if (s->warmup_steps > 0) add_row(text, "second", p, s, 1);
     if (s->warmup_steps > 0 && s->warmup_steps < total)
-        add_row(text, "behind warm-up", p, s, ceil(s->warmup_steps));
+        add_row(text, "after warm-up", p, s, ceil(s->warmup_steps));
     add_row(text, "at 1/4", p, s, floor(total / 4));
     add_row(text, "at 1/2", p, s, floor(total / 2));
     add_row(text, "at 3/4", p, s, floor(3 * total / 4));
@@ -89,7 +89,7 @@ static Status add_epochs(StrBuf *text, const TrainPlan *p, const Schedule *s, co
         double epoch;
         snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
         if (!str_to_double(word, &epoch) || epoch < 0)
-            return fail(ERR_USAGE, "--epochs: \"%s\" is no epoch", word);
+            return fail(ERR_USAGE, "--epochs: \"%s\" is not an epoch", word);
         const double step = ceil(train_plan_steps(p, epoch) - 1e-9);
         if (step >= (double)p->total_steps)
             return fail(ERR_USAGE, "--epochs: the run ends before epoch %s", word);
@@ -104,7 +104,7 @@ static void add_batches(StrBuf *text, const TrainPlan *p)
     TrainPlan at = *p;
     for (int64_t step = 0; step < p->total_steps; step = train_plan_phase_end(p, step)) {
         train_plan_enter(&at, step);
-        str_printf(text, "global batch     %lld: %lld images, %lld a step and rank",
+        str_printf(text, "global batch     %lld: %lld images, %lld per step and rank",
                    (long long)at.global_batch, (long long)at.batch, (long long)at.accumulate);
         if (p->phase_count > 0) str_printf(text, ", from step %lld", (long long)step + 1);
         str_add(text, "\n");
@@ -154,7 +154,7 @@ static Status describe_memory(char *out, size_t bytes, Comm *comm, const Config 
     if (status == OK) status = check_rules(&session);
     if (status == OK) {
         const MemoryReport r = memory_report(&session);
-        snprintf(out, bytes, "%.2f GiB a rank%s; convoy inspect memory has its parts",
+        snprintf(out, bytes, "%.2f GiB per rank%s; convoy inspect memory lists its parts",
                  (double)r.total / GIB, session.backend->v->device ? ", host and device" : "");
     } else if (status == ERR_ENV || status == ERR_MEMORY) {
         snprintf(out, bytes, "not known on this machine: %s", status_message());
@@ -172,7 +172,7 @@ static Status print_plan(const Config *c, const TrainPlan *p, const Schedule *s,
     str_printf(&text, "images           %lld\nranks            %d\n", (long long)p->images, ranks);
     add_batches(&text, p);
     add_sizes(&text, p, c);
-    str_printf(&text, "steps            %lld, %.3f an epoch\n", (long long)p->total_steps,
+    str_printf(&text, "steps            %lld, %.3f per epoch\n", (long long)p->total_steps,
                train_plan_steps(p, c->train.epochs) / c->train.epochs);
     str_printf(&text, "memory           %s\n\n", memory);
     str_printf(&text, "%-16s %12s %12s  learning rate\n", "", "step", "epochs done");
@@ -183,10 +183,10 @@ static Status print_plan(const Config *c, const TrainPlan *p, const Schedule *s,
 
 static Status tell_plan(Comm *comm, Config *c, const Args *args)
 {
-    int64_t ranks = 0, images = 0, classes = 0;
+    int64_t ranks = comm->world, images = 0, classes = 0;
     char memory[1200];
     TrainPlan plan;
-    TRY(args_count(args, "--ranks", comm->world, 1, 1 << 20, &ranks));
+    TRY(args_whole(args, "--ranks", &ranks));
     TRY(count_images(&images, &classes, comm, c, args));
     TRY(comm_agree(comm, train_plan_check_norms(c, (int)ranks)));
     TRY(comm_agree(comm, train_plan_make(&plan, c, (int)ranks, images)));
@@ -204,8 +204,18 @@ static Status command(const Args *args)
     const bool plan = args->config || args->set_count > 0 || args_value(args, "--ranks") ||
                       args_value(args, "--images") || args_value(args, "--epochs");
     if (plan && args_value(args, "--markdown"))
-        return fail(ERR_USAGE, "--markdown: is of all keys; leave the rest out");
+        return fail(ERR_USAGE, "--markdown lists all keys; it takes no other argument");
     return plan ? command_run(args, tell_plan) : print_keys(args);
 }
 
-const Command cmd_inspect_config = { help, .alone = command };
+const Command cmd_inspect_config = {
+    .name = "inspect config",
+    .summary = "list all config keys, or what a run by a config will do",
+    .about =
+        "Prints every key of a config file with its default, its values and what it does. With a "
+        "CONFIG or a key it prints instead what a run by it would do: the number of steps; the "
+        "learning rate at the start, after warm-up, at each quarter and at the end; the memory "
+        "per rank on this machine. Steps count from 1, as in the records of a run.",
+    .args = rows,
+    .alone = command,
+};

@@ -3,12 +3,14 @@
  *
  * One thread a CPU decodes. Bad images are kept with their reasons and printed in the order of
  * their ids when all are done, so that the answer does not depend on timing. */
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "data/data.h"
+#include "trainer/app/cmd/cmd.h"
 #include "trainer/app/cmd/commands.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +18,15 @@
 #define CLASSES_SHOWN  20
 #define PROGRESS_EVERY 10000
 
-static const char help[] = "usage: convoy inspect dataset DIR [--format NAME] [--role NAME] "
-                           "[--allow-empty]\n"
-                           "\nPrints format, classes and images of a dataset and decodes every "
-                           "image. Exit code 65 if there are unreadable ones; each is named.\n\n  "
-                           "--format NAME   auto (default), imagefolder, shards, webdataset, "
-                           "tfrecord, idx or cifar\n  --role NAME     train (default) or val: "
-                           "which files of a folder that has both\n  --allow-empty   folders "
-                           "without an image are classes too\n";
+static const ArgRow rows[] = {
+    { "DIR",
+      .help = "a dataset: its folder, or a list of images; or a folder with train/ and val/ in it: "
+              "both sets, or the one that --role names" },
+    ARG_ROW_FORMAT,
+    ARG_ROW_ROLE,
+    ARG_ROW_ALLOW_EMPTY,
+    ARG_ROW_END,
+};
 
 typedef struct BadImage {
     int64_t id;
@@ -145,15 +148,55 @@ static Status inspect(const Dataset *d, const char *path)
 
 /* ---- command ---- */
 
-static Status command(const Args *args)
+static Status inspect_set(const DatasetOptions *o)
 {
-    DatasetOptions o;
-    TRY(args_dataset(args, &o));
     Dataset *dataset = NULL;
-    TRY(dataset_open(&dataset, &o));
-    Status status = inspect(dataset, args->positional[0]);
+    TRY(dataset_open(&dataset, o));
+    Status status = inspect(dataset, o->path);
     dataset_close(dataset);
     return status;
 }
 
-const Command cmd_inspect_dataset = { help, .alone = command };
+/* Both sets of a folder, or the one that was asked for; what is wrong with one does not keep the
+ * other from being looked at. */
+static Status inspect_sets(const DatasetOptions *o, bool one)
+{
+    Status result = OK;
+    for (int role = 0; role < DATA_ROLE_COUNT; role++) {
+        DatasetOptions own = *o;
+        if (one && role != (int)o->role) continue;
+        char *path = fs_join(o->path, data_role_names[role]);
+        if (!path) return ERR_MEMORY;
+        own.path = path;
+        own.role = (DataRole)role;
+        log_info("%s:", path);
+        const Status status = inspect_set(&own);
+        mem_free(path);
+        if (status != OK && status != ERR_DATA) return status;
+        if (status != OK) result = cmd_report(status);
+    }
+    return result;
+}
+
+static Status command(const Args *args)
+{
+    DatasetOptions o;
+    Dataset *dataset = NULL;
+    TRY(args_dataset(args, &o));
+    Status status = dataset_open(&dataset, &o);
+    if (status == ERR_DATA && fs_holds(o.path, "train") && fs_holds(o.path, "val"))
+        return inspect_sets(&o, args_value(args, "--role"));
+    if (status == OK) status = inspect(dataset, o.path);
+    dataset_close(dataset);
+    return status;
+}
+
+const Command cmd_inspect_dataset = {
+    .name = "inspect dataset",
+    .summary = "list the classes of a dataset and decode every image",
+    .about =
+        "Prints format, classes and number of images of a dataset and decodes every image. Names "
+        "each image that cannot be read; the exit code is then 65.",
+    .args = rows,
+    .alone = command,
+};

@@ -11,17 +11,14 @@
 
 #define GIB (1 << 30)
 
-static const char help[] =
-    "usage: convoy inspect memory CONFIG|RUN [--gpu FILE] [[--set] key=value]...\n\nPrints the "
-    "memory "
-    "that a rank of this training run will take, from the memory plan; trains nothing. Where "
-    "data.train is\nnot set or not there, synthetic data stands in for it (model.classes, or 1000 "
-    "classes). Also the largest\nbatch that fits; ends with exit code 70 where the config's own "
-    "does not.\n\n  --gpu FILE        "
-    "  a GPU that need not be here: a description in configs/gpus/, such as "
-    "configs/gpus/h200.json\n  --set key=value     overrides a key of CONFIG; --set may be left "
-    "out "
-    "(convoy inspect config lists them)\n";
+static const ArgRow rows[] = {
+    ARG_ROW_CONFIG,
+    { "--gpu", "FILE",
+      .help = "plan for a GPU that need not be here: a description, such as configs/gpus/h200.json",
+      .flags = ARG_READS },
+    ARG_ROW_SET,
+    ARG_ROW_END,
+};
 
 static void add_report(const Session *s, StrBuf *text)
 {
@@ -34,8 +31,8 @@ static void add_report(const Session *s, StrBuf *text)
         if (only_where_any && r.bytes[i] == 0) continue;
         str_printf(text, "%-28s %15zu\n", memory_item_name(i), r.bytes[i]);
     }
-    str_printf(text, "%-28s %15zu bytes, %.2f GiB per rank at %lld images a micro-batch\n", "total",
-               r.total, (double)r.total / GIB, (long long)s->plan.batch);
+    str_printf(text, "%-28s %15zu bytes, %.2f GiB per rank at %lld images per micro-batch\n",
+               "total", r.total, (double)r.total / GIB, (long long)s->plan.batch);
     str_printf(text, "%-28s %15zu bytes if activations shared no memory\n", "",
                r.total - r.bytes[MEMORY_ACTIVATIONS] + r.activations_naive);
     if (s->backend->v->device) {
@@ -58,7 +55,7 @@ static Status add_device(Session *s, StrBuf *text)
         str_printf(text, ", beside %.2f GiB for CUDA and its libraries\n",
                    (double)MEMORY_RESERVE / GIB);
     else str_add(text, " of this host's memory\n");
-    str_printf(text, "%-28s %15lld images a micro-batch\n", "largest batch per rank",
+    str_printf(text, "%-28s %15lld images per micro-batch\n", "largest batch per rank",
                (long long)largest);
     return OK;
 }
@@ -89,4 +86,14 @@ static Status report_memory(Comm *comm, Config *c, const Args *args)
     return gpu && status == ERR_DATA ? fail_note(status, "%s", gpu) : status;
 }
 
-const Command cmd_inspect_memory = { help, .by_ranks = report_memory };
+const Command cmd_inspect_memory = {
+    .name = "inspect memory",
+    .summary = "list the memory that a run will take",
+    .about =
+        "Prints the memory that a rank of this training run will take, from the memory plan, and "
+        "the largest batch that fits; trains nothing. Where data.train is not set or not there, "
+        "generated images replace it (model.classes, or 1000 classes). Exit code 70 if the "
+        "config's own batch does not fit.",
+    .args = rows,
+    .by_ranks = report_memory,
+};

@@ -7,33 +7,38 @@
 #include "trainer/app/cmd/commands.h"
 #include "trainer/engine/files/outputs.h"
 
-#define SHARD_MB_DEFAULT 512
-#define SHARD_MB_MAX     65536
+#define SHARD_MB_MAX 65536
 
-static const char help[] =
-    "usage: convoy pack DIR OUT [--shard-mb N] [--threads N] [--verify] [--no-seek] [--baseline] "
-    "[--format NAME] [--role NAME] [--allow-empty]\n\nWrites the images of a dataset to a few "
-    "large files in the "
-    "folder OUT, which trains as DIR does: same images, same\norder, same pixels, without a file "
-    "system request an image. Every image has a checksum. The same command again\ngoes on after an "
-    "interruption.\n\n  --shard-mb N    about so many megabytes a file (default 512)\n  --threads "
-    "N     how many shards are written at once (default: the CPUs)\n  --verify        then read "
-    "everything back and compare it with DIR\n  --no-seek       leave out the seek index, half a "
-    "percent of the data, by which a crop decodes only the rows it shows\n  --baseline      recode "
-    "progressive JPEG files as baseline ones without loss: they decode three times as fast\n  "
-    "--format NAME   auto (default), imagefolder, webdataset, tfrecord or shards: what DIR is\n  "
-    "--role NAME     train (default) or val: which files of a folder that has both\n  "
-    "--allow-empty   folders without an image are classes too (data.allow_empty_classes)\n";
+static const ArgRow rows[] = {
+    { "DIR", .help = "a dataset: the folder, or a list of images" },
+    { "OUT", .help = "the folder to write", .flags = ARG_WRITES },
+    { "--shard-mb", "N", .help = "size of a file in megabytes", .min = 1, .max = SHARD_MB_MAX,
+      .fallback = 512 },
+    { "--threads", "N", .help = "how many files are written at once (default: one per CPU)",
+      .min = 1, .max = PARALLEL_MAX },
+    { "--verify", .help = "read everything back and compare it with DIR" },
+    { "--no-seek",
+      .help =
+          "leave out the seek index (half a percent of the data), with which a crop decodes only "
+          "the rows it shows" },
+    { "--baseline",
+      .help = "recode progressive JPEG files as baseline without loss: they decode three times as "
+              "fast" },
+    ARG_ROW_FORMAT,
+    ARG_ROW_ROLE,
+    ARG_ROW_ALLOW_EMPTY,
+    ARG_ROW_END,
+};
 
 static void report_packed(const char *out, const PackReport *r, double seconds)
 {
     double mb = (double)r->bytes * 1e-6;
-    log_info("%s: %d shards, %d of them there already; %lld images and %.1f MB written in %.1f s "
+    log_info("%s: %d shards, %d of them already there; %lld images and %.1f MB written in %.1f s "
              "(%.0f MB/s)",
              out, r->shards, r->kept, (long long)r->images, mb, seconds, mb / seconds);
     if (r->recoded > 0) log_info("%lld progressive images recoded", (long long)r->recoded);
     if (r->unreadable > 0)
-        log_warning("%lld images could not be read: packed as empty samples",
+        log_warning("%lld images could not be read; packed as empty samples",
                     (long long)r->unreadable);
 }
 
@@ -53,12 +58,12 @@ static Status pack(const Dataset *d, const PackOptions *o, bool verify)
 
 static Status command(const Args *args)
 {
-    int64_t shard_mb, threads;
+    int64_t shard_mb, threads = thread_allowed_cpus();
     DatasetOptions data;
     TRY(args_dataset(args, &data));
     TRY(outputs_check_apart("OUT", args->output, "DIR", &data));
-    TRY(args_count(args, "--shard-mb", SHARD_MB_DEFAULT, 1, SHARD_MB_MAX, &shard_mb));
-    TRY(args_count(args, "--threads", thread_allowed_cpus(), 1, PARALLEL_MAX, &threads));
+    TRY(args_whole(args, "--shard-mb", &shard_mb));
+    TRY(args_whole(args, "--threads", &threads));
     PackOptions o = { .out = args->positional[1],
                       .shard_bytes = shard_mb * 1000000,
                       .threads = (int)threads,
@@ -71,4 +76,14 @@ static Status command(const Args *args)
     return status;
 }
 
-const Command cmd_pack = { help, .alone = command };
+const Command cmd_pack = {
+    .name = "pack",
+    .group = "Prepare",
+    .summary = "pack the files of a dataset into a few large ones",
+    .about =
+        "Writes the images of a dataset to a few large files in the folder OUT. OUT trains as DIR "
+        "does: same images, same order, same pixels, without a file system request per image. "
+        "Every image has a checksum. After an interruption the same command continues.",
+    .args = rows,
+    .alone = command,
+};

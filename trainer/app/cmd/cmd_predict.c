@@ -25,36 +25,42 @@
 
 enum { TOP = 5, TOP_MAX = 1000, NAME_BYTES = 256, PATH_BYTES = 4096, REASON_BYTES = 256 };
 
-static const char help[] =
-    "usage: convoy predict RUN|CHECKPOINT|WEIGHTS IMAGE... [--model NAME[:WEIGHTS]] [--classes "
-    "FILE] [[--set] key=value]...\n"
-    "  [--top K] [--json] [--csv] [--ema] [--raw] [--backend NAME] [--precision NAME]\n"
-    "\n"
-    "Says what JPEG and PNG files show: the most likely classes of each, with probabilities, "
-    "by a checkpoint or the best\n"
-    "of a run. They are scaled and cut as in evaluation. IMAGE may be a folder, for all "
-    "pictures below it, or - for paths\n"
-    "on standard input, one a line. A file that cannot be read is named; the exit code is 65 "
-    "then.\n"
-    "\n"
-    "  --top K  so many classes (default 5)\n"
-    "  --json   one JSON object a line: file, and top: class, label and probability\n"
-    "  --csv    a table: file, place, class, label, probability\n"
-    "  --model NAME[:WEIGHTS]  the network of a .safetensors file of torchvision or timm; "
-    "images are made as its\n"
-    "                    published weights want them (convoy inspect model NAME; the first "
-    "ones unless they are\n"
-    "                    named), or as key=value says (a picture of such a name: ./a=b.jpg)\n"
-    "  --classes FILE    for --model: names of classes, one a line\n"
-    "  --ema, --raw      averaged weights (config section ema), or those trained; default: "
-    "averaged ones where the\n"
-    "                    run has them, unless ema.best is false\n"
-    "  --backend NAME    auto (a GPU where there is one), cpu or cuda; default: the CPU for a run "
-    "whose "
-    "device.backend is\n                    cpu, else auto\n"
-    "  --precision NAME  auto, fp32 or bf16; as train.precision of the run where it is left "
-    "out, but fp32 where the device\n"
-    "                    does not compute in that\n";
+static const char *const backend_words[] = { "auto", "cpu", "cuda", NULL };
+static const char *const precision_words[] = { "auto", "fp32", "bf16", NULL };
+
+static const ArgRow rows[] = {
+    { "RUN|CHECKPOINT|WEIGHTS",
+      .help = "the best checkpoint of a run, a checkpoint file, or weights of torchvision or timm "
+              "(with --model)" },
+    { "IMAGE",
+      .help =
+          "a JPEG or PNG file; a folder, for all pictures below it; or -, for paths on standard "
+          "input, one per line",
+      .flags = ARG_REPEATED },
+    { "--top", "K", .help = "print the K most likely classes", .min = 1, .max = TOP_MAX,
+      .fallback = TOP },
+    { "--json",
+      .help = "print one JSON object per line: file, and top: class, label, probability" },
+    { "--csv", .help = "print a table: file, place, class, label, probability" },
+    { "--model", "NAME[:WEIGHTS]",
+      .help =
+          "the network of a .safetensors file of torchvision or timm; images are prepared as "
+          "its published weights require (convoy inspect model NAME lists them; the first unless "
+          "named), or as key=value says" },
+    { "--classes", "FILE", .help = "names of the classes, one per line", .needs = "--model",
+      .flags = ARG_READS },
+    ARG_ROW_EMA,
+    ARG_ROW_RAW,
+    { "--backend", "NAME",
+      .help = "where to compute; auto is a GPU if there is one; default: cpu for a run with "
+              "device.backend: cpu, else auto",
+      .choices = backend_words },
+    { "--precision", "NAME",
+      .help = "default: train.precision of the run, or fp32 where the device lacks that",
+      .choices = precision_words },
+    ARG_ROW_SET,
+    ARG_ROW_END,
+};
 
 typedef struct Predictor {
     CheckpointModel model;
@@ -114,7 +120,7 @@ static Status check_own(const char *path)
     safetensors_close(file);
     if (own) return OK;
     return fail(ERR_DATA,
-                "%s: not a convoy checkpoint; of weights of others --model names the network",
+                "%s: not a Convoy checkpoint; for other weights name the network with --model",
                 path);
 }
 
@@ -168,8 +174,7 @@ static Status check_finite(Predictor *p, const char *file)
         if (isfinite(p->logits[i])) continue;
         p->senseless++;
         return fail(ERR_DATA,
-                    "%s: the network's outputs are no finite numbers: the checkpoint is no good",
-                    file);
+                    "%s: the network produced NaN or infinity; the checkpoint is unusable", file);
     }
     return OK;
 }
@@ -317,7 +322,7 @@ static Status predict_path(Predictor *p, const char *path, Status *result)
     }
     str_free(&stack);
     if (status == OK && p->seen == seen)
-        *result = cmd_report(fail(ERR_DATA, "%s: no picture in this folder", path));
+        *result = cmd_report(fail(ERR_DATA, "%s: no pictures in this folder", path));
     return status;
 }
 
@@ -328,14 +333,15 @@ static Status predict_input(Predictor *p, Status *result)
     while (fgets(line, sizeof line, stdin)) {
         const size_t n = strcspn(line, "\n");
         if (line[n] == '\0' && !feof(stdin))
-            return fail(ERR_DATA, "standard input: a line of more than %d bytes, or with a zero",
+            return fail(ERR_DATA,
+                        "standard input: a line has more than %d bytes or contains a zero byte",
                         PATH_BYTES - 2);
         line[n > 0 && line[n - 1] == '\r' ? n - 1 : n] = '\0';
         if (line[0]) TRY(predict_path(p, line, result));
     }
     if (ferror(stdin)) return fail(ERR_DATA, "standard input: %s", strerror(errno));
     if (p->seen == seen && *result == OK)
-        *result = cmd_report(fail(ERR_DATA, "standard input: it names no picture"));
+        *result = cmd_report(fail(ERR_DATA, "standard input: names no picture"));
     return OK;
 }
 
@@ -346,23 +352,19 @@ static Status predict_all(Predictor *p, int count, const char *const *paths)
     for (int i = 0; i < count; i++)
         TRY(strcmp(paths[i], "-") == 0 ? predict_input(p, &result)
                                        : predict_path(p, paths[i], &result));
-    if (p->senseless > 1) log_warning("the same holds for %lld more", (long long)p->senseless - 1);
+    if (p->senseless > 1) log_warning("the same for %lld more", (long long)p->senseless - 1);
     return result;
 }
-
-static const char *const precision_words[] = { "auto", "fp32", "bf16", NULL };
 
 static Status choose_precision(Predictor *p, const Args *args)
 {
     static const int values[] = { CONFIG_OTHER, PRECISION_FP32, PRECISION_BF16 };
     int word;
-    TRY(args_choice(args, "--precision", precision_words, &word));
+    TRY(args_choice(args, "--precision", &word));
     p->precision_given = args_value(args, "--precision") != NULL;
     p->precision = values[word];
     return OK;
 }
-
-static const char *const backend_words[] = { "auto", "cpu", "cuda", NULL };
 
 /* --model, and what only goes with it. */
 static Status choose_foreign(Predictor *p, const Args *args)
@@ -372,20 +374,19 @@ static Status choose_foreign(Predictor *p, const Args *args)
                                  .sets = args->sets,
                                  .set_count = args->set_count };
     if (p->foreign.model && p->which != WEIGHTS_OF_BEST)
-        return fail(ERR_USAGE, "--model: such weights have no averages (--ema, --raw)");
+        return fail(ERR_USAGE, "--model excludes --ema and --raw: such weights have no averages");
     if (p->foreign.model) return OK;
-    if (p->foreign.classes || args->set_count)
-        return fail(ERR_USAGE, "%s: a run knows its own; this goes with --model",
-                    p->foreign.classes ? "--classes" : args->sets[0]);
+    if (args->set_count)
+        return fail(ERR_USAGE, "%s: requires --model; a run has its own keys", args->sets[0]);
     return OK;
 }
 
 static Status choose_output(Predictor *p, const Args *args)
 {
     const bool json = args_value(args, "--json"), csv = args_value(args, "--csv");
-    if (json && csv) return fail(ERR_USAGE, "convoy predict: --json and --csv: one of them");
+    if (json && csv) return fail(ERR_USAGE, "give either --json or --csv, not both");
     p->print = json ? print_json : csv ? print_csv : print_text;
-    return args_count(args, "--top", TOP, 1, TOP_MAX, &p->count);
+    return args_whole(args, "--top", &p->count);
 }
 
 static Status command(const Args *args)
@@ -394,13 +395,13 @@ static Status command(const Args *args)
     char *path = NULL;
     TRY(choose_output(&p, args));
     TRY(choose_precision(&p, args));
-    TRY(args_choice(args, "--backend", backend_words, &p.place));
+    TRY(args_choice(args, "--backend", &p.place));
     p.place_given = args_value(args, "--backend") != NULL;
     TRY(args_weights(args, &p.which));
     TRY(choose_foreign(&p, args));
     Status status = run_source_checkpoint(&path, args->positional[0]);
     if (status == OK && p.print == print_text && fs_is_dir(args->positional[0]))
-        log_info("by %s", path);
+        log_info("using %s", path);
     if (status == OK) status = open_network(&p, path);
     if (status == OK) status = predict_all(&p, args->positional_count - 1, args->positional + 1);
     close_network(&p);
@@ -408,4 +409,16 @@ static Status command(const Args *args)
     return status;
 }
 
-const Command cmd_predict = { help, .alone = command };
+const Command cmd_predict = {
+    .name = "predict",
+    .group = "Use",
+    .summary = "classify images",
+    .about =
+        "Prints the most likely classes of each image with their probabilities. Images are "
+        "resized and cropped as in evaluation. Without --ema or --raw the averaged weights are "
+        "used where the run has them, unless ema.best is false.\n"
+        "A file that cannot be read is named; the exit code is then 65. A picture whose name "
+        "looks like key=value is written ./a=b.jpg.",
+    .args = rows,
+    .alone = command,
+};

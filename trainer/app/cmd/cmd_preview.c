@@ -14,22 +14,21 @@
 #include <math.h>
 #include <stdio.h>
 
-#define IMAGES_DEFAULT 48
-#define IMAGES_MAX     1024
-#define EVAL_IMAGES    12
-#define CLASS_ROWS     60 /* of more classes those with the fewest images */
-#define POINTS         PLOT_BINS
-#define BAR_WIDTH      240
+#define IMAGES_MAX  1024
+#define EVAL_IMAGES 12
+#define CLASS_ROWS  60 /* of more classes those with the fewest images */
+#define POINTS      PLOT_BINS
+#define BAR_WIDTH   240
 
-static const char help[] =
-    "usage: convoy preview CONFIG|RUN --out FILE [--images N] [[--set] key=value]...\n\nWrites a "
-    "page (.html) that shows what a run would be shown, and trains nothing: images of its first "
-    "step, cut,\naugmented, erased and mixed as the network sees them, with their labels; images "
-    "of "
-    "evaluation; how many images each\nclass has; the learning rate.\n\n  --out FILE          the "
-    "page, readable in any browser without a network\n  --images N          so many images of "
-    "training at most (default 48)\n  --set key=value     overrides a key of CONFIG; --set may be "
-    "left out (convoy inspect config lists them)\n";
+static const ArgRow rows[] = {
+    ARG_ROW_CONFIG,
+    { "--out", "FILE", .help = "the page (.html), readable in any browser without a network",
+      .flags = ARG_REQUIRED | ARG_WRITES },
+    { "--images", "N", .help = "at most N training images", .min = 1, .max = IMAGES_MAX,
+      .fallback = 48 },
+    ARG_ROW_SET,
+    ARG_ROW_END,
+};
 
 typedef struct Page {
     const Session *s;
@@ -282,7 +281,7 @@ static Status preview(Comm *comm, Config *c, const Args *args)
     Session s;
     if (!str_ends_with_nocase(out, ".html"))
         return fail(ERR_USAGE, "--out %s: must end in .html", out);
-    TRY(args_count(args, "--images", IMAGES_DEFAULT, 1, IMAGES_MAX, &images));
+    TRY(args_whole(args, "--images", &images));
     TRY(comm_agree(comm, comm->rank == 0 ? fs_check_writable(out) : OK));
     Status status = session_open_data(&s, c, comm);
     if (status == OK) status = comm_agree(comm, comm->rank == 0 ? write_page(&s, images, out) : OK);
@@ -290,4 +289,14 @@ static Status preview(Comm *comm, Config *c, const Args *args)
     return status;
 }
 
-const Command cmd_preview = { help, .by_ranks = preview };
+const Command cmd_preview = {
+    .name = "preview",
+    .group = "Prepare",
+    .summary = "write a page of the images that a run would train on",
+    .about =
+        "Writes a page that shows what a run would train on, and trains nothing: images of its "
+        "first step, cropped, augmented, erased and mixed as the network receives them, with "
+        "their labels; evaluation images; the number of images per class; the learning rate.",
+    .args = rows,
+    .by_ranks = preview,
+};

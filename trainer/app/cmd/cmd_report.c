@@ -17,28 +17,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PERIOD_S 10.0
 /* without a record, while no rank holds the folder */
 #define SILENT_S           30.0
 #define SILENT_ELSEWHERE_S 600.0
 
-static const char help[] =
-    "usage: convoy report RUN... [--out FILE] [--watch] [--every SECONDS]\n\nWrites one page about "
-    "runs, readable in any "
-    "browser without a network, and CSV files beside it. RUN is a run\nfolder (run.dir), or a "
-    "folder of convoy scale, which stands for all of its runs. Unfinished runs are shown as\nfar "
-    "as they got; what is missing is said.\n\n  convoy report runs/demo\n  convoy report runs/a "
-    "runs/b runs/c --out compare.html\n\nThe page: loss, accuracy, images/s, waits for data and "
-    "for gradient sums, energy and money, environment,\nconfiguration. Where runs differ in their "
-    "number of ranks "
-    "and in nothing else that matters, epoch time and efficiency against\nranks too, with 95 % "
-    "intervals where there are three values or more.\n\n  --out FILE          the page, which ends "
-    "in .html (default: report.html in RUN, or here for several). Beside\n                      "
-    "it: .csv (the records) and .scaling.csv (epoch times)\n  --watch             writes the page "
-    "again and "
-    "again until all runs have ended, waiting for those that are not\n                      there "
-    "yet; an open browser shows it anew. The CSV files come at the end\n  --every SECONDS     "
-    "between two times (default 10)\n";
+static const ArgRow rows[] = {
+    { "RUN", .help = "a run folder (run.dir), or a folder of convoy scale, for all of its runs",
+      .flags = ARG_REPEATED },
+    { "--out", "FILE",
+      .help = "the page (.html); default: report.html in RUN, or in this folder for several runs. "
+              "Next to it: .csv (the records) and .scaling.csv (epoch times)",
+      .flags = ARG_WRITES },
+    { "--watch",
+      .help =
+          "write the page again and again until all runs have ended, waiting for those that are "
+          "not there yet; an open browser reloads it. The CSV files come at the end" },
+    { "--every", "SECONDS", .help = "time between two pages", .needs = "--watch", .min = 0.01,
+      .max = 1e6, .fallback = 10 },
+    ARG_ROW_END,
+};
 
 static bool is_there(const char *run)
 {
@@ -50,7 +47,7 @@ static void wait_for_runs(const Args *args, double every_s)
 {
     for (int i = 0; i < args->positional_count; i++) {
         const char *run = args->positional[i];
-        if (!is_there(run)) log_info("%s: not there yet; waiting for it", run);
+        if (!is_there(run)) log_info("%s: waiting for the run to appear", run);
         while (!is_there(run)) clock_sleep_s(every_s);
     }
 }
@@ -95,7 +92,7 @@ static bool series_goes_on(const char *dir, bool tell)
     on = fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0;
     if (fd >= 0) close(fd);
     mem_free(lock);
-    if (!on && tell) log_warning("%s: nobody writes there any more, and points are missing", dir);
+    if (!on && tell) log_warning("%s: points are missing, and nothing writes there any more", dir);
     return on;
 }
 
@@ -113,7 +110,8 @@ static bool goes_on(const char *dir, bool tell)
                                        !progress_is_locked(dir, NULL) && !lock_is_held(dir);
     report_run_free(&run);
     if (died && tell)
-        log_warning("%s: nobody writes there any more, and it has no end: it was killed", dir);
+        log_warning("%s: the run has not ended, and nothing writes there any more: it was killed",
+                    dir);
     return !done && !died;
 }
 
@@ -142,15 +140,12 @@ static Status watch(const char *out, const Args *args, double every_s)
 
 static Status command(const Args *args)
 {
-    double every_s = PERIOD_S;
+    double every_s = 0;
     const char *out = args_value(args, "--out");
     const bool live = args_value(args, "--watch") != NULL;
     if (out && !str_ends_with_nocase(out, ".html"))
         return fail(ERR_USAGE, "--out %s: must end in .html", out);
-    TRY(args_seconds(args, "--every", &every_s));
-    if (!(every_s > 0 && every_s < 1e6))
-        return fail(ERR_USAGE, "--every %s: must be above 0", args_value(args, "--every"));
-    if (!live && args_value(args, "--every")) return fail(ERR_USAGE, "--every: only with --watch");
+    TRY(args_number(args, "--every", &every_s));
     char *own =
         !out && args->positional_count == 1 ? fs_join(args->positional[0], "report.html") : NULL;
     if (!out && args->positional_count == 1 && !own) return ERR_MEMORY;
@@ -161,4 +156,18 @@ static Status command(const Args *args)
     return status;
 }
 
-const Command cmd_report_runs = { help, .alone = command };
+const Command cmd_report_runs = {
+    .name = "report",
+    .group = "Look",
+    .summary = "write a page about runs, with plots",
+    .about =
+        "Writes one page about runs, readable in any browser without a network, and CSV files "
+        "next to it: loss, accuracy, images/s, waits for data and for gradient sums, energy and "
+        "money, environment, configuration. Unfinished runs are shown as far as they got; the "
+        "page lists what is missing. If runs differ only in their number of ranks, it also plots "
+        "epoch time and efficiency over ranks, with 95 % intervals from three values up.",
+    .examples = "convoy report runs/demo\n"
+                "convoy report runs/a runs/b runs/c --out compare.html",
+    .args = rows,
+    .alone = command,
+};

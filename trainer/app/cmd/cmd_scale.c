@@ -13,51 +13,42 @@
 
 #define PATH_BYTES 4096
 
-static const char help[] =
-    "usage: convoy scale CONFIG|RUN [[--set] key=value]... [--mpirun-args ARGS] [--print KIND] "
-    "[--per-node N] [--collect]\n"
-    "                    [--predict FILES] [--rate IMAGES_PER_S] [--ranks LIST] [--op-us US] "
-    "[--fixed-ms MS]\n"
-    "                    [--spread PERCENT] [--no-overlap]\n"
-    "\n"
-    "Trains CONFIG on several numbers of ranks (scale.ranks), several times each (scale.repeats), "
-    "through mpirun,\n"
-    "tells epoch time and efficiency with 95 % intervals, and draws them (report.html, as convoy "
-    "report does). Every\n"
-    "point is a run of its own in the folder of the series (scale.dir); finished ones are skipped, "
-    "so the same\n"
-    "command goes on where it was stopped.\n"
-    "\n"
-    "  convoy scale configs/scale-resnet20.yaml\n"
-    "  convoy scale CONFIG scale.ranks=1,2,4,8 scale.steps=50 scale.data=synthetic\n"
-    "  convoy scale CONFIG --print sbatch | sh; later: convoy scale CONFIG --collect\n"
-    "\n"
-    "  --mpirun-args ARGS  more words for mpirun: '--hostfile hosts --map-by slot'. Without it "
-    "ranks run on this host\n"
-    "                      with --oversubscribe where there are fewer CPUs (such points are "
-    "labelled)\n"
-    "  --print KIND        runs nothing: prints the command lines of the points that are not "
-    "finished: mpirun or\n"
-    "                      sbatch\n"
-    "  --per-node N        with --print sbatch: ranks, and GPUs, of a node (8)\n"
-    "  --collect           runs nothing: takes the finished points, whoever ran them, into "
-    "scale.jsonl\n"
-    "  --predict FILES     runs nothing: a model of the step for fabrics (configs/fabrics/*.json, "
-    "separated by\n"
-    "                      commas), drawn by convoy report as a prediction\n"
-    "  --rate IMAGES_PER_S  with --predict: of one rank that computes by itself (default: as "
-    "measured); 7162@400:\n"
-    "                      in steps of 400 images (default: train.batch_per_rank)\n"
-    "  --ranks LIST        with --predict: numbers of ranks, such as 12,24,160 (1,2,4 to 256)\n"
-    "  --op-us US          with --predict: that each operation of the step takes besides its "
-    "images: launch, gap, ramp\n"
-    "  --fixed-ms MS       with --predict: that a step takes besides them, such as the "
-    "optimizer's time\n"
-    "  --spread PERCENT    with --predict: standard deviation of the ranks' times; a step waits "
-    "for the slowest\n"
-    "  --no-overlap        with --predict: all gradients are summed at once, behind backward\n"
-    "  --set key=value     overrides a key of CONFIG; --set may be left out (convoy inspect config "
-    "lists them)\n";
+static const char *const print_words[] = { "mpirun", "sbatch", NULL };
+
+static const ArgRow rows[] = {
+    ARG_ROW_CONFIG,
+    { "--mpirun-args", "ARGS",
+      .help =
+          "more words for mpirun: '--hostfile hosts --map-by slot'. Without it ranks run on this "
+          "host, with --oversubscribe where there are fewer CPUs (such points are labelled)" },
+    { "--print", "KIND", .help = "run nothing: print the command lines of the unfinished points",
+      .choices = print_words },
+    { "--per-node", "N", .help = "ranks, and GPUs, per node for sbatch", .needs = "--print",
+      .min = 1, .max = 1024, .fallback = 8 },
+    { "--collect",
+      .help = "run nothing: take the finished points, whoever ran them, into scale.jsonl" },
+    { "--predict", "FILES",
+      .help = "run nothing: model the step for fabrics (configs/fabrics/*.json, separated by "
+              "commas); convoy report plots it as a prediction" },
+    { "--rate", "IMAGES_PER_S",
+      .help = "speed of one rank that computes alone (default: as measured); 7162@400: in steps of "
+              "400 images (default: train.batch_per_rank)",
+      .needs = "--predict" },
+    { "--ranks", "LIST", .help = "numbers of ranks, such as 12,24,160 (default 1,2,4 to 256)",
+      .needs = "--predict" },
+    { "--op-us", "US",
+      .help = "time of each operation of the step besides its images: launch, gap, ramp",
+      .needs = "--predict", .max = 1e6 },
+    { "--fixed-ms", "MS", .help = "time of a step besides those, such as the optimizer's",
+      .needs = "--predict", .max = 1e6 },
+    { "--spread", "PERCENT",
+      .help = "standard deviation of the ranks' times; a step waits for the slowest",
+      .needs = "--predict", .max = 100 },
+    { "--no-overlap", .help = "sum all gradients at once, after the backward pass",
+      .needs = "--predict" },
+    ARG_ROW_SET,
+    ARG_ROW_END,
+};
 
 /* The page of the series, in its folder. */
 static Status draw(const Series *s)
@@ -74,29 +65,14 @@ static Status collect(const Series *s)
     int finished = 0;
     TRY(series_write(s, &finished));
     log_info("%d of %d points are finished", finished, s->point_count);
-    return finished > 0 ? OK : fail(ERR_DATA, "%s: no finished point", s->dir);
+    return finished > 0 ? OK : fail(ERR_DATA, "%s: no point is finished", s->dir);
 }
 
 /* The option's value in units; 0 where it was not given. */
-static Status term(const Args *args, const char *option, double most, double unit, double *out)
+static Status term(const Args *args, const char *option, double unit, double *out)
 {
-    const char *text = args_value(args, option);
-    if (!text) return OK;
-    if (!str_to_double(text, out) || !(*out >= 0) || *out > most)
-        return fail(ERR_USAGE, "%s %s: not a number from 0 to %g", option, text, most);
+    TRY(args_number(args, option, out));
     *out *= unit;
-    return OK;
-}
-
-/* Options of predictions are none of runs. */
-static Status refuse_terms(const Args *args)
-{
-    static const char *const options[] = { "--ranks",    "--rate",   "--op-us",
-                                           "--fixed-ms", "--spread", "--no-overlap" };
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (args_value(args, options[i]))
-            return fail(ERR_USAGE, "%s: only with --predict (ranks of runs: scale.ranks)",
-                        options[i]);
     return OK;
 }
 
@@ -106,27 +82,25 @@ static Status predict(const Series *s, const Args *args)
                          .terms.no_overlap = args_value(args, "--no-overlap") != NULL };
     TRY(predict_rate(&o, args_value(args, "--rate")));
     TRY(predict_ranks(&o.ranks, args_value(args, "--ranks")));
-    TRY(term(args, "--op-us", 1e6, 1e-6, &o.terms.operation_s));
-    TRY(term(args, "--fixed-ms", 1e6, 1e-3, &o.terms.fixed_s));
-    TRY(term(args, "--spread", 100, 1e-2, &o.terms.spread));
+    TRY(term(args, "--op-us", 1e-6, &o.terms.operation_s));
+    TRY(term(args, "--fixed-ms", 1e-3, &o.terms.fixed_s));
+    TRY(term(args, "--spread", 1e-2, &o.terms.spread));
     TRY(predict_print(s, &o));
     return draw(s);
 }
 
 static Status work(const Series *s, const Args *args)
 {
-    static const char *const kinds[] = { "mpirun", "sbatch", NULL };
     char program[PATH_BYTES];
     int kind;
-    int64_t per_node;
+    int64_t per_node = 0;
     const SeriesRunOptions o = { .program = program,
                                  .mpirun_args = args_value(args, "--mpirun-args") };
-    TRY(args_choice(args, "--print", kinds, &kind));
-    TRY(args_count(args, "--per-node", 8, 1, 1024, &per_node));
+    TRY(args_choice(args, "--print", &kind));
+    TRY(args_whole(args, "--per-node", &per_node));
     TRY(process_own_path(program, sizeof program));
     if (args_value(args, "--print")) return series_run_print(s, &o, (PrintKind)kind, per_node);
     if (args_value(args, "--predict")) return predict(s, args);
-    TRY(refuse_terms(args));
     if (args_value(args, "--collect")) TRY(collect(s));
     else TRY(series_run(s, &o));
     TRY(series_print(s));
@@ -146,4 +120,19 @@ static Status command(const Args *args)
     return status;
 }
 
-const Command cmd_scale = { help, .alone = command };
+const Command cmd_scale = {
+    .name = "scale",
+    .group = "Measure",
+    .summary = "measure how epoch time changes with the number of ranks",
+    .about =
+        "Trains CONFIG on several numbers of ranks (scale.ranks), several times each "
+        "(scale.repeats), through mpirun. Prints epoch time and efficiency with 95 % intervals, "
+        "and plots them (report.html, as convoy report does). Every point is a run of its own in "
+        "the folder of the series (scale.dir); finished ones are skipped, so the same command "
+        "continues where it was stopped.",
+    .examples = "convoy scale configs/scale-resnet20.yaml\n"
+                "convoy scale CONFIG scale.ranks=1,2,4,8 scale.steps=50 scale.data=synthetic\n"
+                "convoy scale CONFIG --print sbatch | sh; later: convoy scale CONFIG --collect",
+    .args = rows,
+    .alone = command,
+};

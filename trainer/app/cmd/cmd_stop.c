@@ -14,16 +14,13 @@
 #include <unistd.h>
 
 #define PERIOD_S 0.1
-#define WAIT_S   100.0
 #define ANSWER_S 5.0 /* from a run whose lock is not seen here; one with a lock may take --wait */
 
-static const char help[] =
-    "usage: convoy stop RUN [--wait SECONDS]\n\nAsks the run in folder RUN to save a checkpoint "
-    "and "
-    "leave with exit code 75, and waits until it has. Works from any\nhost that shares the folder. "
-    "A run under convoy launch is not started again. Ends with 0 when nothing runs there any\n"
-    "more, or did not; with 76 when it still does after the wait.\n\n  --wait SECONDS  how long to "
-    "wait (100); 0 only asks\n";
+static const ArgRow rows[] = {
+    { "RUN", .help = "the folder of the run" },
+    { "--wait", "SECONDS", .help = "how long to wait; 0 only asks", .max = 1e9, .fallback = 100 },
+    ARG_ROW_END,
+};
 
 typedef struct Request {
     const char *run;
@@ -57,8 +54,7 @@ static Status prepare(Request *r)
     int64_t bytes = 0;
     const bool supervised = lock_is_held(r->run);
     r->locked = supervised || progress_is_locked(r->run, &bytes);
-    if (bytes < 0)
-        return fail(ERR_USAGE, "convoy stop: %s is no run folder: it has no metrics.jsonl", r->run);
+    if (bytes < 0) return fail(ERR_USAGE, "%s: not a run folder: it has no metrics.jsonl", r->run);
     return begin(r, supervised);
 }
 
@@ -80,8 +76,8 @@ static Status ask_again(Request *r)
 static const char *outcome(const Request *r, double waited_s)
 {
     const bool asked = fs_exists(r->asked.text);
-    if (r->locked || (!asked && !fs_exists(r->seen.text))) return has_lock(r) ? NULL : "has left";
-    return asked && waited_s > ANSWER_S ? "was not there" : NULL;
+    if (r->locked || (!asked && !fs_exists(r->seen.text))) return has_lock(r) ? NULL : "has ended";
+    return asked && waited_s > ANSWER_S ? "was not running" : NULL;
 }
 
 static Status wait_for_end(Request *r, double wait_s)
@@ -93,17 +89,17 @@ static Status wait_for_end(Request *r, double wait_s)
         if ((said = outcome(r, waited_s))) {
             unlink(r->asked.text);
             unlink(r->seen.text);
-            log_info("stop: %s: the run %s", r->run, said);
+            log_info("%s: the run %s", r->run, said);
         } else if (waited_s > wait_s && (r->locked || waited_s > ANSWER_S))
-            return fail(ERR_PEER, "stop: %s: the run is still there after %.0f s", r->run, wait_s);
+            return fail(ERR_PEER, "%s: the run is still running after %.0f s", r->run, wait_s);
     }
     return OK;
 }
 
 static Status command(const Args *args)
 {
-    double wait_s = WAIT_S;
-    TRY(args_seconds(args, "--wait", &wait_s));
+    double wait_s = 0;
+    TRY(args_number(args, "--wait", &wait_s));
     Request r = { .run = args->positional[0] };
     Status status = prepare(&r);
     if (status == OK && wait_s > 0) status = wait_for_end(&r, wait_s);
@@ -112,4 +108,15 @@ static Status command(const Args *args)
     return status;
 }
 
-const Command cmd_stop = { help, .alone = command };
+const Command cmd_stop = {
+    .name = "stop",
+    .group = "Train",
+    .summary = "ask a run to save a checkpoint and exit, from any host",
+    .about =
+        "Asks the run in folder RUN to save a checkpoint and exit with code 75, and waits until "
+        "it has. Works from any host that shares the folder. A run under convoy launch is not "
+        "started again. Exit code: 0 when nothing runs there any more, or nothing did; 76 when "
+        "it is still running after the wait.",
+    .args = rows,
+    .alone = command,
+};

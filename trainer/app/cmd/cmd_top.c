@@ -13,18 +13,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PERIOD_S    2.0
 #define BLOCK_BYTES 65536
 #define LINE_MAX    ((size_t)1 << 20) /* many times the longest record */
 
-static const char help[] =
-    "usage: convoy top RUN [--once] [--every SECONDS]\n\nShows how the run in the folder RUN is "
-    "doing: progress, loss, speed, waits, evaluation, checkpoint, energy and money, GPUs. "
-    "Reads\nmetrics.jsonl "
-    "alone, and changes nothing: start it wherever the folder can be seen. Ends when the run "
-    "ends; waits for one that is not there yet.\n\n  --once              prints it once and ends; "
-    "so it does where the output is no "
-    "terminal\n  --every SECONDS     between two looks (default 2)\n";
+static const ArgRow rows[] = {
+    { "RUN", .help = "the folder of the run" },
+    { "--once", .help = "print it once and exit, as where the output is not a terminal" },
+    { "--every", "SECONDS", .help = "time between two looks", .min = 0.01, .max = 1e6,
+      .fallback = 2 },
+    ARG_ROW_END,
+};
 
 typedef struct Tail { /* of a file that grows */
     char *path;
@@ -43,13 +41,13 @@ static Status read_more(Tail *tail, TopScreen *t)
         int error = errno;
         if (fd >= 0) close(fd);
         mem_free(block);
-        return block ? fail(ERR_DATA, "%s: cannot be read: %s", tail->path, strerror(error))
+        return block ? fail(ERR_DATA, "%s: cannot read: %s", tail->path, strerror(error))
                      : ERR_MEMORY;
     }
     if (!S_ISREG(now.st_mode)) {
         close(fd);
         mem_free(block);
-        return fail(ERR_DATA, "%s: cannot be read: not a regular file", tail->path);
+        return fail(ERR_DATA, "%s: cannot read: not a regular file", tail->path);
     }
     if (now.st_size < tail->done) {
         tail->done = 0;
@@ -75,9 +73,9 @@ static Status read_more(Tail *tail, TopScreen *t)
     const int error = errno;
     close(fd);
     mem_free(block);
-    if (n < 0) return fail(ERR_DATA, "%s: cannot be read: %s", tail->path, strerror(error));
+    if (n < 0) return fail(ERR_DATA, "%s: cannot read: %s", tail->path, strerror(error));
     if (tail->rest.length >= LINE_MAX)
-        return fail(ERR_DATA, "%s: a line of more than %zu bytes", tail->path, LINE_MAX);
+        return fail(ERR_DATA, "%s: a line has more than %zu bytes", tail->path, LINE_MAX);
     return tail->rest.failed ? fail(ERR_MEMORY, "out of memory") : OK;
 }
 
@@ -96,7 +94,7 @@ static Status show(const TopScreen *t, const char *name, bool live)
 static Status wait_for_run(const Tail *tail, const char *name, double every_s)
 {
     char text[4200];
-    snprintf(text, sizeof text, "run         %s: not there yet; waiting for it\n", name);
+    snprintf(text, sizeof text, "run         %s: waiting for it to appear\n", name);
     if (!fs_exists(tail->path)) TRY(log_print(text));
     while (!fs_exists(tail->path)) clock_sleep_s(every_s);
     return OK;
@@ -121,21 +119,31 @@ static Status watch(Tail *tail, const char *name, double every_s, bool live)
 
 static Status command(const Args *args)
 {
-    double every_s = PERIOD_S;
-    const char *run = args->positional[0], *every = args_value(args, "--every");
-    if (every && !(str_to_double(every, &every_s) && every_s > 0 && every_s < 1e6))
-        return fail(ERR_USAGE, "convoy top: --every %s is no number of seconds above 0", every);
+    double every_s = 0;
+    const char *run = args->positional[0];
+    TRY(args_number(args, "--every", &every_s));
     Tail tail = { .path = fs_join(run, "metrics.jsonl") };
     if (!tail.path) return ERR_MEMORY;
     bool live = !args_value(args, "--once") && log_console_is_terminal();
     Status status = OK;
     if (live) status = wait_for_run(&tail, run, every_s);
     else if (!fs_exists(tail.path))
-        status = fail(ERR_DATA, "%s: no run folder: it has no metrics.jsonl", run);
+        status = fail(ERR_USAGE, "%s: not a run folder: it has no metrics.jsonl", run);
     if (status == OK) status = watch(&tail, run, every_s, live);
     str_free(&tail.rest);
     mem_free(tail.path);
     return status;
 }
 
-const Command cmd_top = { help, .alone = command };
+const Command cmd_top = {
+    .name = "top",
+    .group = "Look",
+    .summary = "show how a run is doing",
+    .about =
+        "Shows how the run in folder RUN is doing: progress, loss, speed, waits, evaluation, "
+        "checkpoint, energy and money, GPUs. It only reads metrics.jsonl and changes "
+        "nothing: start it wherever the folder can be seen. Exits when the run ends; waits for a "
+        "run that is not there yet.",
+    .args = rows,
+    .alone = command,
+};

@@ -20,18 +20,7 @@
 
 #define PATH_BYTES 4096
 
-static const char help[] =
-    "usage: convoy train CONFIG|RUN [[--set] key=value]...\n\nTrains the network that CONFIG "
-    "describes "
-    "and evaluates it. Start it alone or under mpirun:\n\n  convoy train configs/demo.yaml\n  "
-    "mpirun -n 4 convoy train configs/resnet50-imagenet.yaml data.train=DIR "
-    "data.val=DIR\n\nEverything is kept in the run folder (run.dir): config.yaml, metrics.jsonl, "
-    "log.txt, checkpoints/.\nThe same command again continues from the newest checkpoint "
-    "(checkpoint.resume);\nso does convoy train RUN, with the configuration in that folder.\nUSR1, "
-    "TERM or HUP: saves a checkpoint and leaves with exit code 75.\nOpen "
-    "MPI: as root add --allow-run-as-root; for more ranks than cores --oversubscribe; for "
-    "several\nthreads a rank --bind-to none.\n\n  --set key=value     overrides a key of CONFIG; "
-    "--set may be left out (convoy inspect config lists them)\n";
+static const ArgRow rows[] = { ARG_ROW_CONFIG, ARG_ROW_SET, ARG_ROW_END };
 
 static Status start_watch(RankWatchdog **out, Comm *comm, const Config *c)
 {
@@ -205,4 +194,20 @@ static Status train_with_log(Comm *comm, Config *c, const Args *args)
     return status;
 }
 
-const Command cmd_train = { help, .by_ranks = train_with_log };
+const Command cmd_train = {
+    .name = "train",
+    .group = "Train",
+    .summary = "train a network, alone or on all ranks under mpirun",
+    .about =
+        "Trains the network that CONFIG describes and evaluates it.\n"
+        "Everything is kept in the run folder (run.dir): config.yaml, metrics.jsonl, log.txt and "
+        "checkpoints/. The same command again continues from the newest checkpoint "
+        "(checkpoint.resume); so does convoy train RUN, with the configuration in that folder.\n"
+        "USR1, TERM, INT or HUP: saves a checkpoint and exits with code 75.\n"
+        "Open MPI: as root add --allow-run-as-root, for more ranks than cores --oversubscribe, "
+        "for several threads per rank --bind-to none.",
+    .examples = "convoy train configs/demo.yaml\n"
+                "mpirun -n 4 convoy train configs/resnet50-imagenet.yaml data.dir=DIR",
+    .args = rows,
+    .by_ranks = train_with_log,
+};

@@ -1,59 +1,46 @@
-/* commands.c - what all subcommands share: finding one by name, and its arguments. */
+/* commands.c - what all subcommands share: finding one by name, its arguments, its help. */
 #include "trainer/app/cmd/commands.h"
 #include "base/log.h"
-#include "base/str.h"
 #include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/help.h"
+#include <stdio.h>
 #include <string.h>
 
-#define ROWS_MAX 24
+#define COMMANDS_MAX 24
 
-static Status print_rows(const char *program, const char *what, const CommandRow *rows, int count,
-                         const char *tail)
+static Status print_help(const Command *c)
 {
     StrBuf text = { 0 };
-    str_printf(&text, "usage: %s %s ...\n\n", program, what);
-    for (int i = 0; i < count; i++)
-        str_printf(&text, "  %s %s %s\n      %s\n", program, rows[i].name, rows[i].usage,
-                   rows[i].about);
-    str_add(&text, tail);
+    help_add(&text, c);
     return log_print_text(OK, &text);
+}
+
+static Status run_one_of(const Command *c, int argc, char **argv)
+{
+    const char *names[COMMANDS_MAX];
+    int count = 0;
+    if (argc < 1) TRY(print_help(c));
+    if (argc < 1) return cmd_silence(ERR_USAGE);
+    if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0 ||
+        strcmp(argv[0], "help") == 0)
+        return print_help(c);
+    for (; c->commands[count]; count++) {
+        ASSERT(count < COMMANDS_MAX);
+        names[count] = help_last_word(c->commands[count]->name);
+        if (strcmp(argv[0], names[count]) == 0)
+            return commands_run(c->commands[count], argc - 1, argv + 1);
+    }
+    return args_unknown(argv[0][0] == '-' ? "option" : "command", argv[0], names, count, true);
 }
 
 Status commands_run(const Command *c, int argc, char **argv)
 {
+    char program[64];
     Args args;
-    if (c->by_words) return c->by_words(argc, argv);
-    TRY(args_parse(&args, argc, argv, c->help));
-    if (args.help) return OK;
+    snprintf(program, sizeof program, "convoy%s%s", c->name[0] ? " " : "", c->name);
+    log_set_program(program);
+    if (c->commands) return run_one_of(c, argc, argv);
+    TRY(args_parse(&args, argc, argv, c->args));
+    if (args.help) return print_help(c);
     return c->by_ranks ? command_run(&args, c->by_ranks) : c->alone(&args);
-}
-
-Status commands_dispatch(const char *program, const char *what, const CommandRow *rows, int count,
-                         const char *tail, int argc, char **argv)
-{
-    const char *names[ROWS_MAX];
-    ASSERT(count <= ROWS_MAX);
-    for (int i = 0; i < count; i++) names[i] = rows[i].name;
-    if (argc < 1) {
-        TRY(print_rows(program, what, rows, count, tail));
-        return cmd_silence(ERR_USAGE);
-    }
-    if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0 ||
-        strcmp(argv[0], "help") == 0)
-        return print_rows(program, what, rows, count, tail);
-    for (int i = 0; i < count; i++)
-        if (strcmp(argv[0], names[i]) == 0)
-            return commands_run(rows[i].command, argc - 1, argv + 1);
-    const char *nearest = str_nearest(argv[0], names, count);
-    StrBuf advice = { 0 };
-    if (!nearest) config_add_advice(argv[0], &advice);
-    Status status = advice.length ? fail(ERR_USAGE, "%s: unknown %s %s; %s", program, what, argv[0],
-                                         advice.text)
-                                  : OK;
-    str_free(&advice);
-    if (status != OK) return status;
-    if (nearest)
-        return fail(ERR_USAGE, "%s: unknown %s %s (did you mean %s?)", program, what, argv[0],
-                    nearest);
-    return fail(ERR_USAGE, "%s: unknown %s %s (see %s --help)", program, what, argv[0], program);
 }

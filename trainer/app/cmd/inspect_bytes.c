@@ -160,7 +160,7 @@ static Status print_budget(const Session *s)
     s->backend->v->describe(s->backend, device, sizeof device);
     b.gpu = device_rates_find(device, s->device.precision);
     if (!b.gpu)
-        return fail(ERR_DATA, "%s in %s: no data sheet's rates of this GPU are known here", device,
+        return fail(ERR_DATA, "%s: the rates of this GPU in %s are not known here", device,
                     precision_names[s->device.precision]);
     add_nodes(&b, s->first);
     for (int64_t i = 1; i < s->plan.accumulate; i++) add_nodes(&b, s->more);
@@ -176,11 +176,12 @@ static Status report_bytes(Comm *comm, Config *c, const Args *args)
     Session session;
     uint8_t *properties = NULL;
     size_t bytes = 0;
-    if (comm->world > 1) return fail(ERR_USAGE, "--bytes is of one rank: leave mpirun out");
+    if (comm->world > 1)
+        return fail(ERR_USAGE, "--bytes describes one rank; start it without mpirun");
     if (c->optimizer.sam_rho > 0)
-        return fail(ERR_USAGE, "--bytes counts one pass over a step: leave optimizer.sam_rho out");
+        return fail(ERR_USAGE, "--bytes counts one pass per step; leave optimizer.sam_rho out");
     if (c->train.accumulate.count > 1)
-        return fail(ERR_USAGE, "--bytes is of one step: give train.accumulate one value");
+        return fail(ERR_USAGE, "--bytes describes one step; give train.accumulate one value");
     TRY(fs_read_limited(gpu, FS_TEXT_BYTES, &properties, &bytes));
     c->device.properties = (const char *)properties;
     Status status = session_open_plan(&session, c, comm, SESSION_TRAIN);
@@ -211,10 +212,8 @@ Status inspect_bytes(const Args *args)
     Args with = *args;
     with.config = NULL;
     with.set_count = 0;
-    if (!args_value(args, "--gpu"))
-        return fail(ERR_USAGE, "--bytes wants --gpu FILE: a description in configs/gpus/");
     if (args->set_count + FIRST > ARGS_SET_MAX)
-        return fail(ERR_USAGE, "with --bytes there can be %d --set", ARGS_SET_MAX - FIRST);
+        return fail(ERR_USAGE, "--bytes allows at most %d keys", ARGS_SET_MAX - FIRST);
     snprintf(published, sizeof published, "%d", def->input.size);
     snprintf(texts[0], sizeof texts[0], "model.name=%s", def->name);
     snprintf(texts[1], sizeof texts[1], "model.in_channels=%d", def->input.channels);

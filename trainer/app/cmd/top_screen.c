@@ -234,11 +234,12 @@ void top_screen_describe(const TopScreen *t, const char *name, double now_s, Str
     str_add(out, "run         ");
     str_add_visible(out, name, "");
     str_add(out, ": ");
+    if (t->seen[RECORD_START] || t->seen[RECORD_DONE]) add_state(t, now_s, out);
+    else str_add(out, "has not started to train");
     if (!t->seen[RECORD_START]) {
-        str_add(out, "has not started to train\n");
+        str_add(out, "\n");
         return;
     }
-    add_state(t, now_s, out);
     const StartRecord *s = &t->last[RECORD_START].start;
     str_printf(out, "\nmodel       %.200s, %lld %s on %.200s, %.200s %.20s, batch %lld\n", s->model,
                (long long)s->world, s->world == 1 ? "rank" : "ranks", s->host, s->device,

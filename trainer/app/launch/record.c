@@ -195,9 +195,9 @@ Status record_print_state(const char *run_dir)
     size_t bytes = 0;
     char *path = fs_join(run_dir, "launch.status.json");
     if (!path) return ERR_MEMORY;
-    Status status = fs_exists(path) ? fs_read_limited(path, FS_TEXT_BYTES, &text, &bytes)
-                                    : fail(ERR_DATA, "%s: no run of convoy launch (%s is missing)",
-                                           run_dir, path);
+    Status status = fs_exists(path)
+                        ? fs_read_limited(path, FS_TEXT_BYTES, &text, &bytes)
+                        : fail(ERR_USAGE, "%s: not a run of convoy launch: no %s", run_dir, path);
     if (status == OK) status = print_text(run_dir, path, (const char *)text, bytes);
     mem_free(text);
     mem_free(path);

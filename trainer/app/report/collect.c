@@ -126,10 +126,12 @@ static Status add_scale(RunSet *s, const char *dir)
 static Status add_input(RunSet *s, const char *dir)
 {
     if (!fs_is_dir(dir))
-        return fail(ERR_DATA, "%s: %s", dir, fs_exists(dir) ? "not a folder" : "is not there");
+        return fail(ERR_USAGE, "%s: %s", dir,
+                    fs_exists(dir) ? "not a folder" : "no such run folder");
     if (fs_holds(dir, "scale.jsonl")) return add_scale(s, dir);
     if (fs_holds(dir, "metrics.jsonl")) return add_run(s, dir);
-    return fail(ERR_DATA, "%s: no run folder: it holds neither metrics.jsonl nor scale.jsonl", dir);
+    return fail(ERR_USAGE, "%s: not a run folder: it has neither metrics.jsonl nor scale.jsonl",
+                dir);
 }
 
 /* ---- all of them ---- */

@@ -57,8 +57,7 @@ static Status wait_for(pid_t pid, const Point *p, const char *log)
 static Status run_into(const Point *p, const Words *words, const char *log)
 {
     pid_t pid;
-    if (words->full)
-        return fail(ERR_USAGE, "convoy scale: more than %d words for mpirun", WORDS_MAX);
+    if (words->full) return fail(ERR_USAGE, "more than %d words for mpirun", WORDS_MAX);
     int fd;
     TRY(fs_open(&fd, log, O_WRONLY | O_CREAT | O_TRUNC));
     Status status = child_start(&pid, words->word, fd, fd);
@@ -203,7 +202,7 @@ static Status add_line(StrBuf *out, const Point *p, const Series *s, const Serie
         series_point_command(p, s, &words);
         first = 1; /* the batch file says train itself */
     }
-    if (words.full) status = fail(ERR_USAGE, "convoy scale: more than %d words", WORDS_MAX);
+    if (words.full) status = fail(ERR_USAGE, "more than %d words", WORDS_MAX);
     for (int i = first; i < words.count && status == OK; i++) str_add_word(out, words.word[i]);
     str_add(out, "\n");
     mem_free(args);

@@ -73,7 +73,7 @@ static void write_the_line(const Words *w)
 {
     struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
     if (poll(&out, 1, 0) == 1 && out.revents & POLLOUT)
-        dprintf(STDERR_FILENO, "convoy: error: %s\n", w->line);
+        dprintf(STDERR_FILENO, "%s: error: %s\n", log_program(), w->line);
 }
 
 /* Line and words each have a thread of their own, since each may block: the line on a log that the

@@ -79,6 +79,8 @@ Status run_source_checkpoint(char **out, const char *word)
     if (n > 0) *out = target[0] == '/' ? mem_strdup(target) : fs_join(dir, target);
     mem_free(dir);
     if (*out) return OK;
-    return fail(ERR_DATA, "%s: no run with a checkpoint: it has no checkpoints/best or latest",
-                word);
+    if (fs_holds(word, "config.yaml") || fs_holds(word, "checkpoints"))
+        return fail(ERR_DATA, "%s: no checkpoint in this run: neither checkpoints/best nor latest",
+                    word);
+    return fail(ERR_USAGE, "%s: not a run folder: it has no checkpoints", word);
 }

@@ -12,6 +12,6 @@
 Status run_source_config(Config **out, const char *word, const char *const *sets, int set_count);
 bool run_source_is_checkpoint(const char *word); /* a safetensors file, by its content */
 /* A folder's checkpoint; any other word as it is. Returns to caller (mem_free). ERR_DATA where a
- * folder has none. */
+ * run has none, ERR_USAGE where the folder is not that of a run. */
 Status run_source_checkpoint(char **out, const char *word);
 #endif

@@ -131,13 +131,12 @@ TEST(a_folder_of_sets_is_refused)
         const char *files[5], *advice; /* NULL: they are classes */
     } cases[] = {
         { { "train/a/0.jpg", "train/b/0.jpg", "val/a/0.jpg", "val/b/0.jpg" },
-          ": its folders are sets, not classes; name each by itself: --set 'data.train=@/train' "
-          "--set 'data.val=@/val'" },
+          ": its folders are sets, not classes; name each by itself: '@/train' (train), "
+          "'@/val' (val)" },
         { { "TRAIN/a/0.jpg", "Test/a/0.jpg", "Validation/a/0.jpg", ".git/x/0.jpg" },
-          " --set 'data.train=@/TRAIN' --set 'data.val=@/Validation'" },
-        { { "training/a/0.jpg", "test/a/0.jpg" },
-          " --set 'data.train=@/training' --set 'data.val=@/test'" },
-        { { "valid/a/0.jpg" }, "name each by itself: --set 'data.val=@/valid'" },
+          " '@/TRAIN' (train), '@/Validation' (val)" },
+        { { "training/a/0.jpg", "test/a/0.jpg" }, " '@/training' (train), '@/test' (val)" },
+        { { "valid/a/0.jpg" }, "name each by itself: '@/valid' (val)" },
         { { "train/0.jpg", "val/a/0.jpg" }, NULL },
         { { "train/a/0.jpg", "val/a/0.jpg", "bus/a/0.jpg" }, NULL },
         { { "train/a/0.jpg", "trainer/a/0.jpg" }, NULL },
@@ -289,7 +288,8 @@ TEST(errors_name_the_folder)
     CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA), "/none: no such folder");
     tree_write(test_scratch(), "file", "x", 1);
     snprintf(path, sizeof path, "%s/file", test_scratch());
-    CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA), "/file: no such folder");
+    CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA),
+                   "/file: not a folder, and not a file of a known format");
     snprintf(path, sizeof path, "%s/flat", test_scratch());
     tree_write(path, "0.jpg", "x", 1);
     CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA), "/flat: no class folders");

@@ -11,8 +11,8 @@ typedef struct BenchOptions {
     int64_t images;     /* decode: at most so many */
     const char *replay; /* decode: file of views to make, and */
     const char *dump;   /* where their pixels go; NULL: none */
-    /* loader: cold, cached, synthetic or now; NULL: the first three */
-    const char *input;
+    bool one_input;     /* loader: only that of bench_inputs; else the first three */
+    int input;
     bool crc;                     /* loader: checksums instead of times */
     int64_t first;                /* loader: global step to start at */
     int64_t min_bytes, max_bytes; /* allreduce; max_bytes 0: comm.bucket_mb */
@@ -25,6 +25,7 @@ typedef struct BenchOptions {
     double rate;
 } BenchOptions;
 
+extern const char *const bench_inputs[]; /* NULL at the end */
 Status bench_decode(Comm *comm, const Config *c, const BenchOptions *o);
 Status bench_loader(Comm *comm, const Config *c, const BenchOptions *o);
 Status bench_step(Comm *comm, const Config *c, const BenchOptions *o);

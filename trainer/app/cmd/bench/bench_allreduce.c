@@ -182,13 +182,12 @@ Status bench_allreduce(Comm *comm, const Config *c, const BenchOptions *o)
         o->max_bytes > 0 ? (size_t)o->max_bytes : (size_t)(c->comm.bucket_mb * (1 << 20));
     largest -= largest % sizeof(float);
     if (largest < (size_t)o->min_bytes)
-        return fail(ERR_USAGE, "convoy bench: --max-bytes %zu is less than --min-bytes %lld",
-                    largest, (long long)o->min_bytes);
+        return fail(ERR_USAGE, "--max-bytes %zu is less than --min-bytes %lld", largest,
+                    (long long)o->min_bytes);
     if (o->min_busbw > 0 && comm->world == 1)
-        return fail(ERR_USAGE,
-                    "convoy bench: --min-busbw needs at least two ranks: start it with mpirun");
+        return fail(ERR_USAGE, "--min-busbw needs at least two ranks; start it with mpirun");
     if (comm->world > BENCH_SUMS_RANKS)
-        return fail(ERR_USAGE, "convoy bench allreduce: at most %d ranks", BENCH_SUMS_RANKS);
+        return fail(ERR_USAGE, "at most %d ranks", BENCH_SUMS_RANKS);
     Status status = bench_sums_join(&s, c);
     if (status == OK) status = measure_allreduce(&s, o, largest);
     bench_sums_close(&s);

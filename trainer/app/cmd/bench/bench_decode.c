@@ -52,8 +52,7 @@ static Status hold(const Dataset *d, int64_t images, int image_size, Held *h)
         if (!h->samples[i].encoded && h->bytes[i].data)
             h->samples[i].image.pixels = h->bytes[i].data;
         h->total += h->samples[i].bytes;
-        if (h->total > HELD_BYTES_MAX)
-            return fail(ERR_USAGE, "convoy bench decode: --images are too many for memory");
+        if (h->total > HELD_BYTES_MAX) return fail(ERR_USAGE, "--images: too many for memory");
     }
     return OK;
 }
@@ -147,13 +146,13 @@ static Status parse_view(char *line, Replay *out, const char **path)
 {
     char *tab = strchr(line, '\t');
     if (!tab || !tab[1])
-        return fail(ERR_DATA, "there is no tab with the path of an image behind it");
+        return fail(ERR_DATA, "no tab and path of an image at the end of the line");
     *tab = '\0';
     *path = tab + 1;
     TRY(replay_parse(line, out));
     return out->plan.size <= SIZE_MAX_SHOWN
                ? OK
-               : fail(ERR_DATA, "size is more than %d", SIZE_MAX_SHOWN);
+               : fail(ERR_DATA, "size is greater than %d", SIZE_MAX_SHOWN);
 }
 
 /* With data.seek_index auto the file gets an index first, as a shard would have one. */

@@ -194,9 +194,7 @@ static Status replay(Replay *r)
     Comm *comm = r->sums.comm;
     TRY(bench_sums_join(&r->sums, r->config));
     if (comm->world > (r->sums.type == DTYPE_F32 ? BENCH_SUMS_RANKS : BENCH_SUMS_RANKS_16_BIT))
-        return fail(ERR_USAGE,
-                    "convoy bench allreduce: at most %d ranks, with comm.grad_dtype: "
-                    "bf16 %d",
+        return fail(ERR_USAGE, "at most %d ranks, or %d with comm.grad_dtype: bf16",
                     BENCH_SUMS_RANKS, BENCH_SUMS_RANKS_16_BIT);
     double *times = mem_calloc((size_t)o->steps, sizeof *times);
     Status status = comm_agree(comm, times ? prepare(r) : ERR_MEMORY);

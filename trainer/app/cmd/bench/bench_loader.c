@@ -15,14 +15,14 @@
 #include "base/mem.h"
 #include "trainer/app/cmd/bench/bench.h"
 #include "trainer/engine/session/session_open.h"
-#include <string.h>
 
 typedef enum Input { INPUT_COLD, INPUT_CACHED, INPUT_SYNTHETIC, INPUT_NOW, INPUT_COUNT } Input;
 
-static const char *const input_names[INPUT_COUNT] = { [INPUT_COLD] = "cold",
-                                                      [INPUT_CACHED] = "cached",
-                                                      [INPUT_SYNTHETIC] = "synthetic",
-                                                      [INPUT_NOW] = "now" };
+const char *const bench_inputs[] = { [INPUT_COLD] = "cold",
+                                     [INPUT_CACHED] = "cached",
+                                     [INPUT_SYNTHETIC] = "synthetic",
+                                     [INPUT_NOW] = "now",
+                                     [INPUT_COUNT] = NULL };
 
 typedef struct Rates { /* of one input, over all ranks */
     double images_per_s;
@@ -116,7 +116,7 @@ static bool all_forgotten(const Session *s, const BenchOptions *o)
 static void print_rates(Input input, const Rates *r)
 {
     const LoaderStats *t = &r->stats;
-    const char *name = input_names[input];
+    const char *name = bench_inputs[input];
     log_info("%s_images_per_s %.1f", name, r->images_per_s);
     log_info("%s_decode_ms_p50 %.3f", name, 1e3 * latency_counts_percentile(&t->decode, 0.5));
     log_info("%s_decode_ms_p99 %.3f", name, 1e3 * latency_counts_percentile(&t->decode, 0.99));
@@ -151,7 +151,7 @@ static Status bench_cold(Session *s, const BenchOptions *o)
     Rates r;
     if (dataset_in_memory(s->train)) return OK;
     if (!all_forgotten(s, o)) {
-        log_info("cold: not measured, as the page cache keeps these files whatever it is told");
+        log_info("cold: not measured: the page cache does not drop these files");
         return OK;
     }
     TRY(measure_loader(s, s->train, o, &r));
@@ -199,16 +199,6 @@ static Status bench_input(Session *s, Input input, const BenchOptions *o)
         break;
     }
     return bench_cached(s, input, o);
-}
-
-static Status find_input(const char *name, Input *out)
-{
-    for (int i = 0; i < INPUT_COUNT; i++) {
-        *out = (Input)i;
-        if (strcmp(name, input_names[i]) == 0) return OK;
-    }
-    return fail(ERR_USAGE,
-                "convoy bench loader: --input %s is none of cold, cached, synthetic, now", name);
 }
 
 /* ---- checksums ---- */
@@ -265,12 +255,8 @@ static Status bench_checksums(Session *s, const BenchOptions *o)
 
 static Status bench_all(Session *s, const BenchOptions *o)
 {
-    Input input = INPUT_COLD;
     if (o->crc) return bench_checksums(s, o);
-    if (o->input) {
-        TRY(find_input(o->input, &input));
-        return bench_input(s, input, o);
-    }
+    if (o->one_input) return bench_input(s, (Input)o->input, o);
     TRY(bench_input(s, INPUT_COLD, o));
     TRY(bench_input(s, INPUT_CACHED, o));
     return bench_input(s, INPUT_SYNTHETIC, o);

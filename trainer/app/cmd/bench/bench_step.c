@@ -279,7 +279,7 @@ Status bench_step(Comm *comm, const Config *c, const BenchOptions *o)
     Config local = bench_config(c);
     Session s;
     if (o->eval && o->layers)
-        return fail(ERR_USAGE, "convoy bench: --layers is of training steps, --eval has none");
+        return fail(ERR_USAGE, "--layers lists training steps; it excludes --eval");
     if (o->eval) return bench_evaluation(comm, &local, o);
     local.train.max_steps = o->warmup + o->steps;
     local.schedule.warmup_epochs = 0;

@@ -10,81 +10,32 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STEPS_DEFAULT  20
-#define STEPS_MAX      1000000
-#define IMAGES_DEFAULT 500
-#define BYTES_MAX      (INT64_C(1) << 40)
+#define STEPS_MAX 1e6
+#define BYTES_MAX (INT64_C(1) << 40)
 
-typedef struct BenchRow {
-    const char *name;
-    Status (*run)(Comm *comm, const Config *c, const BenchOptions *o);
-} BenchRow;
-
-static const BenchRow benches[] = {
-    { "decode", bench_decode },
-    { "loader", bench_loader },
-    { "step", bench_step },
-    { "allreduce", bench_allreduce },
-};
-
-static const char help[] =
-    "usage: convoy bench WHAT [CONFIG|RUN] [--steps N] [--warmup N] [--nodes] [--layers FILE] "
-    "[--verbose] [--eval] [--images N] [--replay FILE] [--dump FILE] [--input NAME] [--crc] "
-    "[--first N] [--min-bytes N] [--max-bytes N] [--factor N] [--check 0|1] [--min-busbw GBPS] "
-    "[--like NAME] [--rate N] "
-    "[--predict FILES] [[--set] key=value]...\n\n"
-    "Measures one part by itself; under mpirun on all ranks. Without data.train synthetic images "
-    "stand in. WHAT is\n\n  decode      images/s "
-    "that one thread makes of files in memory: JPEG bytes to the view that the network sees\n  "
-    "loader      images/s of the training input alone, files to batches: files that the page cache "
-    "has forgotten (cold),\n              files in the page cache (cached), generated images "
-    "(synthetic)\n  step        training steps: images/s, milliseconds, waits, allocations, "
-    "overlap: the "
-    "share of gradient bytes whose sums\n              begin before the last rank ends backward\n  "
-    "allreduce   sums over the ranks by size, in the columns of "
-    "nccl-tests; by NCCL where each rank has a GPU, else by MPI\n\n  --steps N           measured "
-    "steps, batches, passes over the images or repetitions (default 20)\n  --warmup N          "
-    "steps before them that do not count (default 3)\n  --eval              decode: the view of "
-    "evaluation instead of training; step: evaluation (of synthetic images,\n                      "
-    "--steps batches, or of all of data.train)\n  --images N          decode: at most so many "
-    "images of data.train, read into memory before (default 500)\n  --replay FILE       decode: "
-    "makes the views that FILE lists instead, one a line: box X Y W H resize W H\n                 "
-    "     window X Y size S flip 0|1, operations of augmentation (data/augment/replay.h), a tab "
-    "and the\n                      path of the image\n  --dump FILE         decode: where the "
-    "pixels of --replay go, size x size x 3 bytes a view\n  --nodes             step: also where "
-    "the time goes, by kind of operation, and\n                      on the CPU the rates that "
-    "products and memory reach at best\n  --layers FILE       step: the same by layer, as CSV\n  "
-    "--verbose           also what is tried and timed while cuDNN's plans are chosen\n  --input "
-    "NAME        loader: only cold, cached or "
-    "synthetic, or the page cache as it is (now)\n  --crc               loader: one checksum of "
-    "pixels and labels for each global step instead; the same for any threads,\n                   "
-    "   ranks and micro-batches of one global batch, wherever the run starts\n  --first N          "
-    " loader: the global step to start at (default 0)\n  --min-bytes N       allreduce: the "
-    "smallest size (default 8). K, M or G may follow\n  --max-bytes N       "
-    "allreduce: the largest size (default comm.bucket_mb)\n  --factor N          allreduce: from "
-    "one "
-    "size to the next (default 2)\n  --check 0|1         allreduce: whether the sums are checked "
-    "(default 1)\n                      nccl-tests' -b -e -f -n -w -c mean --min-bytes --max-bytes "
-    "--factor --steps --warmup\n                      --check\n  --min-busbw GBPS    allreduce: "
-    "exit "
-    "code 69 if the largest size's bus bandwidth is below this, in GB/s\n  --like NAME         "
-    "allreduce: sums the buckets of a step of this network instead, one of ours or roberta-base, "
-    "roberta-large,\n                      while a modelled backward makes them (nothing "
-    "computes): "
-    "milliseconds that show,\n                      efficiency, images/s or tokens/s\n  --rate N   "
-    "         --like: images/s or tokens/s of one rank that computes alone\n  --predict FILES     "
-    "--like: the same by a model, on 1 to 64 nodes of fabrics (configs/fabrics/*.json,\n           "
-    " "
-    "          separated by commas)\n  --set key=value     "
-    "overrides a key of CONFIG; --set may be left out (convoy inspect config lists them)\n";
+#define ROW_CONFIG                                                                                 \
+    {                                                                                              \
+        "CONFIG|RUN",                                                                              \
+            .help = "a config file, or the folder of a run (default: only the keys given)",        \
+            .flags = ARG_CONFIG | ARG_OPTIONAL                                                     \
+    }
+#define ROW_STEPS(things, names)                                                                   \
+    {                                                                                              \
+        "--steps", "N", .help = "number of measured " things, .min = 1, .max = STEPS_MAX,          \
+                        .fallback = 20, .also = names                                              \
+    }
+#define ROW_WARMUP(things, names)                                                                  \
+    {                                                                                              \
+        "--warmup", "N", .help = things " before them that do not count (default 3)",              \
+                         .max = STEPS_MAX, .also = names                                           \
+    }
 
 /* A size such as 8, 64K, 200M. */
-static Status size_option(const Args *args, const char *name, int64_t fallback, int64_t *out)
+static Status size_option(const Args *args, const char *name, int64_t *out)
 {
     static const char units[] = "KMG";
     const char *text = args_value(args, name);
     char digits[32];
-    *out = fallback;
     if (!text) return OK;
     snprintf(digits, sizeof digits, "%s", text);
     size_t length = strlen(digits);
@@ -96,87 +47,211 @@ static Status size_option(const Args *args, const char *name, int64_t fallback, 
         *out <<= shift;
         return OK;
     }
-    return fail(ERR_USAGE, "convoy bench: %s %s is no multiple of 4 bytes, such as 8, 64K, 200M",
-                name, text);
+    return fail(ERR_USAGE, "%s %s: must be a multiple of 4 bytes, such as 8, 64K, 200M", name,
+                text);
 }
 
-static Status rate_option(const Args *args, const char *name, const char *unit, double *out)
+/* An option that a benchmark's table lacks was not given. */
+static Status read_options(BenchOptions *o, const Args *args)
 {
-    const char *text = args_value(args, name);
-    if (!text || (str_to_double(text, out) && *out > 0)) return OK;
-    return fail(ERR_USAGE, "convoy bench: %s %s is no number of %s above 0", name, text, unit);
+    *o = (BenchOptions){ .nodes = args_value(args, "--nodes") || args_value(args, "--layers"),
+                         .layers = args_value(args, "--layers"),
+                         .eval = args_value(args, "--eval") != NULL,
+                         .replay = args_value(args, "--replay"),
+                         .dump = args_value(args, "--dump"),
+                         .crc = args_value(args, "--crc") != NULL,
+                         .like = args_value(args, "--like"),
+                         .predict = args_value(args, "--predict"),
+                         .warmup = 3,
+                         .min_bytes = 8 };
+    TRY(args_whole(args, "--steps", &o->steps));
+    TRY(args_whole(args, "--warmup", &o->warmup));
+    TRY(args_whole(args, "--images", &o->images));
+    TRY(args_whole(args, "--first", &o->first));
+    TRY(size_option(args, "--min-bytes", &o->min_bytes));
+    TRY(size_option(args, "--max-bytes", &o->max_bytes));
+    TRY(args_whole(args, "--factor", &o->factor));
+    TRY(args_whole(args, "--check", &o->check));
+    TRY(args_number(args, "--min-busbw", &o->min_busbw));
+    return args_number(args, "--rate", &o->rate);
 }
 
-static const BenchRow *find_bench(const char *name)
+/* ---- decode ---- */
+
+static const ArgRow decode_rows[] = {
+    ROW_CONFIG,
+    ROW_STEPS("passes over the images", NULL),
+    ROW_WARMUP("passes", NULL),
+    { "--images", "N", .help = "at most N images of data.train, read into memory beforehand",
+      .min = 1, .max = STEPS_MAX, .fallback = 500 },
+    { "--eval", .help = "the view of evaluation instead of training" },
+    { "--replay", "FILE",
+      .help =
+          "make the views listed in FILE instead, one per line: box X Y W H resize W H window X Y "
+          "size S flip 0|1, operations of augmentation (data/augment/replay.h), a tab and the "
+          "path of the image",
+      .needs = "--dump", .flags = ARG_READS },
+    { "--dump", "FILE", .help = "where their pixels go, size x size x 3 bytes per view",
+      .needs = "--replay", .flags = ARG_WRITES },
+    ARG_ROW_SET,
+    ARG_ROW_END,
+};
+
+static Status decode(Comm *comm, Config *c, const Args *args)
 {
-    for (size_t i = 0; i < sizeof benches / sizeof *benches; i++) {
-        if (strcmp(benches[i].name, name) == 0) return &benches[i];
-    }
-    return NULL;
+    BenchOptions o;
+    TRY(read_options(&o, args));
+    return bench_decode(comm, c, &o);
 }
 
-static Status bench(Comm *comm, Config *c, const Args *args)
+static const Command cmd_bench_decode = {
+    .name = "bench decode",
+    .summary = "images/s that one thread decodes and prepares from memory",
+    .about =
+        "Measures images/s that one thread makes of files in memory: from JPEG bytes to the view "
+        "that the network receives. Under mpirun on all ranks. Without data.train it uses "
+        "generated images.",
+    .args = decode_rows,
+    .by_ranks = decode,
+};
+
+/* ---- loader ---- */
+
+static const ArgRow loader_rows[] = {
+    ROW_CONFIG,
+    ROW_STEPS("batches", NULL),
+    ROW_WARMUP("batches", NULL),
+    { "--input", "NAME",
+      .help = "measure only one input; now is the page cache as it is (default: the first three)",
+      .choices = bench_inputs },
+    { "--crc",
+      .help = "print one checksum of pixels and labels per global step instead: the same for any "
+              "threads, ranks and micro-batches of one global batch, wherever the run starts" },
+    { "--first", "N", .help = "the global step to start at (default 0)", .max = STEPS_MAX },
+    ARG_ROW_SET,
+    ARG_ROW_END,
+};
+
+static Status loader(Comm *comm, Config *c, const Args *args)
 {
-    BenchOptions o = { .nodes = args_value(args, "--nodes") || args_value(args, "--layers"),
-                       .layers = args_value(args, "--layers"),
-                       .eval = args_value(args, "--eval") != NULL,
-                       .replay = args_value(args, "--replay"),
-                       .dump = args_value(args, "--dump"),
-                       .input = args_value(args, "--input"),
-                       .crc = args_value(args, "--crc") != NULL,
-                       .like = args_value(args, "--like"),
-                       .predict = args_value(args, "--predict") };
-    TRY(args_count(args, "--steps", STEPS_DEFAULT, 1, STEPS_MAX, &o.steps));
-    TRY(args_count(args, "--warmup", 3, 0, STEPS_MAX, &o.warmup));
-    TRY(args_count(args, "--images", IMAGES_DEFAULT, 1, STEPS_MAX, &o.images));
-    TRY(args_count(args, "--first", 0, 0, STEPS_MAX, &o.first));
-    TRY(size_option(args, "--min-bytes", 8, &o.min_bytes));
-    TRY(size_option(args, "--max-bytes", 0, &o.max_bytes));
-    TRY(args_count(args, "--factor", 2, 2, 1 << 20, &o.factor));
-    TRY(args_count(args, "--check", 1, 0, 1, &o.check));
-    TRY(rate_option(args, "--min-busbw", "GB/s", &o.min_busbw));
-    TRY(rate_option(args, "--rate", "images or tokens/s", &o.rate));
-    if (!o.replay != !o.dump)
-        return fail(ERR_USAGE, "convoy bench: --replay and --dump go together");
-    if (!o.like != !(o.rate > 0) || (o.predict && !o.like) || (o.min_busbw > 0 && o.like))
-        return fail(ERR_USAGE,
-                    "convoy bench: --like needs --rate, --rate and --predict need --like, "
-                    "and --min-busbw does without");
+    BenchOptions o;
+    TRY(read_options(&o, args));
+    o.one_input = args_value(args, "--input") != NULL;
+    TRY(args_choice(args, "--input", &o.input));
+    return bench_loader(comm, c, &o);
+}
+
+static const Command cmd_bench_loader = {
+    .name = "bench loader",
+    .summary = "images/s of the training input alone",
+    .about =
+        "Measures images/s of the training input alone, from files to batches: files that the "
+        "page cache was asked to drop (cold), files in the page cache (cached), generated images "
+        "(synthetic). Under mpirun on all ranks. Without data.train it uses generated images.",
+    .args = loader_rows,
+    .by_ranks = loader,
+};
+
+/* ---- step ---- */
+
+static const ArgRow step_rows[] = {
+    ROW_CONFIG,
+    ROW_STEPS("steps", NULL),
+    ROW_WARMUP("steps", NULL),
+    { "--eval",
+      .help =
+          "evaluation instead of training: of --steps batches of generated images, or of all of "
+          "data.train" },
+    { "--nodes",
+      .help =
+          "also print where the time goes, per kind of operation, and on the CPU the peak rates "
+          "of matrix products and memory" },
+    { "--layers", "FILE", .help = "write the same per layer, as CSV", .flags = ARG_WRITES },
+    { "--verbose", .help = "also print what is tried and timed while cuDNN's plans are chosen" },
+    ARG_ROW_SET,
+    ARG_ROW_END,
+};
+
+static Status step(Comm *comm, Config *c, const Args *args)
+{
+    BenchOptions o;
+    TRY(read_options(&o, args));
     if (args_value(args, "--verbose")) TRY(log_open(NULL, comm->rank, LOG_DEBUG));
-    return find_bench(args->positional[0])->run(comm, c, &o);
+    return bench_step(comm, c, &o);
 }
 
-/* nccl-tests' names of options, short and long: as its users have them in their scripts. */
-static char *own_name(char *word)
+static const Command cmd_bench_step = {
+    .name = "bench step",
+    .summary = "time, waits and allocations of training steps",
+    .about =
+        "Measures training steps: images/s, milliseconds, waits, allocations, and overlap: the "
+        "share of gradient bytes whose sums begin before the last rank ends its backward pass. "
+        "Under mpirun on all ranks. Without data.train it uses generated images.",
+    .args = step_rows,
+    .by_ranks = step,
+};
+
+/* ---- allreduce ---- */
+
+/* The other names are those of nccl-tests, which its users have in their scripts. */
+static const ArgRow allreduce_rows[] = {
+    ROW_CONFIG,
+    { "--min-bytes", "N", .help = "the smallest size; K, M or G may follow (default 8)",
+      .also = "-b --minbytes" },
+    { "--max-bytes", "N", .help = "the largest size (default comm.bucket_mb)",
+      .also = "-e --maxbytes" },
+    { "--factor", "N", .help = "from one size to the next", .also = "-f --stepfactor", .min = 2,
+      .max = 1 << 20, .fallback = 2 },
+    ROW_STEPS("repetitions", "-n --iters"),
+    ROW_WARMUP("repetitions", "-w --warmup_iters"),
+    { "--check", "0|1", .help = "whether to check the sums", .also = "-c", .max = 1,
+      .fallback = 1 },
+    { "--min-busbw", "GBPS",
+      .help = "exit code 69 if the bus bandwidth of the largest size is lower, in GB/s",
+      .min = 1e-9, .max = 1e9 },
+    { "--like", "NAME",
+      .help = "sum the buckets of a step of this network instead (one of Convoy's, or roberta-base "
+              "or roberta-large) while a modelled backward pass makes them; prints the exposed "
+              "milliseconds, efficiency, and images/s or tokens/s",
+      .needs = "--rate" },
+    { "--rate", "N", .help = "images/s or tokens/s of one rank that computes alone",
+      .needs = "--like", .min = 1e-9, .max = 1e15 },
+    { "--predict", "FILES",
+      .help = "the same by a model, on 1 to 64 nodes of fabrics (configs/fabrics/*.json, separated "
+              "by commas)",
+      .needs = "--like" },
+    ARG_ROW_SET,
+    ARG_ROW_END,
+};
+
+static Status allreduce(Comm *comm, Config *c, const Args *args)
 {
-    static const struct OptionRow {
-        const char *one, *two;
-        char own[16];
-    } rows[] = {
-        { "-b", "--minbytes", "--min-bytes" },  { "-e", "--maxbytes", "--max-bytes" },
-        { "-f", "--stepfactor", "--factor" },   { "-n", "--iters", "--steps" },
-        { "-w", "--warmup_iters", "--warmup" }, { "-c", "--check", "--check" },
-    };
-    static char own[sizeof rows / sizeof *rows][sizeof rows->own];
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (strcmp(word, rows[i].one) != 0 && strcmp(word, rows[i].two) != 0) continue;
-        return memcpy(own[i], rows[i].own, sizeof own[i]);
-    }
-    return word;
+    BenchOptions o;
+    TRY(read_options(&o, args));
+    if (o.min_busbw > 0 && o.like) return fail(ERR_USAGE, "give either --min-busbw or --like");
+    return bench_allreduce(comm, c, &o);
 }
 
-static Status command(int argc, char **argv)
-{
-    Args args;
-    for (int i = 1; i < argc && strcmp(argv[0], "allreduce") == 0; i++) argv[i] = own_name(argv[i]);
-    TRY(args_parse(&args, argc, argv, help));
-    if (args.help) return OK;
-    if (!find_bench(args.positional[0])) {
-        return fail(ERR_USAGE,
-                    "convoy bench: unknown benchmark %s (decode, loader, step or allreduce)",
-                    args.positional[0]);
-    }
-    return command_run(&args, bench);
-}
+static const Command cmd_bench_allreduce = {
+    .name = "bench allreduce",
+    .summary = "sums over the ranks by size, as nccl-tests measures them",
+    .about =
+        "Measures sums over the ranks by size, in the columns of nccl-tests: by NCCL where each "
+        "rank has a GPU, else by MPI. Under mpirun on all ranks.",
+    .examples = "mpirun -n 8 convoy bench allreduce -b 8 -e 1G --min-busbw 300",
+    .args = allreduce_rows,
+    .by_ranks = allreduce,
+};
 
-const Command cmd_bench = { .by_words = command };
+/* ---- the command ---- */
+
+static const Command *const benches[] = { &cmd_bench_decode, &cmd_bench_loader, &cmd_bench_step,
+                                          &cmd_bench_allreduce, NULL };
+
+const Command cmd_bench = {
+    .name = "bench",
+    .group = "Measure",
+    .summary = "measure decoding, loading, steps or sums by themselves",
+    .about = "convoy bench COMMAND --help explains a command.",
+    .commands = benches,
+};

@@ -106,6 +106,19 @@ TEST(a_run_from_start_to_end)
     top_screen_free(&t);
 }
 
+TEST(a_start_that_failed_says_why)
+{
+    TopScreen t;
+    top_screen_init(&t);
+    SAYS(1, "runs/x: has not started to train\n");
+    add(&t, "{\"event\":\"done\",\"time\":2,\"code\":65,\"reason\":\"data.train: /x: no such "
+            "folder\"}");
+    SAYS(3, "runs/x: ended with code 65: data.train: /x: no such folder\n");
+    add(&t, START);
+    SAYS(1001, "runs/x: starting\n");
+    top_screen_free(&t);
+}
+
 TEST(silence_is_judged_by_the_usual_gap)
 {
     TopScreen t;

@@ -11,11 +11,11 @@ enum { WORDS_MAX = 12 };
 static const struct {
     const char *words[WORDS_MAX], *says;
 } rows[] = {
-    { { NULL }, "--hosts-script is missing" },
-    { { "--hosts-script", "true" }, "-- train CONFIG is missing" },
-    { { "--hosts-script", "true", "--" }, "-- train CONFIG is missing" },
+    { { NULL }, "missing option -n or --hosts-script" },
+    { { "--hosts-script", "true" }, "missing argument -- train CONFIG" },
+    { { "--hosts-script", "true", "--" }, "missing argument -- train CONFIG" },
     { { "--hosts-script", "true", "--", "eval", "x" }, "after -- comes train CONFIG, not eval" },
-    { { "--hosts-script", "true", "--", "train" }, "CONFIG" },
+    { { "--hosts-script", "true", "--", "train" }, "train: missing argument CONFIG|RUN" },
     { { "--hosts-script", "true", "train", "x" }, "train" },
     { { "--hosts-script", "true", "--", "train", "/no/such/file.yaml" }, "/no/such/file.yaml" },
     { { "--hosts-script", "true", "--min-hosts", "0", "--", "train", "x" },
@@ -26,8 +26,10 @@ static const struct {
       "--poll 0.01: must be a number from 0.1 to 3600" },
     { { "--hosts-script", "true", "--min-hosts", "3", "--max-hosts", "2", "--", "train", "x" },
       "--max-hosts 2 is less than --min-hosts 3" },
+    { { "-n", "2", "--slots", "2", "--", "train", "x" }, "--slots requires --hosts-script" },
+    { { "-n", "0", "--", "train", "x" }, "-n 0: must be a whole number from 1 to 1024" },
     { { "--hosts-script", "true", "--", "train", "CONFIG", "checkpoint.resume=none" },
-      "checkpoint.resume: none would begin anew at every start" },
+      "checkpoint.resume: none would start over at every restart" },
 };
 
 /* The list ends as that of main() does. */

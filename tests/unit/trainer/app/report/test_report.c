@@ -535,8 +535,8 @@ TEST(a_folder_without_a_run_is_one_clear_error)
     const char *input = test_scratch();
     char out[512];
     in_scratch(out, "x.html");
-    CHECK_STATUS(report_write(out, &input, 1), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "no run folder");
+    CHECK_STATUS(report_write(out, &input, 1), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "not a run folder");
     CHECK_CONTAINS(status_message(), input);
     CHECK(!fs_exists(out));
 }

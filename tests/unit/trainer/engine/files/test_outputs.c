@@ -196,13 +196,17 @@ TEST(what_lies_below_dev_may_be_a_file)
 enum { WORDS_MAX = 8, LINE_BYTES = 200 };
 static Status parse(const char *line)
 {
-    static const char help[] = "usage: convoy try DIR OUT [--out FILE] [--checkpoint FILE]\n";
+    static const ArgRow rows[] = { { "DIR", .help = NULL },
+                                   { "OUT", .flags = ARG_WRITES },
+                                   { "--out", "FILE", .flags = ARG_WRITES },
+                                   { "--checkpoint", "FILE", .flags = ARG_READS },
+                                   ARG_ROW_END };
     char text[LINE_BYTES], *argv[WORDS_MAX], *rest = text;
     Args args;
     int argc = 0;
     snprintf(text, sizeof text, "%s", line);
     for (char *word; argc < WORDS_MAX && (word = strtok_r(rest, " ", &rest));) argv[argc++] = word;
-    return args_parse(&args, argc, argv, help);
+    return args_parse(&args, argc, argv, rows);
 }
 
 /* Of a command line: OUT, an option, what else it names. */
