@@ -185,10 +185,7 @@ static bool lend(SampleCache *c, int64_t entry, uint64_t word, ByteBuf *buf, Sam
     if (c->path) return cache_disk_get(c, entry, word & PAYLOAD_MASK, buf, out);
     const CacheBlock *b =
         (const CacheBlock *)(const void *)(blocks(c) + (word & PAYLOAD_MASK) * CACHE_BLOCK_ALIGN);
-    *out = (Sample){ .encoded = true, .data = (const uint8_t *)(b + 1), .bytes = b->bytes };
-    if (b->seek_bytes == 0) return true;
-    out->seek = out->data + out->bytes;
-    out->seek_bytes = b->seek_bytes;
+    *out = source_file_sample((const uint8_t *)(b + 1), b->bytes, b->seek_bytes);
     return true;
 }
 
@@ -221,31 +218,29 @@ static void give_back(SampleCache *c, size_t bytes, uint64_t block)
 static void copy_in(SampleCache *c, uint64_t block, const Sample *sample)
 {
     CacheBlock *b = (CacheBlock *)(void *)(blocks(c) + block * CACHE_BLOCK_ALIGN);
-    b->bytes = sample->bytes;
-    b->seek_bytes = sample->seek ? sample->seek_bytes : 0;
-    memcpy(b + 1, sample->data, sample->bytes);
-    if (b->seek_bytes > 0)
-        memcpy((uint8_t *)(b + 1) + sample->bytes, sample->seek, sample->seek_bytes);
+    b->bytes = sample->file.size;
+    b->seek_bytes = sample->file.seek_bytes;
+    memcpy(b + 1, sample->file.bytes, b->bytes + b->seek_bytes);
 }
 
 /* Puts a sample in, which this thread has the word of; from memory *out then borrows. */
 static void store(SampleCache *c, int64_t entry, _Atomic uint64_t *word, Sample *out)
 {
     uint64_t block = 0;
-    const size_t bytes = out->bytes + (out->seek ? out->seek_bytes : 0);
-    bool in = out->encoded && take_room(c, bytes, &block);
+    const size_t bytes = out->file.size + out->file.seek_bytes;
+    bool in = out->file.bytes && take_room(c, bytes, &block);
     if (in && !c->path) copy_in(c, block, out);
     if (in && c->path && !cache_disk_put(c, entry, block, out)) {
         give_back(c, bytes, block);
         in = false;
     }
     if (!in) {
-        if (out->encoded) atomic_store(&c->header->full, true);
+        if (out->file.bytes) atomic_store(&c->header->full, true);
         atomic_store(word, make_word(ENTRY_NEVER, 0));
         return;
     }
     atomic_fetch_add(&c->header->stored, 1);
-    atomic_fetch_add(&c->header->stored_bytes, (int64_t)out->bytes);
+    atomic_fetch_add(&c->header->stored_bytes, (int64_t)out->file.size);
     const uint64_t ready = make_word(ENTRY_READY, block);
     atomic_store_explicit(word, ready, memory_order_release);
     if (!c->path) lend(c, entry, ready, NULL, out);
@@ -264,8 +259,8 @@ static uint64_t await_other(const _Atomic uint64_t *word)
     return now;
 }
 
-Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t id, int image_size,
-                  ByteBuf *buf, Sample *out, bool *hit)
+Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t id, ByteBuf *buf,
+                  Sample *out, bool *hit)
 {
     ASSERT(entry >= 0 && entry < c->samples);
     _Atomic uint64_t *word = &words(c)[entry];
@@ -283,7 +278,7 @@ Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t i
         /* where another was quicker the entry is looked at again: it is being loaded now */
         settled = ours || !free_for_us;
     }
-    Status status = source->kind->read(source, id, image_size, buf, out);
+    Status status = source->kind->read(source, id, buf, out);
     if (!ours) return status;
     if (status == OK) store(c, entry, word, out);
     else atomic_store(word, 0); /* absent again: the next read tries itself */
