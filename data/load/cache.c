@@ -66,9 +66,7 @@ Status cache_map(SampleCache *c, int fd, size_t bytes)
 {
     c->header = mapping_open(fd, bytes, true);
     c->bytes = bytes;
-    return c->header
-               ? OK
-               : fail(ERR_ENV, "data.cache: cannot map %zu MiB: %s", bytes >> 20, strerror(errno));
+    return c->header ? OK : fail(ERR_ENV, "cannot map %zu MiB: %s", bytes >> 20, strerror(errno));
 }
 
 static Status make(SampleCache *c, int64_t samples, size_t capacity)
@@ -76,16 +74,15 @@ static Status make(SampleCache *c, int64_t samples, size_t capacity)
     size_t bytes = cache_blocks_at(samples) + capacity;
     c->fd = memfd_create("convoy-cache", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (c->fd < 0 || fchmod(c->fd, 0600) != 0)
-        return fail(ERR_ENV, "data.cache: cannot make a memory file: %s", strerror(errno));
+        return fail(ERR_ENV, "cannot make a memory file: %s", strerror(errno));
     if (ftruncate(c->fd, (off_t)bytes) != 0)
-        return fail(ERR_ENV, "data.cache: no memory file of %zu MiB: %s", bytes >> 20,
-                    strerror(errno));
+        return fail(ERR_ENV, "no memory file of %zu MiB: %s", bytes >> 20, strerror(errno));
     /* nobody who joins can make it shorter under the others, which would end them with SIGBUS */
     if (fcntl(c->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-        return fail(ERR_ENV, "data.cache: cannot seal a memory file: %s", strerror(errno));
+        return fail(ERR_ENV, "cannot seal a memory file: %s", strerror(errno));
     TRY(cache_map(c, c->fd, bytes));
     struct stat info;
-    if (fstat(c->fd, &info) != 0) return fail(ERR_ENV, "data.cache: %s", strerror(errno));
+    if (fstat(c->fd, &info) != 0) return fail(ERR_ENV, "%s", strerror(errno));
     c->token =
         (uint64_t)(clock_unix_s() * 1e9) ^ (uint64_t)info.st_ino << 40 ^ (uint64_t)getpid() << 20;
     c->samples = samples;
@@ -118,14 +115,14 @@ static Status join_file(SampleCache *c, int fd, const CacheKey *key, int64_t sam
     int seals = fcntl(fd, F_GET_SEALS); /* -1: no memory file */
     if (fstat(fd, &info) != 0 || info.st_uid != geteuid() || seals < 0 ||
         !(seals & F_SEAL_SHRINK) || (size_t)info.st_size < cache_blocks_at(samples))
-        return fail(ERR_ENV, "data.cache: process %lld of this node has no such memory file",
+        return fail(ERR_ENV, "process %lld of this node has no such memory file",
                     (long long)key->pid);
     TRY(cache_map(c, fd, (size_t)info.st_size));
     c->token = key->token;
     c->samples = samples;
     return cache_is_whole(c) && cache_blocks_at(samples) + c->header->capacity == c->bytes
                ? OK
-               : fail(ERR_ENV, "data.cache: process %lld of this node has another memory file",
+               : fail(ERR_ENV, "process %lld of this node has another memory file",
                       (long long)key->pid);
 }
 
@@ -136,9 +133,7 @@ Status cache_join(SampleCache **out, const CacheKey *key, int64_t samples)
     snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)key->pid, (long long)key->fd);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
-        return fail(ERR_ENV,
-                    "data.cache: cannot open the memory of process %lld of this node: %s "
-                    "(data.cache=page needs no shared memory)",
+        return fail(ERR_ENV, "cannot open the memory of process %lld of this node: %s",
                     (long long)key->pid, strerror(errno));
     }
     SampleCache *c = mem_calloc(1, sizeof *c);
@@ -173,7 +168,7 @@ static bool is_lost(SampleCache *c)
 {
     if (!c->path || (!c->lost && cache_is_whole(c))) return c->lost;
     if (!atomic_exchange(&c->lost, true))
-        log_warning_here("data.cache_dir: %s: was cut short, overwritten or cannot be read; files "
+        log_warning_here("%s: was cut short, overwritten or cannot be read; files "
                          "are read where they come from",
                          c->path);
     return true;

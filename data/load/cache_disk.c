@@ -26,8 +26,7 @@ static uint32_t checksum(const SampleCache *c, const CacheBlock *b, const void *
 
 static void tell(SampleCache *c, const char *what, const char *so)
 {
-    if (!atomic_exchange(&c->told, true))
-        log_warning_here("data.cache_dir: %s: %s; %s", c->path, what, so);
+    if (!atomic_exchange(&c->told, true)) log_warning_here("%s: %s; %s", c->path, what, so);
 }
 
 bool cache_disk_put(SampleCache *c, int64_t entry, uint64_t block, const Sample *sample)

@@ -280,26 +280,16 @@ static void plan_evaluation(Loader *l)
     l->batches = (largest + l->o.batch - 1) / l->o.batch;
 }
 
-static Status check_options(const Loader *l)
+static void check_options(const Loader *l)
 {
     const LoaderOptions *o = &l->o;
     ASSERT(o->threads >= 1 && o->slots >= 3 && o->batch >= 1 && o->rank >= 0 && o->rank < o->world);
     ASSERT(o->view.image_size >= 1 && o->view.eval_resize >= 0 &&
            (o->view.channels == 1 || o->view.channels == 3));
-    if (!l->training) return OK;
+    if (!l->training) return;
     ASSERT(o->global_batch % (o->batch * o->world) == 0 && o->global_batch > 0 &&
-           o->first_step >= 0 && (o->order == ORDER_SHUFFLE || o->repeats <= 1));
-    if (o->repeats > 1 && (o->global_batch % o->repeats != 0 || o->repeats > l->epoch_images))
-        return fail(ERR_USAGE,
-                    "data.repeated_augmentation: a global batch of %lld images of a set of %lld "
-                    "cannot hold %d "
-                    "views each",
-                    (long long)o->global_batch, (long long)l->epoch_images, o->repeats);
-    if (o->global_batch > l->epoch_images)
-        return fail(ERR_USAGE,
-                    "global batch of %lld images is larger than the dataset (%lld images in %s)",
-                    (long long)o->global_batch, (long long)l->epoch_images, l->dataset->path);
-    return OK;
+           o->global_batch <= l->epoch_images && o->first_step >= 0 &&
+           (o->repeats <= 1 || (o->order == ORDER_SHUFFLE && o->global_batch % o->repeats == 0)));
 }
 
 static Status start_readers(Loader *l)
@@ -346,7 +336,7 @@ static Status build_loader(Loader *l)
     l->layout = loader_layout(o);
     l->epoch_images = dataset_images(l->dataset);
     l->training = l->dataset->role == DATA_TRAIN;
-    TRY(check_options(l));
+    check_options(l);
     if (l->training && o->order == ORDER_BALANCED) TRY(balance_create(&l->balance, l->dataset));
     if (l->training) plan_training(l);
     else plan_evaluation(l);

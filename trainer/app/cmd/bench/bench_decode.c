@@ -226,7 +226,7 @@ Status bench_decode(Comm *comm, const Config *c, const BenchOptions *o)
     Session s;
     /* No batches here: any folder has enough images. */
     local.train.batch_mode = BATCH_PER_RANK;
-    local.train.batch_per_rank = 1;
+    local.train.batch_per_rank = local.data.repeated_augmentation = 1;
     local.train.accumulate = (ConfigList){ .values = { 1 }, .count = 1 };
     Status status = session_open_data(&s, &local, comm);
     if (status == OK) status = comm_agree(comm, run_views(&s, o));
