@@ -45,8 +45,8 @@ static void drop_image(const DropAddress *d, int64_t image, const OpTensor *y, c
 }
 
 /* residual: of rank 0, or NULL, where there is none; y is of x's type. */
-static void run(const OpInstance *op, const OpTensor *x, const OpTensor *residual,
-                const float *scalars, const OpTensor *y)
+static void run_drop(const OpInstance *op, const OpTensor *x, const OpTensor *residual,
+                     const float *scalars, const OpTensor *y)
 {
     const DropAttr *attr = op->attr;
     const DropAddress d = drop_address(
@@ -76,8 +76,8 @@ static Status drop_prepare(OpInstance *op)
 static Status drop_run(OpInstance *op, Stream *stream)
 {
     (void)stream; /* CPU ops run when called */
-    run(op, &op->in[DROP_IN_X], &op->in[DROP_IN_RESIDUAL], op->in[DROP_IN_SCALARS].data,
-        &op->out[DROP_OUT_Y]);
+    run_drop(op, &op->in[DROP_IN_X], &op->in[DROP_IN_RESIDUAL], op->in[DROP_IN_SCALARS].data,
+             &op->out[DROP_OUT_Y]);
     return OK;
 }
 
@@ -91,8 +91,8 @@ static Status drop_bwd_prepare(OpInstance *op)
 static Status drop_bwd_run(OpInstance *op, Stream *stream)
 {
     (void)stream; /* CPU ops run when called */
-    run(op, &op->in[DROP_BWD_IN_DY], NULL, op->in[DROP_BWD_IN_SCALARS].data,
-        &op->out[DROP_BWD_OUT_DX]);
+    run_drop(op, &op->in[DROP_BWD_IN_DY], NULL, op->in[DROP_BWD_IN_SCALARS].data,
+             &op->out[DROP_BWD_OUT_DX]);
     return OK;
 }
 

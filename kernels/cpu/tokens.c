@@ -67,7 +67,7 @@ static void copy_pixels(const OpTensor *dx, const OpTensor *dy, int64_t plane)
         memcpy(out + i * step, in + (i + extra) * step, (size_t)width * dtype_bytes(to.type));
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_tokens(OpInstance *op)
 {
     op->implementation = "lanes";
     cpu_decide_plain(&op->in[TOKENS_IN_POSITIONS]);
@@ -75,7 +75,7 @@ static Status prepare(OpInstance *op)
     return cpu_view_decide_like(&op->out[TOKENS_OUT_Y], &op->in[TOKENS_IN_X], op);
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static Status run_tokens(OpInstance *op, Stream *stream)
 {
     const OpTensor *x = &op->in[TOKENS_IN_X], *y = &op->out[TOKENS_OUT_Y];
     const CpuView v = cpu_view(y);
@@ -103,7 +103,7 @@ static void store_sums(const OpInstance *op, const OpTensor *to, const float *su
         at[i] = op->accumulate ? at[i] + sums[i] : sums[i];
 }
 
-static Status run_bwd(OpInstance *op, Stream *stream)
+static Status run_tokens_bwd(OpInstance *op, Stream *stream)
 {
     const OpTensor *dy = &op->in[TOKENS_BWD_IN_DY], *dx = &op->out[TOKENS_BWD_OUT_DX],
                    *first = &op->out[TOKENS_BWD_OUT_DCLASS];
@@ -121,5 +121,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
     return OK;
 }
 
-const OpImpl cpu_tokens = { CPU_UNBOUND(prepare, run) };
-const OpImpl cpu_tokens_bwd = { CPU_UNBOUND(prepare_bwd, run_bwd) };
+const OpImpl cpu_tokens = { CPU_UNBOUND(prepare_tokens, run_tokens) };
+const OpImpl cpu_tokens_bwd = { CPU_UNBOUND(prepare_bwd, run_tokens_bwd) };

@@ -43,7 +43,7 @@ static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *g)
     return OK;
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_gate(OpInstance *op)
 {
     const CudaBackend *b = cuda_backend(op);
     if (!op->in[GATE_IN_G].bytes) cuda_decide_activation(b, &op->in[GATE_IN_G]);
@@ -67,13 +67,13 @@ static Status prepare_bwd(OpInstance *op)
     return OK;
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static Status run_gate(OpInstance *op, Stream *stream)
 {
     return CUDA_STATUS(cuda_launch_gate(op->state, op->in[GATE_IN_X].data, op->in[GATE_IN_G].data,
                                         op->out[GATE_OUT_Y].data, stream->stream));
 }
 
-static Status run_bwd(OpInstance *op, Stream *stream)
+static Status run_gate_bwd(OpInstance *op, Stream *stream)
 {
     return CUDA_STATUS(
         cuda_launch_gate_bwd(op->state, op->in[GATE_BWD_IN_DY].data, op->in[GATE_BWD_IN_X].data,
@@ -81,5 +81,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                              op->out[GATE_BWD_OUT_DG].data, op->workspace, stream->stream));
 }
 
-const OpImpl cuda_gate = { CUDA_UNBOUND(prepare, run) };
-const OpImpl cuda_gate_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };
+const OpImpl cuda_gate = { CUDA_UNBOUND(prepare_gate, run_gate) };
+const OpImpl cuda_gate_bwd = { CUDA_UNBOUND(prepare_bwd, run_gate_bwd) };

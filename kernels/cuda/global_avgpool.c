@@ -22,7 +22,7 @@ static Status make_shape(OpInstance *op, const OpTensor *x)
     return OK;
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_global_avgpool(OpInstance *op)
 {
     cuda_decide_activation(cuda_backend(op), &op->in[GLOBAL_AVGPOOL_IN_X]);
     cuda_decide_activation(cuda_backend(op), &op->out[GLOBAL_AVGPOOL_OUT_Y]);
@@ -37,14 +37,14 @@ static Status prepare_bwd(OpInstance *op)
     return make_shape(op, &op->out[GLOBAL_AVGPOOL_BWD_OUT_DX]);
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static Status run_global_avgpool(OpInstance *op, Stream *stream)
 {
     return CUDA_STATUS(cuda_launch_global_avgpool(op->state, op->in[GLOBAL_AVGPOOL_IN_X].data,
                                                   op->out[GLOBAL_AVGPOOL_OUT_Y].data,
                                                   stream->stream));
 }
 
-static Status run_bwd(OpInstance *op, Stream *stream)
+static Status run_global_avgpool_bwd(OpInstance *op, Stream *stream)
 {
     const OpTensor *dy = &op->in[GLOBAL_AVGPOOL_BWD_IN_DY];
     return CUDA_STATUS(cuda_launch_global_avgpool_bwd(op->state, dy->data, dy->layout->dtype,
@@ -52,5 +52,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                                                       stream->stream));
 }
 
-const OpImpl cuda_global_avgpool = { CUDA_UNBOUND(prepare, run) };
-const OpImpl cuda_global_avgpool_bwd = { CUDA_UNBOUND(prepare_bwd, run_bwd) };
+const OpImpl cuda_global_avgpool = { CUDA_UNBOUND(prepare_global_avgpool, run_global_avgpool) };
+const OpImpl cuda_global_avgpool_bwd = { CUDA_UNBOUND(prepare_bwd, run_global_avgpool_bwd) };

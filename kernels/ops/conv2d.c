@@ -105,7 +105,7 @@ static double flops_bwd_weights(const void *attr, const TensorDesc *const *in,
     return flops_of(&out[CONV_BWD_WEIGHTS_OUT_DW], in[CONV_BWD_WEIGHTS_IN_DY]);
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_conv2d(const void *attr, char *out, size_t bytes)
 {
     const Conv2dAttr *a = attr;
     char stride[32], pad[64], groups[32] = "";
@@ -130,7 +130,7 @@ static void print(const void *attr, char *out, size_t bytes)
 #define CONV_ROW(in, out, f, fl)                                                                   \
     {                                                                                              \
         .attr_bytes = sizeof(Conv2dAttr), .in_names = { in }, .out_names = { out }, .infer = f,    \
-        .flops = fl, .print = print                                                                \
+        .flops = fl, .print = print_conv2d                                                         \
     }
 
 const OpDef op_row_conv2d = CONV_ROW(NAMES("x", "w", "b?"), "y", infer_forward, flops_forward);
