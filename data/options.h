@@ -114,11 +114,8 @@ typedef struct ViewOptions {
     double min_crop_area; /* AUGMENT_IMAGENET: of the image's area; 0: 0.08 */
     Interpolation interpolation;
     PolicyOptions policy; /* training; its box to erase is left to who normalises */
-    bool training;        /* a loader sets this and seeks by its dataset */
     HuffmanDecoder decoder;
     SeekUse seek_index;
-    /* for files that bring no seek index: found there, or made and put there; NULL: neither */
-    struct SeekStore *seeks;
 } ViewOptions;
 
 /* What becomes of files once they were read. */

@@ -66,7 +66,7 @@ static void reflect(uint8_t *out, int size, int channels, int at_x, int count_x,
 }
 
 /* Resizes pixels, whose channels are those wanted. */
-static Status make(const AugmentPlan *plan, ResizeFilter filter, const PixelBox *pixels,
+static Status make(const AugmentPlan *plan, ResizeFilter filter, const Image *pixels,
                    ResizeScratch *scratch, uint8_t *out)
 {
     size_t channels = (size_t)pixels->channels, stride = (size_t)plan->size * channels;
@@ -94,16 +94,16 @@ static Status make(const AugmentPlan *plan, ResizeFilter filter, const PixelBox 
     return OK;
 }
 
-Status view_make(const AugmentPlan *plan, ResizeFilter filter, const PixelBox *pixels, int channels,
+Status view_make(const AugmentPlan *plan, ResizeFilter filter, const Image *pixels, int channels,
                  ViewScratch *scratch, uint8_t *out)
 {
     size_t count = (size_t)plan->size * (size_t)plan->size;
-    PixelBox box = *pixels;
-    if (channels == 1) TRY(image_to_grey(&box, &scratch->luma));
-    if (channels == box.channels) return make(plan, filter, &box, &scratch->resize, out);
+    Image image = *pixels;
+    if (channels == 1) TRY(image_convert(&image, 1, &scratch->luma));
+    if (channels == image.channels) return make(plan, filter, &image, &scratch->resize, out);
     /* Three equal channels: one is enough to resize. */
     TRY(byte_buf_reserve(&scratch->grey, count));
-    TRY(make(plan, filter, &box, &scratch->resize, scratch->grey.data));
+    TRY(make(plan, filter, &image, &scratch->resize, scratch->grey.data));
     for (size_t i = 0; i < count; i++)
         out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = scratch->grey.data[i];
     return OK;

@@ -18,6 +18,6 @@ ImageBox view_needs(const AugmentPlan *plan, ResizeFilter filter);
 /* Makes the view: out is [plan->size, plan->size, channels]. Of the image, pixels holds at least
  * view_needs. A colour image becomes grey before it is resized, as Pillow's convert("L") does.
  * ERR_MEMORY only. */
-Status view_make(const AugmentPlan *plan, ResizeFilter filter, const PixelBox *pixels, int channels,
+Status view_make(const AugmentPlan *plan, ResizeFilter filter, const Image *pixels, int channels,
                  ViewScratch *scratch, uint8_t *out);
 #endif

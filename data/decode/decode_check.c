@@ -58,7 +58,7 @@ static Status decode_part(JpegDecoder *j, bool stock, ByteBuf *pixels, uint8_t *
     static const ImageBox box = { .x = 17, .y = 3, .width = 20, .height = 17 };
     EncodedImage file = { .bytes = picture, .size = sizeof picture };
     int width, height;
-    PixelBox part;
+    Image part;
     jpeg_decoder_use_stock(j, stock);
     TRY(jpeg_decoder_open(j, &file, &width, &height));
     TRY(jpeg_decoder_read(j, &box, true, pixels, &part));

@@ -43,7 +43,7 @@ static void *png_calloc(size_t count, size_t size)
 }
 
 static Status decode_with(spng_ctx *png, const uint8_t *bytes, size_t size, ByteBuf *pixels,
-                          ImageView *view)
+                          Image *out)
 {
     struct spng_ihdr header;
     size_t total = 0;
@@ -59,21 +59,18 @@ static Status decode_with(spng_ctx *png, const uint8_t *bytes, size_t size, Byte
     TRY(byte_buf_reserve(pixels, total));
     code = spng_decode_image(png, pixels->data, total, SPNG_FMT_RGB8, 0);
     if (code) return fail(ERR_DATA, "PNG: %s", spng_strerror(code));
-    *view = (ImageView){ .pixels = pixels->data,
-                         .width = (int)header.width,
-                         .height = (int)header.height,
-                         .channels = 3 };
+    *out = image_packed(pixels->data, (int)header.width, (int)header.height, 3);
     return OK;
 }
 
 /* The whole picture in 3 channels. Errors as of decoder_open. */
-static Status read_png(const uint8_t *bytes, size_t size, ByteBuf *pixels, ImageView *view)
+static Status read_png(const uint8_t *bytes, size_t size, ByteBuf *pixels, Image *out)
 {
     static struct spng_alloc alloc = { png_alloc, png_realloc, png_calloc, mem_free };
     out_of_memory = false;
     spng_ctx *png = spng_ctx_new2(&alloc, 0);
     if (!png) return fail(ERR_MEMORY, "libspng: out of memory");
-    Status status = decode_with(png, bytes, size, pixels, view);
+    Status status = decode_with(png, bytes, size, pixels, out);
     spng_ctx_free(png);
     return out_of_memory ? fail(ERR_MEMORY, "libspng: out of memory") : status;
 }
@@ -88,7 +85,7 @@ struct Decoder {
     ByteBuf converted;  /* after a change of channels */
     bool fast_is_sound; /* decode_check_fast */
     bool is_png;
-    ImageView png; /* a PNG is decoded whole when it is opened */
+    Image png; /* a PNG is decoded whole when it is opened */
 };
 
 Status decoder_create(Decoder **out)
@@ -146,33 +143,28 @@ Status decoder_open(Decoder *d, const EncodedImage *file, int *width, int *heigh
     if (is_jpeg(file->bytes, file->size)) return jpeg_decoder_open(d->jpeg, file, width, height);
     if (!d->is_png) return fail(ERR_DATA, "neither a JPEG nor a PNG file");
     TRY(read_png(file->bytes, file->size, &d->pixels, &d->png));
-    *width = d->png.width;
-    *height = d->png.height;
+    *width = d->png.box.width;
+    *height = d->png.box.height;
     return OK;
 }
 
-Status decoder_read(Decoder *d, const ImageBox *box, PixelBox *out)
+Status decoder_read(Decoder *d, const ImageBox *box, Image *out)
 {
     if (!d->is_png) return jpeg_decoder_read(d->jpeg, box, false, &d->pixels, out);
-    *out = image_as_box(&d->png);
+    *out = d->png;
     out->pixels += (size_t)box->y * out->stride + (size_t)box->x * (size_t)out->pixel_bytes;
     out->box = *box;
     return OK;
 }
 
-Status decoder_decode(Decoder *d, const uint8_t *bytes, size_t size, int channels, ImageView *view)
+Status decoder_decode(Decoder *d, const uint8_t *bytes, size_t size, int channels, Image *out)
 {
     EncodedImage file = { .bytes = bytes, .size = size };
     ImageBox whole = { 0 };
-    PixelBox pixels;
     TRY(decoder_open(d, &file, &whole.width, &whole.height));
-    if (d->is_png) {
-        *view = d->png;
-    } else {
-        TRY(jpeg_decoder_read(d->jpeg, &whole, true, &d->pixels, &pixels));
-        *view = (ImageView){ pixels.pixels, whole.width, whole.height, pixels.channels };
-    }
-    return image_convert(view, channels, &d->converted);
+    if (d->is_png) *out = d->png;
+    else TRY(jpeg_decoder_read(d->jpeg, &whole, true, &d->pixels, out));
+    return image_convert(out, channels, &d->converted);
 }
 
 void decoder_make_index(Decoder *d, int step)
@@ -192,7 +184,7 @@ Status decoder_build_seek_index(Decoder *d, const uint8_t *file, size_t size, in
     *bytes = 0;
     EncodedImage image = { .bytes = file, .size = size };
     ImageBox one = { .width = 1, .height = 1 }; /* something has to be read; the index is of all */
-    PixelBox pixels;
+    Image pixels;
     const uint8_t *index = NULL;
     Status status = is_jpeg(file, size) ? decoder_open(d, &image, &one.x, &one.y) : ERR_DATA;
     one.x = one.y = 0;

@@ -24,7 +24,7 @@ void decoder_use_stock(Decoder *d, bool stock);
  * where codes changed and it sees no error): the same answer for every part of the picture. *out is
  * borrowed until the next call. */
 Status decoder_open(Decoder *d, const EncodedImage *file, int *width, int *height);
-Status decoder_read(Decoder *d, const ImageBox *box, PixelBox *out);
+Status decoder_read(Decoder *d, const ImageBox *box, Image *out);
 
 /* From now on decoder_read also makes a seek index of each file that comes without one and can have
  * one; step as in seek_index.h, 0: no more. decoder_index gives that of the file just read, *bytes
@@ -33,7 +33,7 @@ void decoder_make_index(Decoder *d, int step);
 void decoder_index(const Decoder *d, const uint8_t **index, size_t *bytes);
 
 /* Both at once for the whole picture, packed, in channels (1 or 3). */
-Status decoder_decode(Decoder *d, const uint8_t *bytes, size_t size, int channels, ImageView *view);
+Status decoder_decode(Decoder *d, const uint8_t *bytes, size_t size, int channels, Image *out);
 
 /* Builds the seek index of a JPEG file: out is reused and grown, *bytes is its size. *bytes is 0,
  * with OK, where a file can have none: no JPEG, progressive, with restart markers, damaged, or with

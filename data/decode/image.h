@@ -11,24 +11,33 @@ typedef struct EncodedImage {
     size_t seek_bytes;
 } EncodedImage;
 
-/* Pixels that somebody else owns: uint8, rows packed, [height, width, channels]. */
-typedef struct ImageView {
-    const uint8_t *pixels;
-    int width, height, channels; /* channels 1 or 3 */
-} ImageView;
-
 typedef struct ImageBox { /* a part of an image; pixels from its top left */
     int x, y, width, height;
 } ImageBox;
 
-/* A part of an image that somebody else owns, as a decoder leaves it. */
-typedef struct PixelBox {
+/* An image, or a part of one: uint8 pixels that somebody else owns. */
+typedef struct Image {
     const uint8_t *pixels; /* its top left */
     size_t stride;         /* bytes from row to row */
     int channels;          /* 1 or 3 */
     int pixel_bytes;       /* channels, or 4: three channels and a byte that means nothing */
-    ImageBox box;          /* where in the image it lies */
-} PixelBox;
+    ImageBox box;          /* where in the whole image it lies */
+} Image;
+
+/* A whole image whose rows lie packed, [height, width, channels]. */
+static inline Image image_packed(const uint8_t *pixels, int width, int height, int channels)
+{
+    return (Image){ .pixels = pixels,
+                    .stride = (size_t)width * (size_t)channels,
+                    .channels = channels,
+                    .pixel_bytes = channels,
+                    .box = { .width = width, .height = height } };
+}
+
+static inline size_t image_bytes(const Image *image) /* of its pixels, packed */
+{
+    return (size_t)image->box.width * (size_t)image->box.height * (size_t)image->channels;
+}
 
 /* Pillow's luma: the sum of the weights is 2^16, so a grey pixel stays what it was. */
 static inline uint8_t image_luma(uint32_t r, uint32_t g, uint32_t b)
@@ -41,11 +50,7 @@ static inline uint8_t image_luma(uint32_t r, uint32_t g, uint32_t b)
 #define IMAGE_MAX_SIDE   65500
 Status image_check_size(int64_t width, int64_t height); /* ERR_DATA outside the limits */
 
-/* Gives *view the wanted number of channels (1 or 3), using scratch if pixels must change; a view
- * that already has them is untouched. */
-Status image_convert(ImageView *view, int channels, ByteBuf *scratch);
-
-PixelBox image_as_box(const ImageView *view); /* all of it */
-/* Makes a colour box grey, using scratch; a grey one is untouched. */
-Status image_to_grey(PixelBox *box, ByteBuf *scratch);
+/* Gives *image the wanted number of channels (1 or 3), packed in scratch if pixels must change; an
+ * image that already has them is untouched. */
+Status image_convert(Image *image, int channels, ByteBuf *scratch);
 #endif

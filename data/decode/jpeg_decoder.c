@@ -427,7 +427,7 @@ static int decode_box(JpegDecoder *j, const ImageBox *box, bool packed, ByteBuf 
 }
 
 static Status read_once(JpegDecoder *j, const ImageBox *box, bool packed, ByteBuf *pixels,
-                        PixelBox *out)
+                        Image *out)
 {
     if (setjmp(j->on_error)) return give_reason(j);
     int first = decode_box(j, box, packed, pixels);
@@ -437,19 +437,19 @@ static Status read_once(JpegDecoder *j, const ImageBox *box, bool packed, ByteBu
         bytes = packed ? 3 : 4;
         cmyk_to_rgb(pixels->data, width * (size_t)box->height, (size_t)bytes);
     }
-    *out = (PixelBox){ .pixels = pixels->data + (size_t)(box->x - first) * (size_t)bytes,
-                       .stride = width * (size_t)bytes,
-                       .channels = bytes == 1 ? 1 : 3,
-                       .pixel_bytes = bytes,
-                       .box = *box };
+    *out = (Image){ .pixels = pixels->data + (size_t)(box->x - first) * (size_t)bytes,
+                    .stride = width * (size_t)bytes,
+                    .channels = bytes == 1 ? 1 : 3,
+                    .pixel_bytes = bytes,
+                    .box = *box };
     jpeg_destroy_decompress(&j->info); /* the rest of the file is not looked at */
     return OK;
 }
 
 Status jpeg_decoder_read(JpegDecoder *j, const ImageBox *box, bool packed, ByteBuf *pixels,
-                         PixelBox *out)
+                         Image *out)
 {
-    *out = (PixelBox){ .channels = 3, .pixel_bytes = 3, .box = *box };
+    *out = (Image){ .channels = 3, .pixel_bytes = 3, .box = *box };
     if (box->width == 0 || box->height == 0) {
         jpeg_destroy_decompress(&j->info);
         return OK;

@@ -12,7 +12,7 @@ void jpeg_decoder_use_stock(JpegDecoder *j, bool stock);
 Status jpeg_decoder_open(JpegDecoder *j, const EncodedImage *file, int *width, int *height);
 /* packed: colour in 3 bytes a pixel; otherwise in 4, which is faster. */
 Status jpeg_decoder_read(JpegDecoder *j, const ImageBox *box, bool packed, ByteBuf *pixels,
-                         PixelBox *out);
+                         Image *out);
 void jpeg_decoder_make_index(JpegDecoder *j, int step);
 void jpeg_decoder_index(const JpegDecoder *j, const uint8_t **index, size_t *bytes);
 

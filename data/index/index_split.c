@@ -77,7 +77,7 @@ static Status draw(bool *taken, const Index *x, double share, uint64_t seed)
     return OK;
 }
 
-static Status choose(Index **out, const Index *x, const bool *taken, bool held_out)
+static Status take_side(Index **out, const Index *x, const bool *taken, bool held_out)
 {
     const size_t starts = (size_t)x->classes + 1;
     int64_t *ids = mem_alloc((size_t)x->images * sizeof *ids + starts * sizeof(uint64_t));
@@ -104,7 +104,7 @@ Status index_split(Index **out, const Index *whole, double share, uint64_t seed,
     bool *taken = mem_calloc((size_t)whole->images, sizeof *taken);
     if (!taken) return ERR_MEMORY;
     Status status = draw(taken, whole, share, seed);
-    if (status == OK) status = choose(out, whole, taken, held_out);
+    if (status == OK) status = take_side(out, whole, taken, held_out);
     mem_free(taken);
     return status;
 }

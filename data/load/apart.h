@@ -3,8 +3,8 @@
 #define CONVOY_DATA_LOAD_APART_H
 #include "data/load/dataset.h"
 
-/* ERR_DATA naming a tar or TFRecord file that both sets read: a folder of such files may be given
- * for both, and then their names must tell which are whose. One file that is given for both by
- * itself is meant so, and so are the sides of one set that is divided. */
-Status apart_check(const Dataset *train, const Dataset *val);
+/* A tar or TFRecord file that both sets read, borrowed; NULL: none. A folder of such files may be
+ * given for both, and then their names must tell which are whose. One file that is given for both
+ * by itself is meant so, and so are the sides of one set that is divided. */
+const char *apart_shared_file(const Dataset *train, const Dataset *val);
 #endif

@@ -66,9 +66,7 @@ Status cache_map(SampleCache *c, int fd, size_t bytes)
 {
     c->header = mapping_open(fd, bytes, true);
     c->bytes = bytes;
-    return c->header
-               ? OK
-               : fail(ERR_ENV, "data.cache: cannot map %zu MiB: %s", bytes >> 20, strerror(errno));
+    return c->header ? OK : fail(ERR_ENV, "cannot map %zu MiB: %s", bytes >> 20, strerror(errno));
 }
 
 static Status make(SampleCache *c, int64_t samples, size_t capacity)
@@ -76,16 +74,15 @@ static Status make(SampleCache *c, int64_t samples, size_t capacity)
     size_t bytes = cache_blocks_at(samples) + capacity;
     c->fd = memfd_create("convoy-cache", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (c->fd < 0 || fchmod(c->fd, 0600) != 0)
-        return fail(ERR_ENV, "data.cache: cannot make a memory file: %s", strerror(errno));
+        return fail(ERR_ENV, "cannot make a memory file: %s", strerror(errno));
     if (ftruncate(c->fd, (off_t)bytes) != 0)
-        return fail(ERR_ENV, "data.cache: no memory file of %zu MiB: %s", bytes >> 20,
-                    strerror(errno));
+        return fail(ERR_ENV, "no memory file of %zu MiB: %s", bytes >> 20, strerror(errno));
     /* nobody who joins can make it shorter under the others, which would end them with SIGBUS */
     if (fcntl(c->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-        return fail(ERR_ENV, "data.cache: cannot seal a memory file: %s", strerror(errno));
+        return fail(ERR_ENV, "cannot seal a memory file: %s", strerror(errno));
     TRY(cache_map(c, c->fd, bytes));
     struct stat info;
-    if (fstat(c->fd, &info) != 0) return fail(ERR_ENV, "data.cache: %s", strerror(errno));
+    if (fstat(c->fd, &info) != 0) return fail(ERR_ENV, "%s", strerror(errno));
     c->token =
         (uint64_t)(clock_unix_s() * 1e9) ^ (uint64_t)info.st_ino << 40 ^ (uint64_t)getpid() << 20;
     c->samples = samples;
@@ -118,14 +115,14 @@ static Status join_file(SampleCache *c, int fd, const CacheKey *key, int64_t sam
     int seals = fcntl(fd, F_GET_SEALS); /* -1: no memory file */
     if (fstat(fd, &info) != 0 || info.st_uid != geteuid() || seals < 0 ||
         !(seals & F_SEAL_SHRINK) || (size_t)info.st_size < cache_blocks_at(samples))
-        return fail(ERR_ENV, "data.cache: process %lld of this node has no such memory file",
+        return fail(ERR_ENV, "process %lld of this node has no such memory file",
                     (long long)key->pid);
     TRY(cache_map(c, fd, (size_t)info.st_size));
     c->token = key->token;
     c->samples = samples;
     return cache_is_whole(c) && cache_blocks_at(samples) + c->header->capacity == c->bytes
                ? OK
-               : fail(ERR_ENV, "data.cache: process %lld of this node has another memory file",
+               : fail(ERR_ENV, "process %lld of this node has another memory file",
                       (long long)key->pid);
 }
 
@@ -136,9 +133,7 @@ Status cache_join(SampleCache **out, const CacheKey *key, int64_t samples)
     snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)key->pid, (long long)key->fd);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
-        return fail(ERR_ENV,
-                    "data.cache: cannot open the memory of process %lld of this node: %s "
-                    "(data.cache=page needs no shared memory)",
+        return fail(ERR_ENV, "cannot open the memory of process %lld of this node: %s",
                     (long long)key->pid, strerror(errno));
     }
     SampleCache *c = mem_calloc(1, sizeof *c);
@@ -173,7 +168,7 @@ static bool is_lost(SampleCache *c)
 {
     if (!c->path || (!c->lost && cache_is_whole(c))) return c->lost;
     if (!atomic_exchange(&c->lost, true))
-        log_warning_here("data.cache_dir: %s: was cut short, overwritten or cannot be read; files "
+        log_warning_here("%s: was cut short, overwritten or cannot be read; files "
                          "are read where they come from",
                          c->path);
     return true;
@@ -185,10 +180,7 @@ static bool lend(SampleCache *c, int64_t entry, uint64_t word, ByteBuf *buf, Sam
     if (c->path) return cache_disk_get(c, entry, word & PAYLOAD_MASK, buf, out);
     const CacheBlock *b =
         (const CacheBlock *)(const void *)(blocks(c) + (word & PAYLOAD_MASK) * CACHE_BLOCK_ALIGN);
-    *out = (Sample){ .encoded = true, .data = (const uint8_t *)(b + 1), .bytes = b->bytes };
-    if (b->seek_bytes == 0) return true;
-    out->seek = out->data + out->bytes;
-    out->seek_bytes = b->seek_bytes;
+    *out = source_file_sample((const uint8_t *)(b + 1), b->bytes, b->seek_bytes);
     return true;
 }
 
@@ -221,31 +213,29 @@ static void give_back(SampleCache *c, size_t bytes, uint64_t block)
 static void copy_in(SampleCache *c, uint64_t block, const Sample *sample)
 {
     CacheBlock *b = (CacheBlock *)(void *)(blocks(c) + block * CACHE_BLOCK_ALIGN);
-    b->bytes = sample->bytes;
-    b->seek_bytes = sample->seek ? sample->seek_bytes : 0;
-    memcpy(b + 1, sample->data, sample->bytes);
-    if (b->seek_bytes > 0)
-        memcpy((uint8_t *)(b + 1) + sample->bytes, sample->seek, sample->seek_bytes);
+    b->bytes = sample->file.size;
+    b->seek_bytes = sample->file.seek_bytes;
+    memcpy(b + 1, sample->file.bytes, b->bytes + b->seek_bytes);
 }
 
 /* Puts a sample in, which this thread has the word of; from memory *out then borrows. */
 static void store(SampleCache *c, int64_t entry, _Atomic uint64_t *word, Sample *out)
 {
     uint64_t block = 0;
-    const size_t bytes = out->bytes + (out->seek ? out->seek_bytes : 0);
-    bool in = out->encoded && take_room(c, bytes, &block);
+    const size_t bytes = out->file.size + out->file.seek_bytes;
+    bool in = out->file.bytes && take_room(c, bytes, &block);
     if (in && !c->path) copy_in(c, block, out);
     if (in && c->path && !cache_disk_put(c, entry, block, out)) {
         give_back(c, bytes, block);
         in = false;
     }
     if (!in) {
-        if (out->encoded) atomic_store(&c->header->full, true);
+        if (out->file.bytes) atomic_store(&c->header->full, true);
         atomic_store(word, make_word(ENTRY_NEVER, 0));
         return;
     }
     atomic_fetch_add(&c->header->stored, 1);
-    atomic_fetch_add(&c->header->stored_bytes, (int64_t)out->bytes);
+    atomic_fetch_add(&c->header->stored_bytes, (int64_t)out->file.size);
     const uint64_t ready = make_word(ENTRY_READY, block);
     atomic_store_explicit(word, ready, memory_order_release);
     if (!c->path) lend(c, entry, ready, NULL, out);
@@ -264,8 +254,8 @@ static uint64_t await_other(const _Atomic uint64_t *word)
     return now;
 }
 
-Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t id, int image_size,
-                  ByteBuf *buf, Sample *out, bool *hit)
+Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t id, ByteBuf *buf,
+                  Sample *out, bool *hit)
 {
     ASSERT(entry >= 0 && entry < c->samples);
     _Atomic uint64_t *word = &words(c)[entry];
@@ -283,7 +273,7 @@ Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t i
         /* where another was quicker the entry is looked at again: it is being loaded now */
         settled = ours || !free_for_us;
     }
-    Status status = source->kind->read(source, id, image_size, buf, out);
+    Status status = source->kind->read(source, id, buf, out);
     if (!ours) return status;
     if (status == OK) store(c, entry, word, out);
     else atomic_store(word, 0); /* absent again: the next read tries itself */

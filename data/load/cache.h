@@ -43,8 +43,8 @@ void cache_destroy(SampleCache *c); /* NULL ok; nothing borrowed from it may be 
 /* Reads sample id of a source, which is entry of the cache: *out borrows from the memory until that
  * is destroyed, or from buf as Source.read. *hit: storage was not asked. Errors as Source.read. Any
  * thread. */
-Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t id, int image_size,
-                  ByteBuf *buf, Sample *out, bool *hit);
+Status cache_read(SampleCache *c, int64_t entry, const Source *source, int64_t id, ByteBuf *buf,
+                  Sample *out, bool *hit);
 
 typedef struct CacheStats {
     int64_t samples, bytes; /* in it */

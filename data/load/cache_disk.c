@@ -26,18 +26,18 @@ static uint32_t checksum(const SampleCache *c, const CacheBlock *b, const void *
 
 static void tell(SampleCache *c, const char *what, const char *so)
 {
-    if (!atomic_exchange(&c->told, true))
-        log_warning_here("data.cache_dir: %s: %s; %s", c->path, what, so);
+    if (!atomic_exchange(&c->told, true)) log_warning_here("%s: %s; %s", c->path, what, so);
 }
 
 bool cache_disk_put(SampleCache *c, int64_t entry, uint64_t block, const Sample *sample)
 {
-    CacheBlock b = { .bytes = sample->bytes,
-                     .seek_bytes = sample->seek ? sample->seek_bytes : 0,
+    CacheBlock b = { .bytes = sample->file.size,
+                     .seek_bytes = sample->file.seek_bytes,
                      .entry = (uint64_t)entry };
     const size_t bytes = b.bytes + b.seek_bytes; /* the seek index lies behind the sample */
-    const struct iovec parts[] = { { &b, sizeof b }, { (void *)(uintptr_t)sample->data, bytes } };
-    b.crc = checksum(c, &b, sample->data, bytes);
+    const struct iovec parts[] = { { &b, sizeof b },
+                                   { (void *)(uintptr_t)sample->file.bytes, bytes } };
+    b.crc = checksum(c, &b, sample->file.bytes, bytes);
     errno = ENOSPC; /* where only a part was written */
     if (pwritev(c->fd, parts, 2, place_of(c, block)) == (ssize_t)(sizeof b + bytes)) return true;
     tell(c, strerror(errno), "other files are read where they come from");
@@ -61,9 +61,6 @@ bool cache_disk_get(SampleCache *c, int64_t entry, uint64_t block, ByteBuf *buf,
         tell(c, "a sample is damaged there", "such are read where they come from, and kept anew");
         return false;
     }
-    *out = (Sample){ .encoded = true, .data = buf->data, .bytes = b.bytes };
-    if (b.seek_bytes == 0) return true;
-    out->seek = buf->data + b.bytes;
-    out->seek_bytes = b.seek_bytes;
+    *out = source_file_sample(buf->data, b.bytes, b.seek_bytes);
     return true;
 }

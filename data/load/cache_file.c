@@ -11,8 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define KEY "data.cache_dir"
-
 static bool write_header(int fd, const CacheFile *f)
 {
     const CacheHeader header = {
@@ -38,8 +36,7 @@ static Status make_file(const CacheFile *f, bool *full)
         const bool made =
             write_header(fd, f) && (link(temporary.text, f->path) == 0 || errno == EEXIST);
         *full = !made && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
-        if (!made && !*full)
-            status = fail(ERR_IO, KEY ": cannot make %s: %s", f->path, strerror(errno));
+        if (!made && !*full) status = fail(ERR_IO, "cannot make %s: %s", f->path, strerror(errno));
         close(fd);
         unlink(temporary.text);
     }
@@ -50,9 +47,9 @@ static Status make_file(const CacheFile *f, bool *full)
 static Status check_file(const struct stat *info, const CacheFile *f)
 {
     if (!S_ISREG(info->st_mode) || info->st_uid != geteuid())
-        return fail(ERR_ENV, KEY ": %s is no file of this user", f->path);
+        return fail(ERR_ENV, "%s is no file of this user", f->path);
     if ((size_t)info->st_size < cache_blocks_at(f->samples))
-        return fail(ERR_DATA, KEY ": %s is not a cache of these files", f->path);
+        return fail(ERR_DATA, "%s is not a cache of these files", f->path);
     return OK;
 }
 
@@ -61,13 +58,12 @@ static Status use_file(SampleCache *c, const CacheFile *f)
     struct stat info;
     c->fd = open(f->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (c->fd < 0 || fstat(c->fd, &info) != 0)
-        return fail(ERR_IO, KEY ": cannot open %s: %s", f->path, strerror(errno));
+        return fail(ERR_IO, "cannot open %s: %s", f->path, strerror(errno));
     TRY(check_file(&info, f));
     TRY(cache_map(c, c->fd, cache_blocks_at(f->samples)));
     c->token = f->identity;
     c->samples = f->samples;
-    if (!cache_is_whole(c))
-        return fail(ERR_DATA, KEY ": %s is not a cache of these files", f->path);
+    if (!cache_is_whole(c)) return fail(ERR_DATA, "%s is not a cache of these files", f->path);
     return OK;
 }
 

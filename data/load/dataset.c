@@ -456,19 +456,15 @@ bool dataset_forget(const Dataset *d, int64_t id)
     return gone;
 }
 
-Status dataset_read(const Dataset *d, int64_t id, int image_size, ByteBuf *buf, Sample *out,
-                    bool *hit)
+Status dataset_read(const Dataset *d, int64_t id, int size, ByteBuf *buf, Sample *out, bool *hit)
 {
     const Source *s = d->source;
     *hit = false;
-    if (d->cache) {
-        TRY(cache_read(d->cache, d->first_entry + id, s, id, image_size, buf, out, hit));
-    } else {
-        TRY(s->kind->read(s, id, image_size, buf, out));
-    }
+    if (d->cache) TRY(cache_read(d->cache, d->first_entry + id, s, id, buf, out, hit));
+    else TRY(source_read(s, id, size, buf, out));
     /* A second copy of what our own cache now has is of no use. */
     bool stored =
-        d->cache_kind == DATA_CACHE_RAM && !*hit && out->encoded && out->data != buf->data;
+        d->cache_kind == DATA_CACHE_RAM && !*hit && out->file.bytes && out->file.bytes != buf->data;
     bool forget = d->cache_kind == DATA_CACHE_NONE || stored;
     if (forget && s->kind->forget) s->kind->forget(s, id, NULL);
     return OK;
@@ -480,18 +476,14 @@ Status dataset_decode(const Dataset *d, int64_t id, int channels, uint8_t **pixe
     ASSERT(id >= 0 && id < d->source->images && (channels == 1 || channels == 3));
     *pixels = NULL;
     Worker *worker = NULL;
-    TRY(worker_create(&worker));
-    ImageView view = { 0 };
-    bool raw = false;
-    size_t bytes_read = 0;
-    Status status = worker_load(worker, d->source, id, INSPECT_SYNTHETIC_SIZE, channels, &view,
-                                &raw, &bytes_read);
-    size_t bytes = (size_t)view.width * (size_t)view.height * (size_t)channels;
-    if (status == OK && !(*pixels = mem_alloc(bytes))) status = ERR_MEMORY;
+    TRY(worker_create(&worker, NULL));
+    Image image = { 0 };
+    Status status = worker_load(worker, d->source, id, INSPECT_SYNTHETIC_SIZE, channels, &image);
+    if (status == OK && !(*pixels = mem_alloc(image_bytes(&image)))) status = ERR_MEMORY;
     if (status == OK) {
-        memcpy(*pixels, view.pixels, bytes);
-        *width = view.width;
-        *height = view.height;
+        memcpy(*pixels, image.pixels, image_bytes(&image));
+        *width = image.box.width;
+        *height = image.box.height;
     }
     worker_destroy(worker);
     /* Inside data/, ERR_IO tells a failing file system from a bad file; outside, what cannot be
@@ -512,13 +504,11 @@ static int64_t printed_id(const Dataset *d, int64_t i)
 static Status print_sample(const Dataset *d, int64_t id, ByteBuf *buf, SamplePrint *out)
 {
     Sample s;
-    Status status = d->source->kind->read(d->source, id, INSPECT_SYNTHETIC_SIZE, buf, &s);
+    Status status = source_read(d->source, id, INSPECT_SYNTHETIC_SIZE, buf, &s);
     if (status == ERR_DATA) return OK;
     if (status != OK) return status == ERR_IO ? ERR_DATA : status;
-    const ImageView *v = &s.image;
-    const size_t pixels = (size_t)v->width * (size_t)v->height * (size_t)v->channels;
-    out->bytes = s.encoded ? s.bytes : pixels;
-    out->crc = crc32c_update(0, s.encoded ? s.data : v->pixels, out->bytes);
+    out->bytes = source_sample_bytes(&s);
+    out->crc = crc32c_update(0, s.file.bytes ? s.file.bytes : s.image.pixels, out->bytes);
     return OK;
 }
 

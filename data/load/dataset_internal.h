@@ -27,8 +27,7 @@ SeekStore *dataset_seeks(const Dataset *d); /* NULL: none is kept */
 /* Is this the first time that bad sample id is to be named? Asked by all loaders over the dataset,
  * from any thread. */
 bool dataset_first_report(const Dataset *d, int64_t id);
-/* Reads a sample as Source.read does, through the cache that dataset_use_cache() gave, if any.
+/* Reads a sample as source_read does, through the cache that dataset_use_cache() gave, if any.
  * *hit: it was there. */
-Status dataset_read(const Dataset *d, int64_t id, int image_size, ByteBuf *buf, Sample *out,
-                    bool *hit);
+Status dataset_read(const Dataset *d, int64_t id, int size, ByteBuf *buf, Sample *out, bool *hit);
 #endif

@@ -53,6 +53,7 @@ struct Loader {
     const SampleMaker *maker;
     BatchLayout layout;
     LoaderOptions o;
+    bool training; /* by the dataset's role */
     Ring *ring;
     Readers *readers; /* NULL: the source is in memory */
     BadList *bad;
@@ -98,7 +99,7 @@ static int64_t first_in_step(const Loader *l, int64_t micro)
 static Place find_place(const Loader *l, const RingTicket *t)
 {
     int64_t in_batch = t->index;
-    if (!l->o.view.training) {
+    if (!l->training) {
         int64_t position = l->first + t->batch * l->o.batch + in_batch;
         return (Place){ .id = position < l->end ? position : -1 };
     }
@@ -139,7 +140,7 @@ static Status make_sample(Job *job, int64_t id, const Place *place, const Sample
         bool hit = false;
         TRY(dataset_read(l->dataset, id, l->o.view.image_size, worker_bytes(job->task.worker), &own,
                          &hit));
-        add_count(&job->bytes, hit ? 0 : (int64_t)own.bytes);
+        add_count(&job->bytes, hit ? 0 : (int64_t)source_sample_bytes(&own));
         add_count(&job->hits, hit);
         sample = &own;
     }
@@ -232,7 +233,7 @@ static Status fill_ticket(Job *job, const RingTicket *t, bool *running)
     job->task.index = t->index;
     if (place.id >= 0 || l->readers) status = make_asked(job, t, &place, running);
     if (!*running) return OK;
-    if (place.id >= 0 && l->o.view.training) TRY(replace(job, &place, status, &shown));
+    if (place.id >= 0 && l->training) TRY(replace(job, &place, status, &shown));
     else if (place.id >= 0) TRY(count_as_wrong(l, &place, status, &shown));
     if (shown < 0) {
         job->task.sample = NULL;
@@ -279,26 +280,16 @@ static void plan_evaluation(Loader *l)
     l->batches = (largest + l->o.batch - 1) / l->o.batch;
 }
 
-static Status check_options(const Loader *l)
+static void check_options(const Loader *l)
 {
     const LoaderOptions *o = &l->o;
     ASSERT(o->threads >= 1 && o->slots >= 3 && o->batch >= 1 && o->rank >= 0 && o->rank < o->world);
     ASSERT(o->view.image_size >= 1 && o->view.eval_resize >= 0 &&
            (o->view.channels == 1 || o->view.channels == 3));
-    if (!l->o.view.training) return OK;
+    if (!l->training) return;
     ASSERT(o->global_batch % (o->batch * o->world) == 0 && o->global_batch > 0 &&
-           o->first_step >= 0 && (o->order == ORDER_SHUFFLE || o->repeats <= 1));
-    if (o->repeats > 1 && (o->global_batch % o->repeats != 0 || o->repeats > l->epoch_images))
-        return fail(ERR_USAGE,
-                    "data.repeated_augmentation: a global batch of %lld images of a set of %lld "
-                    "cannot hold %d "
-                    "views each",
-                    (long long)o->global_batch, (long long)l->epoch_images, o->repeats);
-    if (o->global_batch > l->epoch_images)
-        return fail(ERR_USAGE,
-                    "global batch of %lld images is larger than the dataset (%lld images in %s)",
-                    (long long)o->global_batch, (long long)l->epoch_images, l->dataset->path);
-    return OK;
+           o->global_batch <= l->epoch_images && o->first_step >= 0 &&
+           (o->repeats <= 1 || (o->order == ORDER_SHUFFLE && o->global_batch % o->repeats == 0)));
 }
 
 static Status start_readers(Loader *l)
@@ -309,7 +300,6 @@ static Status start_readers(Loader *l)
         .threads = o->readers,
         .ahead_bytes = o->read_ahead_bytes > 0 ? o->read_ahead_bytes : READ_AHEAD_BYTES,
         .decoders = o->threads,
-        .image_size = o->view.image_size,
         .reads = l->batches < INT64_MAX / o->batch ? l->batches * o->batch : INT64_MAX,
         .sample_at = sample_at,
         .trace = o->trace,
@@ -329,8 +319,10 @@ static Status start_threads(Loader *l)
         job->loader = l;
         job->index = i;
         job->lane = trace_lane(l->o.trace, name, false);
-        job->task = (SampleTask){ .o = &l->o, .source = l->source, .layout = &l->layout };
-        TRY(worker_create(&job->task.worker));
+        job->task = (SampleTask){
+            .o = &l->o, .source = l->source, .layout = &l->layout, .training = l->training
+        };
+        TRY(worker_create(&job->task.worker, dataset_seeks(l->dataset)));
         TRY(thread_start(&job->thread, name, run_job, job));
         job->started = true;
     }
@@ -343,14 +335,12 @@ static Status build_loader(Loader *l)
     l->source = dataset_source(l->dataset);
     l->layout = loader_layout(o);
     l->epoch_images = dataset_images(l->dataset);
-    l->o.view.training = l->dataset->role == DATA_TRAIN;
-    l->o.view.seeks = dataset_seeks(l->dataset);
-    TRY(check_options(l));
-    if (l->o.view.training && o->order == ORDER_BALANCED)
-        TRY(balance_create(&l->balance, l->dataset));
-    if (l->o.view.training) plan_training(l);
+    l->training = l->dataset->role == DATA_TRAIN;
+    check_options(l);
+    if (l->training && o->order == ORDER_BALANCED) TRY(balance_create(&l->balance, l->dataset));
+    if (l->training) plan_training(l);
     else plan_evaluation(l);
-    TRY(bad_list_create(&l->bad, l->epoch_images, l->o.view.training ? o->max_bad_fraction : -1));
+    TRY(bad_list_create(&l->bad, l->epoch_images, l->training ? o->max_bad_fraction : -1));
     RingOptions ring = { .slots = o->slots,
                          .batch = o->batch,
                          .block_bytes = l->layout.bytes,
@@ -403,17 +393,16 @@ Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s)
     TRY(ring_next(l->ring, &slot, more, wait_s));
     if (!*more) return OK;
     const RingSlot *s = ring_slot(l->ring, slot);
-    *batch =
-        (Batch){ .layout = &l->layout,
-                 .block = s->block,
-                 .sample_ids = s->sample_ids,
-                 .count = s->count,
-                 .bad = s->bad,
-                 .step = l->o.view.training ? l->o.first_step + s->number / l->micros : s->number,
-                 .micro = l->o.view.training ? s->number % l->micros : 0,
-                 .slot = slot };
+    *batch = (Batch){ .layout = &l->layout,
+                      .block = s->block,
+                      .sample_ids = s->sample_ids,
+                      .count = s->count,
+                      .bad = s->bad,
+                      .step = l->training ? l->o.first_step + s->number / l->micros : s->number,
+                      .micro = l->training ? s->number % l->micros : 0,
+                      .slot = slot };
     l->maker->finish(&l->o, batch, first_in_step(l, batch->micro),
-                     first_of_step(l, batch->step) / l->epoch_images);
+                     l->training ? first_of_step(l, batch->step) / l->epoch_images : -1);
     return OK;
 }
 

@@ -20,8 +20,9 @@ typedef struct LoaderOptions {
     int slots;               /* batches in flight, >= 3 */
     int64_t batch;           /* images per slot (micro-batch of this rank) */
     int rank, world;
-    int64_t global_batch; /* training: G; must be batch * world * k for a whole k */
-    int64_t first_step;   /* training: global step to start at (resume) */
+    /* training: G; batch * world * k for a whole k, a multiple of repeats, at most the dataset */
+    int64_t global_batch;
+    int64_t first_step; /* training: global step to start at (resume) */
     /* training: step s begins at image s * G + this of the stream: steps before were larger */
     int64_t shift;
     int64_t last_step;       /* training: stop after this many global steps in all; -1 = endless */

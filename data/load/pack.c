@@ -89,8 +89,8 @@ static Status count_shards(Pack *p)
         int64_t id = s->images / looks * i;
         Sample sample;
         int64_t known = source_bytes(s, id);
-        if (known < 0 && (status = s->kind->read(s, id, 0, &buf, &sample)) == OK)
-            known = (int64_t)sample.bytes;
+        if (known < 0 && (status = s->kind->read(s, id, &buf, &sample)) == OK)
+            known = (int64_t)sample.file.size;
         if (known > 0) bytes += known;
     }
     byte_buf_free(&buf);
@@ -162,35 +162,34 @@ static Status make_plan(Pack *p)
 
 /* ---- samples ---- */
 
-static Status same_pixels(Job *j, const uint8_t *a, size_t a_bytes, const uint8_t *b,
-                          size_t b_bytes, bool *same)
+static Status same_pixels(Job *j, const EncodedImage *a, const EncodedImage *b, bool *same)
 {
-    ImageView view;
+    Image image;
     *same = false;
-    Status status = decoder_decode(j->decoder, a, a_bytes, 3, &view);
+    Status status = decoder_decode(j->decoder, a->bytes, a->size, 3, &image);
     if (status != OK) return status == ERR_DATA ? OK : status;
-    int width = view.width, height = view.height;
-    size_t bytes = (size_t)width * (size_t)height * 3;
+    const ImageBox box = image.box;
+    const size_t bytes = image_bytes(&image);
     TRY(byte_buf_reserve(&j->pixels, bytes));
-    memcpy(j->pixels.data, view.pixels, bytes);
-    status = decoder_decode(j->decoder, b, b_bytes, 3, &view);
+    memcpy(j->pixels.data, image.pixels, bytes);
+    status = decoder_decode(j->decoder, b->bytes, b->size, 3, &image);
     if (status != OK) return status == ERR_DATA ? OK : status;
-    *same = view.width == width && view.height == height &&
-            memcmp(view.pixels, j->pixels.data, bytes) == 0;
+    *same = image.box.width == box.width && image.box.height == box.height &&
+            memcmp(image.pixels, j->pixels.data, bytes) == 0;
     return OK;
 }
 
-static Status recode(Job *j, Sample *sample)
+static Status recode(Job *j, EncodedImage *file)
 {
-    size_t bytes = 0;
+    EncodedImage recoded = { 0 };
     bool same = false;
     if (!j->pack->o->baseline) return OK;
-    TRY(recode_jpeg_to_baseline(sample->data, sample->bytes, &j->recoded, &bytes));
-    if (bytes == 0) return OK;
-    TRY(same_pixels(j, sample->data, sample->bytes, j->recoded.data, bytes, &same));
+    TRY(recode_jpeg_to_baseline(file->bytes, file->size, &j->recoded, &recoded.size));
+    if (recoded.size == 0) return OK;
+    recoded.bytes = j->recoded.data;
+    TRY(same_pixels(j, file, &recoded, &same));
     if (!same) return OK;
-    sample->data = j->recoded.data;
-    sample->bytes = bytes;
+    *file = recoded;
     atomic_fetch_add(&j->pack->recoded, 1);
     return OK;
 }
@@ -198,12 +197,12 @@ static Status recode(Job *j, Sample *sample)
 static Status read_sample(Job *j, int64_t id, Sample *sample)
 {
     const Source *s = j->pack->source;
-    Status status = s->kind->read(s, id, 0, &j->file, sample);
-    if (status == OK) return recode(j, sample);
+    Status status = s->kind->read(s, id, &j->file, sample);
+    if (status == OK) return recode(j, &sample->file);
     if (status != ERR_DATA) return status;
     log_warning("%s; packed as an empty sample", status_message());
     atomic_fetch_add(&j->pack->unreadable, 1);
-    *sample = (Sample){ .encoded = true };
+    *sample = (Sample){ 0 };
     return OK;
 }
 
@@ -211,20 +210,21 @@ static Status pack_sample(Job *j, int64_t id)
 {
     Sample sample;
     const Source *s = j->pack->source;
+    const EncodedImage *file = &sample.file;
     TRY(read_sample(j, id, &sample));
     size_t seek_bytes = 0;
-    if (j->pack->o->seek && sample.bytes > 0)
-        TRY(decoder_build_seek_index(j->decoder, sample.data, sample.bytes, SEEK_STEP, &j->seek,
+    if (j->pack->o->seek && file->size > 0)
+        TRY(decoder_build_seek_index(j->decoder, file->bytes, file->size, SEEK_STEP, &j->seek,
                                      &seek_bytes));
-    uint32_t crc = crc32c_update(0, sample.data, sample.bytes);
+    uint32_t crc = crc32c_update(0, file->bytes, file->size);
     IndexEntry e = { .offset = shard_writer_offset(j->writer),
                      .label = (uint32_t)s->kind->label(s, id),
-                     .bytes = (uint32_t)sample.bytes,
+                     .bytes = (uint32_t)file->size,
                      .seek_bytes = (uint32_t)seek_bytes,
                      .crc = crc32c_update(crc, j->seek.data, seek_bytes) };
-    TRY(shard_writer_add(j->writer, sample.data, sample.bytes));
+    TRY(shard_writer_add(j->writer, file->bytes, file->size));
     TRY(shard_writer_add(j->writer, j->seek.data, seek_bytes));
-    atomic_fetch_add(&j->pack->bytes, (int64_t)(sample.bytes + seek_bytes));
+    atomic_fetch_add(&j->pack->bytes, (int64_t)(file->size + seek_bytes));
     return index_piece_add(&j->piece, NULL, index_path(s->index, id), &e);
 }
 
@@ -357,13 +357,13 @@ static Status compare(Job *j, const Verify *v, int64_t id, ByteBuf *buf)
     Sample a, b;
     bool same = false;
     char name[MAX_NAME_BYTES];
-    Status original = v->original->kind->read(v->original, id, 0, &j->file, &a);
+    Status original = v->original->kind->read(v->original, id, &j->file, &a);
     if (original != OK && original != ERR_DATA) return original;
-    Status packed = v->shards->kind->read(v->shards, id, 0, buf, &b);
+    Status packed = v->shards->kind->read(v->shards, id, buf, &b);
     if (packed != OK && (packed != ERR_DATA || v->shards->index->bytes[id] > 0)) return packed;
     if (original == OK && packed == OK) {
-        same = a.bytes == b.bytes && memcmp(a.data, b.data, a.bytes) == 0;
-        if (!same && v->baseline) TRY(same_pixels(j, a.data, a.bytes, b.data, b.bytes, &same));
+        same = a.file.size == b.file.size && memcmp(a.file.bytes, b.file.bytes, a.file.size) == 0;
+        if (!same && v->baseline) TRY(same_pixels(j, &a.file, &b.file, &same));
     } else {
         same = original == packed; /* bad there and empty here */
     }

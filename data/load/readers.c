@@ -169,30 +169,20 @@ static bool lies_in(const ByteBuf *buf, const uint8_t *p)
     return p && p >= buf->data && p < buf->data + buf->capacity;
 }
 
-/* Points the sample at a copy of its bytes, and of a seek index that was read with them. */
-static void move_sample(Sample *sample, const ByteBuf *buf, uint8_t *place)
-{
-    memcpy(place, sample->encoded ? sample->data : sample->image.pixels, sample->bytes);
-    if (lies_in(buf, sample->seek)) {
-        memcpy(place + sample->bytes, sample->seek, sample->seek_bytes);
-        sample->seek = place + sample->bytes;
-    }
-    if (sample->encoded) sample->data = place;
-    else sample->image.pixels = place;
-}
-
 /* Puts what was read where it stays: lent memory as it is, else into the ring, else the buffer
  * itself. */
 static void keep_sample(Readers *r, Item *item, Sample *sample, ByteBuf *buf)
 {
-    if (!lies_in(buf, sample->encoded ? sample->data : sample->image.pixels)) return;
-    size_t bytes = sample->bytes + (lies_in(buf, sample->seek) ? sample->seek_bytes : 0);
+    const EncodedImage *file = &sample->file;
+    if (!lies_in(buf, file->bytes)) return;
+    size_t bytes = file->size + file->seek_bytes;
     pthread_mutex_lock(&r->lock);
     uint8_t *place = byte_ring_take(r->ring, bytes, &item->piece);
     item->in_ring = place != NULL;
     pthread_mutex_unlock(&r->lock);
     if (place) {
-        move_sample(sample, buf, place);
+        memcpy(place, file->bytes, bytes);
+        *sample = source_file_sample(place, file->size, file->seek_bytes);
         return;
     }
     item->own = *buf;
@@ -205,25 +195,23 @@ static Status read_sample(Readers *r, Reader *me, Item *item, Sample *sample, bo
     int64_t id = r->o.sample_at(r->o.cookie, item->number);
     if (id < 0) return OK;
     byte_buf_trim(&me->buf, TRIM_BYTES);
-    Status status = dataset_read(r->o.dataset, id, r->o.image_size, &me->buf, sample, hit);
+    Status status = dataset_read(r->o.dataset, id, 0, &me->buf, sample, hit);
     if (status == OK) keep_sample(r, item, sample, &me->buf);
     else if (!(item->reason = mem_strdup(status_message()))) status = ERR_MEMORY;
     return status;
 }
 
-static void count_read(Readers *r, const Sample *sample, bool hit, double seconds)
+static void count_read(Readers *r, size_t bytes, bool hit, double seconds)
 {
     r->measure.reads++;
     r->measure.read_s += seconds;
     latency_counts_add(&r->stats.reads, seconds);
     r->stats.hits += hit;
     if (hit) return;
-    r->stats.bytes += (int64_t)sample->bytes;
-    if (sample->bytes > r->most_bytes) r->most_bytes = sample->bytes;
+    r->stats.bytes += (int64_t)bytes;
+    if (bytes > r->most_bytes) r->most_bytes = bytes;
     if (r->most_bytes > r->o.ahead_bytes / 4) r->most_bytes = r->o.ahead_bytes / 4;
-    r->mean_bytes = r->stats.bytes == (int64_t)sample->bytes
-                        ? sample->bytes
-                        : (15 * r->mean_bytes + sample->bytes) / 16;
+    r->mean_bytes = r->stats.bytes == (int64_t)bytes ? bytes : (15 * r->mean_bytes + bytes) / 16;
 }
 
 static void finish(Readers *r, Item *item, const Sample *sample, Status status, bool hit,
@@ -235,7 +223,7 @@ static void finish(Readers *r, Item *item, const Sample *sample, Status status, 
     item->status = status;
     item->state = ITEM_READY;
     r->reading--;
-    if (sample->bytes > 0) count_read(r, sample, hit, seconds);
+    if (sample->file.size > 0) count_read(r, sample->file.size, hit, seconds);
     for (int i = 0; r->waiting > 0 && i < r->o.decoders; i++)
         if (r->waiters[i].wants == item->number) pthread_cond_signal(&r->waiters[i].ready);
     resize(r, now_s);

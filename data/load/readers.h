@@ -24,7 +24,6 @@ typedef struct ReadersOptions {
     int threads;
     size_t ahead_bytes; /* > 0 */
     int decoders;       /* decode threads, numbered from 0 */
-    int image_size;     /* for Source.read */
     int64_t reads;      /* in all; INT64_MAX = endless */
     /* The sample that read number asks for; -1: none (padding). Called by any reader. */
     int64_t (*sample_at)(void *cookie, int64_t number);

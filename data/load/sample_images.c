@@ -28,9 +28,10 @@ static Status make_image(const SampleTask *t)
     images += (size_t)t->index * bytes;
     if (!t->sample) memset(images, 0, bytes);
     if (!t->sample) return OK;
-    TRY(worker_show(t->worker, t->source, t->draw.sample, t->sample, view, &t->draw, images));
+    TRY(worker_show(t->worker, t->source, t->draw.sample, t->sample, view,
+                    t->training ? &t->draw : NULL, images));
     labels[t->index] = t->source->kind->label(t->source, t->draw.sample);
-    if (erase && view->training)
+    if (erase && t->training)
         erase[t->index] =
             policy_draw_erase(view->policy.erase, view->image_size, view->image_size, &t->draw);
     return OK;
@@ -41,7 +42,7 @@ static void mix_images(const LoaderOptions *o, const Batch *batch, int64_t first
     MixValues *out = batch_layout_at(batch->layout, batch->block, "mix");
     MixDraw m = { .lambda = 1 };
     if (!out) return;
-    if (o->view.training && !mix_is_over(&o->mix, epoch))
+    if (epoch >= 0 && !mix_is_over(&o->mix, epoch))
         m = mix_draw(&o->mix, o->seed, batch->step, first, o->view.image_size, o->view.image_size);
     *out = (MixValues){ (float)m.lambda, (float)(1.0 - m.lambda), m.box,         (float)m.top,
                         (float)m.left,   (float)m.bottom,         (float)m.right };

@@ -13,7 +13,8 @@ typedef struct SampleTask { /* of one thread */
     const BatchLayout *layout; /* what layout() said */
     void *block;
     int64_t index; /* of the sample in its batch */
-    AugmentDraw draw;
+    bool training;
+    AugmentDraw draw;     /* evaluation: its sample alone */
     const Sample *sample; /* NULL: padding, and in evaluation what could not be made */
 } SampleTask;
 
@@ -21,7 +22,8 @@ typedef struct SampleMaker {
     BatchLayout (*layout)(const LoaderOptions *o); /* the fields of a batch */
     Status (*make)(const SampleTask *t);           /* errors as Source.read */
     /* What belongs to no sample alone, by the thread that takes the batch. Training: first is the
-     * index of its first sample in the global batch, which begins in that epoch. */
+     * index of its first sample in the global batch, which begins in that epoch; evaluation: epoch
+     * is -1. */
     void (*finish)(const LoaderOptions *o, const Batch *batch, int64_t first, int64_t epoch);
 } SampleMaker;
 

@@ -19,7 +19,7 @@ Status spread_views_of(const Dataset *d, const int64_t *ids, int64_t count, cons
     const size_t side = (size_t)o->image_size;
     Worker *worker = NULL;
     uint8_t *pixels = mem_alloc(side * side * (size_t)o->channels);
-    Status status = pixels ? worker_create(&worker) : ERR_MEMORY;
+    Status status = pixels ? worker_create(&worker, NULL) : ERR_MEMORY;
     for (int64_t i = 0; status == OK && i < count; i++) {
         status = show(d, worker, ids[i], o, pixels);
         if (status == OK) take(cookie, i, pixels);

@@ -30,10 +30,10 @@ Status view_file_make(const char *path, const ViewOptions *o, uint8_t *out)
     const SingleSource source = { .base = { .kind = &kind, .images = 1 }, .path = path };
     Worker *worker = NULL;
     uint8_t *bytes = NULL;
-    Sample sample = { .encoded = true };
-    TRY(fs_read_limited(path, INDEX_MAX_SAMPLE_BYTES, &bytes, &sample.bytes));
-    sample.data = bytes;
-    Status status = worker_create(&worker);
+    size_t size = 0;
+    TRY(fs_read_limited(path, INDEX_MAX_SAMPLE_BYTES, &bytes, &size));
+    const Sample sample = source_file_sample(bytes, size, 0);
+    Status status = worker_create(&worker, NULL);
     if (status == OK) status = worker_show(worker, &source.base, 0, &sample, o, NULL, out);
     worker_destroy(worker);
     mem_free(bytes);

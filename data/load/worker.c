@@ -21,15 +21,17 @@ struct Worker {
     Decoder *decoder;
     ViewScratch view;
     WorkerTimes times;
+    SeekStore *seeks;
     bool makes_index; /* of the file being shown */
     PolicyScratch policy;
 };
 
-Status worker_create(Worker **out)
+Status worker_create(Worker **out, SeekStore *seeks)
 {
     *out = NULL;
     Worker *w = mem_calloc(1, sizeof *w);
     if (!w) return ERR_MEMORY;
+    w->seeks = seeks;
     Status status = decoder_create(&w->decoder);
     if (status == OK) *out = w;
     else worker_destroy(w);
@@ -67,19 +69,14 @@ ByteBuf *worker_bytes(Worker *w)
     return &w->file;
 }
 
-Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, int channels,
-                   ImageView *view, bool *raw, size_t *bytes_read)
+Status worker_load(Worker *w, const Source *source, int64_t id, int size, int channels, Image *out)
 {
     Sample sample;
     trim(w);
-    TRY(source->kind->read(source, id, image_size, worker_bytes(w), &sample));
-    *bytes_read = sample.bytes;
-    *raw = !sample.encoded;
-    if (*raw) {
-        *view = sample.image;
-        return image_convert(view, channels, &w->converted);
-    }
-    Status status = decoder_decode(w->decoder, sample.data, sample.bytes, channels, view);
+    TRY(source_read(source, id, size, worker_bytes(w), &sample));
+    *out = sample.image;
+    if (!sample.file.bytes) return image_convert(out, channels, &w->converted);
+    Status status = decoder_decode(w->decoder, sample.file.bytes, sample.file.size, channels, out);
     return status == OK ? OK : note_name(status, source, id);
 }
 
@@ -91,43 +88,39 @@ static void lap(double *start, double *sum)
     *start = now;
 }
 
-/* id: of the sample in o->seeks; -1: it has no place there. */
+/* id: of the sample in w->seeks; -1: it has no place there. */
 static Status open_sample(Worker *w, const Sample *sample, int64_t id, const ViewOptions *o,
                           int *width, int *height)
 {
-    EncodedImage file = { .bytes = sample->data, .size = sample->bytes };
-    if (o->seek_index != SEEK_OFF) {
-        file.seek = sample->seek;
-        file.seek_bytes = sample->seek_bytes;
-    }
-    bool from_store = o->seek_index != SEEK_OFF && !file.seek && o->seeks && id >= 0;
-    if (from_store) file.seek = seek_store_get(o->seeks, id, &file.seek_bytes);
+    EncodedImage file = sample->file;
+    bool from_store = o->seek_index != SEEK_OFF && !file.seek && w->seeks && id >= 0;
+    if (o->seek_index == SEEK_OFF) file.seek = NULL;
+    if (from_store) file.seek = seek_store_get(w->seeks, id, &file.seek_bytes);
     decoder_use_stock(w->decoder, o->decoder == HUFFMAN_STOCK);
     TRY(decoder_open(w->decoder, &file, width, height));
     w->makes_index = from_store && !file.seek && *height >= INDEXED_HEIGHT;
-    decoder_make_index(w->decoder, w->makes_index ? seek_store_step(o->seeks) : 0);
+    decoder_make_index(w->decoder, w->makes_index ? seek_store_step(w->seeks) : 0);
     return OK;
 }
 
-static void keep_index(Worker *w, int64_t id, const ViewOptions *o)
+static void keep_index(Worker *w, int64_t id)
 {
     const uint8_t *index = NULL;
     size_t bytes = 0;
     if (w->makes_index) decoder_index(w->decoder, &index, &bytes);
-    if (bytes > 0) seek_store_put(o->seeks, id, index, bytes);
+    if (bytes > 0) seek_store_put(w->seeks, id, index, bytes);
 }
 
 /* After open_sample, where the sample is a file. */
 static Status show(Worker *w, const Sample *sample, const AugmentPlan *plan, const ViewOptions *o,
                    ResizeFilter filter, double start_s, uint8_t *out)
 {
-    PixelBox pixels;
+    Image image = sample->image;
     ImageBox needed = view_needs(plan, filter);
     lap(&start_s, &w->times.header_s);
-    if (sample->encoded) TRY(decoder_read(w->decoder, &needed, &pixels));
-    else pixels = image_as_box(&sample->image);
+    if (sample->file.bytes) TRY(decoder_read(w->decoder, &needed, &image));
     lap(&start_s, &w->times.decode_s);
-    TRY(view_make(plan, filter, &pixels, o->channels, &w->view, out));
+    TRY(view_make(plan, filter, &image, o->channels, &w->view, out));
     lap(&start_s, &w->times.resize_s);
     return OK;
 }
@@ -136,16 +129,16 @@ static Status make_view(Worker *w, const Sample *sample, int64_t id, const ViewO
                         const AugmentDraw *draw, uint8_t *out)
 {
     double start_s = clock_s();
-    int width = sample->image.width, height = sample->image.height;
+    int width = sample->image.box.width, height = sample->image.box.height;
     trim(w);
-    if (sample->encoded) TRY(open_sample(w, sample, id, o, &width, &height));
+    if (sample->file.bytes) TRY(open_sample(w, sample, id, o, &width, &height));
     /* Raw pixels (MNIST, synthetic) are no photographs with a border to cut off: they are only
      * brought to size. */
-    int resize = !sample->encoded || o->eval_resize == 0 ? o->image_size : o->eval_resize;
-    AugmentPlan plan = o->training ? augment_draw(o, width, height, resize, draw)
-                                   : augment_center(width, height, resize, o->image_size);
+    int resize = !sample->file.bytes || o->eval_resize == 0 ? o->image_size : o->eval_resize;
+    AugmentPlan plan = draw ? augment_draw(o, width, height, resize, draw)
+                            : augment_center(width, height, resize, o->image_size);
     TRY(show(w, sample, &plan, o, augment_filter(o->interpolation, draw), start_s, out));
-    if (sample->encoded) keep_index(w, id, o);
+    if (sample->file.bytes) keep_index(w, id);
     return OK;
 }
 
@@ -155,7 +148,7 @@ Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, c
     double start_s = clock_s();
     int width, height;
     trim(w);
-    ASSERT(sample->encoded);
+    ASSERT(sample->file.bytes);
     TRY(open_sample(w, sample, -1, o, &width, &height));
     if (plan->box_x < 0 || plan->box_width > width - plan->box_x || plan->box_y < 0 ||
         plan->box_height > height - plan->box_y)
@@ -180,8 +173,7 @@ Status worker_show(Worker *w, const Source *source, int64_t id, const Sample *sa
     const Picture picture = { out, o->image_size, o->image_size, o->channels };
     Status status = make_view(w, sample, id, o, draw, out);
     double start_s = clock_s();
-    if (status == OK && o->training)
-        status = policy_augment(&o->policy, draw, &picture, &w->policy);
+    if (status == OK && draw) status = policy_augment(&o->policy, draw, &picture, &w->policy);
     lap(&start_s, &w->times.policy_s);
     return status == ERR_DATA ? note_name(status, source, id) : status;
 }

@@ -8,18 +8,17 @@
 #include "data/source/source.h"
 
 typedef struct Worker Worker; /* a thread's scratch: file bytes, decoder, resize rows */
-Status worker_create(Worker **out);
+/* seeks: for files that bring no seek index, found there, or made and put there; NULL: neither. */
+Status worker_create(Worker **out, SeekStore *seeks);
 void worker_destroy(Worker *w); /* NULL ok */
 
-/* Reads and decodes the whole of sample id to channels. *view is borrowed until the next call;
- * *raw: the source had pixels, not a file. Errors as Source.read: ERR_DATA = a bad sample, and the
- * sentence starts with its name. */
-Status worker_load(Worker *w, const Source *source, int64_t id, int image_size, int channels,
-                   ImageView *view, bool *raw, size_t *bytes_read);
+/* Reads (source_read) and decodes the whole of sample id to channels. *out is borrowed until the
+ * next call. ERR_DATA = a bad sample, and the sentence starts with its name. */
+Status worker_load(Worker *w, const Source *source, int64_t id, int size, int channels, Image *out);
 
 /* Writes the view of sample id, which was read before, to out, [image_size, image_size, channels];
- * of a file only what the view needs is decoded. draw is used in training only. The sample's bytes
- * may lie in worker_bytes(). */
+ * of a file only what the view needs is decoded. draw: training's; NULL: as evaluation shows it.
+ * The sample's bytes may lie in worker_bytes(). */
 Status worker_show(Worker *w, const Source *source, int64_t id, const Sample *sample,
                    const ViewOptions *o, const AugmentDraw *draw, uint8_t *out);
 ByteBuf *worker_bytes(Worker *w); /* the worker's own buffer to read into */

@@ -20,6 +20,11 @@
 #define FIRST_READ_BYTES ((size_t)256 << 10)
 #define MAX_FILE_BYTES   INDEX_MAX_SAMPLE_BYTES
 
+Status source_read(const Source *s, int64_t id, int size, ByteBuf *buf, Sample *out)
+{
+    return s->kind->make ? s->kind->make(s, id, size, buf, out) : s->kind->read(s, id, buf, out);
+}
+
 Status source_number_classes(Source *s, int classes)
 {
     s->classes = classes;

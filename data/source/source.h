@@ -18,16 +18,21 @@
 #include "data/options.h"
 #include <stdbool.h>
 
-typedef struct Sample {
-    bool encoded; /* bytes hold a JPEG or PNG file; else image holds the pixels */
-    /* borrowed until the next read with the same buffer, or from the source itself */
-    const uint8_t *data;
-    size_t bytes;
-    /* the file's seek index (seek_index.h), directly behind data; NULL: none */
-    const uint8_t *seek;
-    size_t seek_bytes;
-    ImageView image;
+typedef struct Sample { /* borrowed until the next read with the same buffer, or of the source */
+    EncodedImage file;  /* its seek index lies directly behind it; bytes NULL: image is it */
+    Image image;
 } Sample;
+
+/* Of a file with seek_bytes of a seek index behind it. */
+static inline Sample source_file_sample(const uint8_t *bytes, size_t size, size_t seek_bytes)
+{
+    return (Sample){ .file = { bytes, size, seek_bytes ? bytes + size : NULL, seek_bytes } };
+}
+
+static inline size_t source_sample_bytes(const Sample *s) /* without a seek index */
+{
+    return s->file.bytes ? s->file.size : image_bytes(&s->image);
+}
 
 typedef struct Source Source;
 
@@ -47,9 +52,9 @@ typedef struct SourceKind {
     /* index: borrowed until the source is closed; NULL for kinds without a scan. The caller sets
      * (*out)->kind. */
     Status (*open)(Source **out, const DatasetOptions *o, const Index *index);
-    /* image_size: what the caller will show; only the synthetic source, which can make any size,
-     * looks at it. */
-    Status (*read)(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out);
+    Status (*read)(const Source *s, int64_t id, ByteBuf *buf, Sample *out);
+    /* Instead of read, where a sample is made at any size, in a square. */
+    Status (*make)(const Source *s, int64_t id, int size, ByteBuf *buf, Sample *out);
     int (*label)(const Source *s, int64_t id);
     void (*describe)(const Source *s, int64_t id, char *out, size_t bytes);
     /* Asks the page cache to forget the sample; *gone (may be NULL): whether it did. NULL: there is
@@ -71,6 +76,8 @@ struct Source { /* first member of each kind's struct; filled by its open, but f
 extern const SourceKind source_imagefolder, source_list, source_idx, source_synthetic,
     source_shards, source_webdataset, source_tfrecord, source_cifar;
 
+/* size: what the caller will show, for sources that make their samples. Errors of read. */
+Status source_read(const Source *s, int64_t id, int size, ByteBuf *buf, Sample *out);
 /* What every source with an index does first: fills the struct from it. */
 Status source_use_index(Source *s, const Index *index);
 /* Compares what an index that another process has made says with what lies at path here: the sizes

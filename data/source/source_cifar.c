@@ -159,13 +159,11 @@ static Status cifar_open(Source **out, const DatasetOptions *o, const Index *ind
     return status;
 }
 
-static Status cifar_read(const Source *base, int64_t id, int image_size, ByteBuf *buf, Sample *out)
+static Status cifar_read(const Source *base, int64_t id, ByteBuf *buf, Sample *out)
 {
-    (void)image_size;
     (void)buf;
     const CifarSource *s = (const CifarSource *)base;
-    *out = (Sample){ .bytes = IMAGE_BYTES,
-                     .image = { s->pixels + (size_t)id * IMAGE_BYTES, SIDE, SIDE, 3 } };
+    *out = (Sample){ .image = image_packed(s->pixels + (size_t)id * IMAGE_BYTES, SIDE, SIDE, 3) };
     return OK;
 }
 

@@ -193,19 +193,13 @@ static Status idx_open(Source **out, const DatasetOptions *o, const Index *index
     return status;
 }
 
-static Status idx_read(const Source *base, int64_t id, int image_size, ByteBuf *buf, Sample *out)
+static Status idx_read(const Source *base, int64_t id, ByteBuf *buf, Sample *out)
 {
-    (void)image_size;
     (void)buf;
     const IdxSource *s = (const IdxSource *)base;
     size_t bytes = (size_t)s->width * (size_t)s->height;
-    *out = (Sample){
-        .bytes = bytes,
-        .image = { .pixels = s->pixels + (size_t)id * bytes,
-                   .width = s->width,
-                   .height = s->height,
-                   .channels = 1 },
-    };
+    *out =
+        (Sample){ .image = image_packed(s->pixels + (size_t)id * bytes, s->width, s->height, 1) };
     return OK;
 }
 

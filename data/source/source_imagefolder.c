@@ -90,15 +90,14 @@ static void folder_describe(const Source *base, int64_t id, char *out, size_t by
     else snprintf(out, bytes, "%s/%s", s->root, path);
 }
 
-static Status folder_read(const Source *base, int64_t id, int image_size, ByteBuf *buf, Sample *out)
+static Status folder_read(const Source *base, int64_t id, ByteBuf *buf, Sample *out)
 {
-    (void)image_size;
     const FolderSource *s = (const FolderSource *)base;
     char name[MAX_NAME_BYTES];
     folder_describe(base, id, name, sizeof name);
     size_t bytes = 0;
     TRY(source_read_file(s->root_fd, index_path(s->base.index, id), name, buf, &bytes));
-    *out = (Sample){ .encoded = true, .data = buf->data, .bytes = bytes };
+    *out = source_file_sample(buf->data, bytes, 0);
     return OK;
 }
 

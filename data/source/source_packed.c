@@ -152,9 +152,8 @@ static Status check_sample(const PackedSource *s, int64_t id, const char *name, 
     return OK;
 }
 
-Status source_packed_read(const Source *base, int64_t id, int image_size, ByteBuf *buf, Sample *out)
+Status source_packed_read(const Source *base, int64_t id, ByteBuf *buf, Sample *out)
 {
-    (void)image_size;
     const PackedSource *s = (const PackedSource *)base;
     char name[MAX_NAME_BYTES];
     size_t bytes = base->index->bytes[id], total = bytes + base->index->seek_bytes[id];
@@ -166,9 +165,7 @@ Status source_packed_read(const Source *base, int64_t id, int image_size, ByteBu
     if (r.got < total)
         return fail(ERR_DATA, "%s: the container ends before this sample does", name);
     TRY(check_sample(s, id, name, buf->data, total));
-    *out =
-        (Sample){ .encoded = true, .data = buf->data, .bytes = bytes, .seek_bytes = total - bytes };
-    if (out->seek_bytes > 0) out->seek = buf->data + bytes;
+    *out = source_file_sample(buf->data, bytes, total - bytes);
     return OK;
 }
 

@@ -8,7 +8,7 @@
 #include "data/source/source.h"
 
 Status source_packed_open(Source **out, const DatasetOptions *o, const Index *index);
-Status source_packed_read(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out);
+Status source_packed_read(const Source *s, int64_t id, ByteBuf *buf, Sample *out);
 void source_packed_describe(const Source *s, int64_t id, char *out, size_t bytes);
 void source_packed_forget(const Source *s, int64_t id, bool *gone);
 void source_packed_close(Source *s);

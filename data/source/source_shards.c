@@ -28,7 +28,7 @@ static Status shards_probe(const char *path, DataRole role, bool *yes)
 
 /* The common index if it is sound and fits the shards; else theirs, merged, which says what is
  * wrong with them. */
-static Status load(Index **out, const char *file, const ScanOptions *o)
+static Status load_merged(Index **out, const char *file, const ScanOptions *o)
 {
     const char *changed = NULL;
     Status status = index_file_load(out, file);
@@ -51,7 +51,7 @@ static Status shards_scan(Index **out, const ScanOptions *o)
     TRY(has_file(o->path, SHARD_INDEX_FILE, &there));
     if (!there) return shard_merge(out, o);
     char *file = fs_join(o->path, SHARD_INDEX_FILE);
-    Status status = file ? load(out, file, o) : ERR_MEMORY;
+    Status status = file ? load_merged(out, file, o) : ERR_MEMORY;
     mem_free(file);
     return status;
 }

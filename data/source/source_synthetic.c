@@ -43,9 +43,9 @@ static void random_bytes(RngPurpose purpose, uint32_t a, uint32_t b, uint8_t *ou
     }
 }
 
-static Status synthetic_read(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out)
+static Status synthetic_make(const Source *s, int64_t id, int size, ByteBuf *buf, Sample *out)
 {
-    size_t side = (size_t)image_size, bytes = side * side * 3;
+    size_t side = (size_t)size, bytes = side * side * 3;
     TRY(byte_buf_reserve(buf, bytes));
     uint8_t pattern[TILE_BYTES];
     random_bytes(RNG_SYNTHETIC, (uint32_t)(id % s->classes), STREAM_PATTERN, pattern,
@@ -60,7 +60,7 @@ static Status synthetic_read(const Source *s, int64_t id, int image_size, ByteBu
                 row[3 * x + c] = (uint8_t)((row[3 * x + c] + tile[c]) / 2);
         }
     }
-    *out = (Sample){ .bytes = bytes, .image = { buf->data, image_size, image_size, 3 } };
+    *out = (Sample){ .image = image_packed(buf->data, size, size, 3) };
     return OK;
 }
 
@@ -85,7 +85,7 @@ const SourceKind source_synthetic = {
     .name = "synthetic",
     .in_memory = true,
     .open = synthetic_open,
-    .read = synthetic_read,
+    .make = synthetic_make,
     .label = synthetic_label,
     .describe = synthetic_describe,
     .close = synthetic_close,

@@ -290,7 +290,7 @@ static Status take_workspace(OpInstance *op, int qkv, bool backward)
     return OK;
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_attention(OpInstance *op)
 {
     CpuBackend *b = cpu_backend_of(op);
     cpu_view_decide(b, &op->in[ATTENTION_IN_QKV]);
@@ -310,25 +310,27 @@ static Status prepare_bwd(OpInstance *op)
     return take_workspace(op, ATTENTION_BWD_IN_QKV, true);
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static Status run_attention(OpInstance *op, Stream *stream)
 {
     const AttentionState *s = op->state;
     return run_heads(op, stream, ATTENTION_IN_QKV, ATTENTION_IN_SCALARS,
                      s->narrow ? cpu_attention_forward_bf16 : forward_head);
 }
 
-static Status run_bwd(OpInstance *op, Stream *stream)
+static Status run_attention_bwd(OpInstance *op, Stream *stream)
 {
     const AttentionState *s = op->state;
     return run_heads(op, stream, ATTENTION_BWD_IN_QKV, ATTENTION_BWD_IN_SCALARS,
                      s->narrow ? cpu_attention_backward_bf16 : backward_head);
 }
 
-static void release(OpInstance *op)
+static void release_attention(OpInstance *op)
 {
     AttentionState *s = op->state;
     for (int i = 0; s && i < PRODUCT_COUNT; i++) cpu_head_product_free(&s->products[i]);
 }
 
-const OpImpl cpu_attention = { prepare, cpu_bind_nothing, run, release };
-const OpImpl cpu_attention_bwd = { prepare_bwd, cpu_bind_nothing, run_bwd, release };
+const OpImpl cpu_attention = { prepare_attention, cpu_bind_nothing, run_attention,
+                               release_attention };
+const OpImpl cpu_attention_bwd = { prepare_bwd, cpu_bind_nothing, run_attention_bwd,
+                                   release_attention };

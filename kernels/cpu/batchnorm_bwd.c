@@ -332,7 +332,7 @@ static Status batchnorm_bwd_prepare(OpInstance *op)
 }
 
 /* Chooses where dz goes and which inner loops run. */
-static void choose(Backward *g, Mask mask, void *dresidual)
+static void choose_loops(Backward *g, Mask mask, void *dresidual)
 {
     const DType type = g->view.type;
     const bool two = g->first.dy2 != NULL, apart = g->sums || g->totals,
@@ -391,7 +391,7 @@ static void batchnorm_bwd_run(OpInstance *op)
                    .saved = in[BN_BWD_IN_SAVED].data,
                    .dgamma = out[BN_BWD_OUT_DGAMMA].data,
                    .dbeta = out[BN_BWD_OUT_DBETA].data };
-    choose(&g, mask_of(attr->act, g.first.y != NULL), out[BN_BWD_OUT_DRESIDUAL].data);
+    choose_loops(&g, mask_of(attr->act, g.first.y != NULL), out[BN_BWD_OUT_DRESIDUAL].data);
     BnSweep sweep = { .view = g.view,
                       .threads = cpu_team(op, g.view.n * g.view.cb * g.view.hw * g.view.b),
                       .ctx = &g,

@@ -200,7 +200,7 @@ static Status add_bias_gradient(OpInstance *op, CpuOperand dy)
     return OK;
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_conv2d(OpInstance *op)
 {
     static const ConvDirection by_kind[OP_COUNT] = { [OP_CONV2D] = CONV_FORWARD,
                                                      [OP_CONV2D_BWD_DATA] = CONV_BWD_DATA,
@@ -252,6 +252,6 @@ static Status prepare(OpInstance *op)
     return OK;
 }
 
-const OpImpl cpu_conv2d = { CPU_STEPS(prepare) };
-const OpImpl cpu_conv2d_bwd_data = { CPU_STEPS(prepare) };
-const OpImpl cpu_conv2d_bwd_weights = { CPU_STEPS(prepare) };
+const OpImpl cpu_conv2d = { CPU_STEPS(prepare_conv2d) };
+const OpImpl cpu_conv2d_bwd_data = { CPU_STEPS(prepare_conv2d) };
+const OpImpl cpu_conv2d_bwd_weights = { CPU_STEPS(prepare_conv2d) };

@@ -92,7 +92,8 @@ static Status make_steps(CpuBackend *b, State *s, const ConvGeometry *g, const O
 }
 
 /* Decides all tensors; their layouts as operands. */
-static Status decide(CpuBackend *b, OpInstance *op, const ConvGeometry *full, Operands *have)
+static Status decide_conv2d_bn(CpuBackend *b, OpInstance *op, const ConvGeometry *full,
+                               Operands *have)
 {
     OpTensor *x = &op->in[CONV_BN_IN_X], *w = &op->in[CONV_BN_IN_W],
              *residual = &op->in[CONV_BN_IN_RESIDUAL], *y = &op->out[CONV_BN_OUT_Y];
@@ -113,7 +114,7 @@ static Status decide(CpuBackend *b, OpInstance *op, const ConvGeometry *full, Op
     return cpu_layout_of_tensor(b, &have->residual.layout, residual);
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_conv2d_bn(OpInstance *op)
 {
     CpuBackend *b = (CpuBackend *)op->backend;
     const Conv2dBnAttr *a = op->attr;
@@ -124,7 +125,7 @@ static Status prepare(OpInstance *op)
                         &op->out[CONV_BN_OUT_Y].desc);
     const ConvGeometry live = conv2d_crop(&full);
     Operands have;
-    TRY(decide(b, op, &full, &have));
+    TRY(decide_conv2d_bn(b, op, &full, &have));
     ConvEpilogue epilogue = { .add = have.residual.layout != NULL, .act = a->act };
     TRY(cpu_layout_plain(b, &epilogue.bias, 1, &op->in[CONV_BN_IN_W].desc.dims[0]));
     ConvProblem problem = { .direction = CONV_FORWARD,
@@ -144,4 +145,4 @@ static Status prepare(OpInstance *op)
     return OK;
 }
 
-const OpImpl cpu_conv2d_bn = { CPU_STEPS(prepare) };
+const OpImpl cpu_conv2d_bn = { CPU_STEPS(prepare_conv2d_bn) };

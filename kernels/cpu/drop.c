@@ -36,8 +36,8 @@ static void drop_elements(const DropAddress *d, int64_t image, const OpTensor *y
 }
 
 /* residual: of rank 0, or NULL, where there is none; y is of x's type. */
-static void run(const OpInstance *op, const OpTensor *x, const OpTensor *residual,
-                const float *scalars, const OpTensor *y)
+static void run_drop(const OpInstance *op, const OpTensor *x, const OpTensor *residual,
+                     const float *scalars, const OpTensor *y)
 {
     const DropAttr *attr = op->attr;
     const DropAddress d = drop_address(
@@ -71,8 +71,8 @@ static Status drop_prepare(OpInstance *op)
 
 static void drop_run(OpInstance *op)
 {
-    run(op, &op->in[DROP_IN_X], &op->in[DROP_IN_RESIDUAL], op->in[DROP_IN_SCALARS].data,
-        &op->out[DROP_OUT_Y]);
+    run_drop(op, &op->in[DROP_IN_X], &op->in[DROP_IN_RESIDUAL], op->in[DROP_IN_SCALARS].data,
+             &op->out[DROP_OUT_Y]);
 }
 
 static Status drop_bwd_prepare(OpInstance *op)
@@ -83,8 +83,8 @@ static Status drop_bwd_prepare(OpInstance *op)
 
 static void drop_bwd_run(OpInstance *op)
 {
-    run(op, &op->in[DROP_BWD_IN_DY], NULL, op->in[DROP_BWD_IN_SCALARS].data,
-        &op->out[DROP_BWD_OUT_DX]);
+    run_drop(op, &op->in[DROP_BWD_IN_DY], NULL, op->in[DROP_BWD_IN_SCALARS].data,
+             &op->out[DROP_BWD_OUT_DX]);
 }
 
 CPU_LOOPS(cpu_drop, "elementwise", drop_prepare, drop_run);

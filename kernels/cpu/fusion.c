@@ -21,8 +21,8 @@ static bool is_worth_it(const OpShape *op)
 }
 
 /* folds: how weights would lie while the norm is multiplied in. */
-static Status choose(CpuBackend *b, const OpShape *op, const ConvEpilogue *epilogue,
-                     ConvChoice *out, const Layout **folds)
+static Status choose_conv(CpuBackend *b, const OpShape *op, const ConvEpilogue *epilogue,
+                          ConvChoice *out, const Layout **folds)
 {
     const Conv2dBnAttr *a = op->attr;
     const TensorDesc *x = &op->in[CONV_BN_IN_X], *y = &op->out[CONV_BN_OUT_Y];
@@ -50,8 +50,8 @@ static bool is_as_fast(CpuBackend *b, const OpShape *op)
     const Layout *folds;
     CpuFold fold;
     if (cpu_layout_plain(b, &epilogue.bias, 1, op->in[CONV_BN_IN_W].dims) != OK) return false;
-    if (choose(b, op, NULL, &without, &folds) != OK ||
-        choose(b, op, &epilogue, &with, &folds) != OK)
+    if (choose_conv(b, op, NULL, &without, &folds) != OK ||
+        choose_conv(b, op, &epilogue, &with, &folds) != OK)
         return false;
     /* names and layouts are interned */
     return with.implementation == without.implementation && with.x == without.x &&

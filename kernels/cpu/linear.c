@@ -112,8 +112,8 @@ static Status fetch(const OpInstance *op, const OpTensor *t, CpuOperand have, Cp
 }
 
 /* Decides t: activations as they are anywhere, the rest plain. */
-static Status decide(OpInstance *op, const DirectionRow *row, int role, OpTensor **t,
-                     CpuOperand *have)
+static Status decide_linear(OpInstance *op, const DirectionRow *row, int role, OpTensor **t,
+                            CpuOperand *have)
 {
     CpuBackend *b = cpu_backend_of(op);
     const int slot = row->roles[role].slot;
@@ -131,12 +131,12 @@ static Status add_bias(OpInstance *op, const DirectionRow *row, CpuOperand at[RO
     OpTensor *bias;
     if (op->kind == OP_LINEAR) at[ROLE_SUMMED] = at[ROLE_Y]; /* not read */
     if (op->kind == OP_LINEAR_BWD_DATA) return OK;
-    TRY(decide(op, row, ROLE_BIAS, &bias, &at[ROLE_BIAS]));
+    TRY(decide_linear(op, row, ROLE_BIAS, &bias, &at[ROLE_BIAS]));
     ((LinearState *)op->state)->biased = bias->desc.rank != 0;
     return OK;
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_linear(OpInstance *op)
 {
     static const DirectionRow *const by_kind[OP_COUNT] = { [OP_LINEAR] = &forward,
                                                            [OP_LINEAR_BWD_DATA] = &bwd_data,
@@ -150,7 +150,7 @@ static Status prepare(OpInstance *op)
     LinearState *s = op->state = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     for (int i = 0; i < ROLE_BIAS; i++) {
-        TRY(decide(op, row, i, &t[i], &have[i]));
+        TRY(decide_linear(op, row, i, &t[i], &have[i]));
         if (row->roles[i].place == PLACE_OUTPUT) output = i;
         else TRY(fetch(op, t[i], have[i], i == ROLE_Y ? &at[ROLE_SUMMED] : &wide, &at[i]));
     }
@@ -172,6 +172,6 @@ static Status prepare(OpInstance *op)
     return OK;
 }
 
-const OpImpl cpu_linear = { CPU_STEPS(prepare) };
-const OpImpl cpu_linear_bwd_data = { CPU_STEPS(prepare) };
-const OpImpl cpu_linear_bwd_weights = { CPU_STEPS(prepare) };
+const OpImpl cpu_linear = { CPU_STEPS(prepare_linear) };
+const OpImpl cpu_linear_bwd_data = { CPU_STEPS(prepare_linear) };
+const OpImpl cpu_linear_bwd_weights = { CPU_STEPS(prepare_linear) };

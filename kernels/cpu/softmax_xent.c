@@ -203,8 +203,8 @@ static Target target_of(const OpInstance *op, int64_t n, int64_t images, int64_t
 }
 
 /* The logits of image n. */
-static const float *row_of(const OpInstance *op, int64_t n, int64_t images, int64_t classes,
-                           float *copies)
+static const float *logits_row(const OpInstance *op, int64_t n, int64_t images, int64_t classes,
+                               float *copies)
 {
     const XentAttr *attr = op->attr;
     const void *logits = op->in[XENT_IN_LOGITS].data;
@@ -245,7 +245,7 @@ static void softmax_xent_run(OpInstance *op)
         memset(&rows[n], 0, sizeof rows[n]);
         if (is_class(labels[n], classes)) {
             const Target t = target_of(op, n, images, classes);
-            const float *row = row_of(op, n, images, classes, copies);
+            const float *row = logits_row(op, n, images, classes, copies);
             if (!plain) run_classes(&by_class, row, &t, &rows[n], gradient);
             else
                 run_row(row, classes, &t, (double)attr->label_smoothing, scale, &rows[n], gradient);

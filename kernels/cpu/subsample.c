@@ -53,7 +53,7 @@ static void move_image(const Grid *g, char *small, char *large, int64_t n, bool 
     }
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_subsample(OpInstance *op)
 {
     /* both kinds have one input and one output in slot 0 */
     TRY(cpu_require_decided(&op->in[0], op));
@@ -61,7 +61,7 @@ static Status prepare(OpInstance *op)
     return OK;
 }
 
-static void run(OpInstance *op, const OpTensor *small, const OpTensor *large, bool gather)
+static void run_subsample(OpInstance *op, const OpTensor *small, const OpTensor *large, bool gather)
 {
     const SubsampleAttr *attr = op->attr;
     Grid g = { .large = cpu_view(large), .small = cpu_view(small), .stride = attr->stride };
@@ -78,13 +78,13 @@ static void run(OpInstance *op, const OpTensor *small, const OpTensor *large, bo
 
 static void subsample_run(OpInstance *op)
 {
-    run(op, &op->out[SUBSAMPLE_OUT_Y], &op->in[SUBSAMPLE_IN_X], true);
+    run_subsample(op, &op->out[SUBSAMPLE_OUT_Y], &op->in[SUBSAMPLE_IN_X], true);
 }
 
 static void subsample_bwd_run(OpInstance *op)
 {
-    run(op, &op->in[SUBSAMPLE_BWD_IN_DY], &op->out[SUBSAMPLE_BWD_OUT_DX], false);
+    run_subsample(op, &op->in[SUBSAMPLE_BWD_IN_DY], &op->out[SUBSAMPLE_BWD_OUT_DX], false);
 }
 
-CPU_LOOPS(cpu_subsample, "copy", prepare, subsample_run);
-CPU_LOOPS(cpu_subsample_bwd, "copy", prepare, subsample_bwd_run);
+CPU_LOOPS(cpu_subsample, "copy", prepare_subsample, subsample_run);
+CPU_LOOPS(cpu_subsample_bwd, "copy", prepare_subsample, subsample_bwd_run);

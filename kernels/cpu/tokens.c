@@ -67,14 +67,14 @@ static void copy_pixels(const OpTensor *dx, const OpTensor *dy, int64_t plane)
         memcpy(out + i * step, in + (i + extra) * step, (size_t)width * dtype_bytes(to.type));
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_tokens(OpInstance *op)
 {
     cpu_decide_plain(&op->in[TOKENS_IN_POSITIONS]);
     if (op->in[TOKENS_IN_CLASS].desc.rank) cpu_decide_plain(&op->in[TOKENS_IN_CLASS]);
     return cpu_view_decide_like(&op->out[TOKENS_OUT_Y], &op->in[TOKENS_IN_X], op);
 }
 
-static void run(OpInstance *op)
+static void run_tokens(OpInstance *op)
 {
     const OpTensor *x = &op->in[TOKENS_IN_X], *y = &op->out[TOKENS_OUT_Y];
     const CpuView v = cpu_view(y);
@@ -99,7 +99,7 @@ static void store_sums(const OpInstance *op, const OpTensor *to, const float *su
         at[i] = op->accumulate ? at[i] + sums[i] : sums[i];
 }
 
-static void run_bwd(OpInstance *op)
+static void run_tokens_bwd(OpInstance *op)
 {
     const OpTensor *dy = &op->in[TOKENS_BWD_IN_DY], *dx = &op->out[TOKENS_BWD_OUT_DX],
                    *first = &op->out[TOKENS_BWD_OUT_DCLASS];
@@ -115,5 +115,5 @@ static void run_bwd(OpInstance *op)
     if (first->desc.rank) store_sums(op, first, sums);
 }
 
-CPU_LOOPS(cpu_tokens, "lanes", prepare, run);
-CPU_LOOPS(cpu_tokens_bwd, "lanes", prepare_bwd, run_bwd);
+CPU_LOOPS(cpu_tokens, "lanes", prepare_tokens, run_tokens);
+CPU_LOOPS(cpu_tokens_bwd, "lanes", prepare_bwd, run_tokens_bwd);

@@ -18,7 +18,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-static Status decide(OpInstance *op, OpTensor *qkv, OpTensor *y, OpTensor *lse, OpTensor *scalars)
+static Status decide_attention(OpInstance *op, OpTensor *qkv, OpTensor *y, OpTensor *lse,
+                               OpTensor *scalars)
 {
     const CudaBackend *b = cuda_backend(op);
     const AttentionSizes z = attention_sizes(op->attr, &qkv->desc);
@@ -51,7 +52,7 @@ static bool takes_cudnn(const OpInstance *op)
 }
 
 /* op->state: cuDNN's plan, or NULL. */
-static Status choose(OpInstance *op, AttentionGraph pass, const TensorDesc *qkv)
+static Status choose_plan(OpInstance *op, AttentionGraph pass, const TensorDesc *qkv)
 {
     CudaBackend *b = cuda_backend(op);
     const AttentionSizes z = attention_sizes(op->attr, qkv);
@@ -69,7 +70,7 @@ static Status choose(OpInstance *op, AttentionGraph pass, const TensorDesc *qkv)
     return OK;
 }
 
-static void release(OpInstance *op)
+static void release_attention(OpInstance *op)
 {
     attention_plan_destroy(op->state);
     op->state = NULL;
@@ -110,11 +111,11 @@ static AttentionPass make_pass(const OpInstance *op, const OpTensor *qkv, const 
                             .lse = lse->data };
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_attention(OpInstance *op)
 {
-    TRY(decide(op, &op->in[ATTENTION_IN_QKV], &op->out[ATTENTION_OUT_Y],
-               &op->out[ATTENTION_OUT_LSE], &op->in[ATTENTION_IN_SCALARS]));
-    return choose(op, ATTENTION_FORWARD, &op->in[ATTENTION_IN_QKV].desc);
+    TRY(decide_attention(op, &op->in[ATTENTION_IN_QKV], &op->out[ATTENTION_OUT_Y],
+                         &op->out[ATTENTION_OUT_LSE], &op->in[ATTENTION_IN_SCALARS]));
+    return choose_plan(op, ATTENTION_FORWARD, &op->in[ATTENTION_IN_QKV].desc);
 }
 
 static Status bind(OpInstance *op)
@@ -130,7 +131,7 @@ static Status bind(OpInstance *op)
     return op->state ? attention_plan_bind(op->state, operands, op->workspace) : OK;
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static Status run_attention(OpInstance *op, Stream *stream)
 {
     const OpTensor *y = &op->out[ATTENTION_OUT_Y];
     if (op->state) return attention_plan_run(op->state, stream->stream);
@@ -144,12 +145,12 @@ static Status prepare_bwd(OpInstance *op)
 {
     const CudaBackend *b = cuda_backend(op);
     OpTensor *lse = &op->in[ATTENTION_BWD_IN_LSE];
-    TRY(decide(op, &op->in[ATTENTION_BWD_IN_QKV], &op->in[ATTENTION_BWD_IN_Y], lse,
-               &op->in[ATTENTION_BWD_IN_SCALARS]));
+    TRY(decide_attention(op, &op->in[ATTENTION_BWD_IN_QKV], &op->in[ATTENTION_BWD_IN_Y], lse,
+                         &op->in[ATTENTION_BWD_IN_SCALARS]));
     cuda_decide_activation(b, &op->in[ATTENTION_BWD_IN_DY]);
     cuda_decide_activation(b, &op->out[ATTENTION_BWD_OUT_DQKV]);
     op->workspace_bytes = lse->bytes;
-    return choose(op, ATTENTION_BWD, &op->in[ATTENTION_BWD_IN_QKV].desc);
+    return choose_plan(op, ATTENTION_BWD, &op->in[ATTENTION_BWD_IN_QKV].desc);
 }
 
 static Status bind_bwd(OpInstance *op)
@@ -169,7 +170,7 @@ static Status bind_bwd(OpInstance *op)
     return op->state ? attention_plan_bind(op->state, operands, op->workspace) : OK;
 }
 
-static Status run_bwd(OpInstance *op, Stream *stream)
+static Status run_attention_bwd(OpInstance *op, Stream *stream)
 {
     if (op->state) return attention_plan_run(op->state, stream->stream);
     AttentionPass p = make_pass(op, &op->in[ATTENTION_BWD_IN_QKV], &op->in[ATTENTION_BWD_IN_Y],
@@ -181,5 +182,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
     return CUDA_STATUS(cuda_launch_attention(&p, stream->stream));
 }
 
-const OpImpl cuda_attention = { prepare, bind, run, release };
-const OpImpl cuda_attention_bwd = { prepare_bwd, bind_bwd, run_bwd, release };
+const OpImpl cuda_attention = { prepare_attention, bind, run_attention, release_attention };
+const OpImpl cuda_attention_bwd = { prepare_bwd, bind_bwd, run_attention_bwd, release_attention };

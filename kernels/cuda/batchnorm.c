@@ -264,7 +264,7 @@ static Status bind_parts(const OpInstance *op, BnParts *parts, const RowGrid *g)
     return OK;
 }
 
-static void release(OpInstance *op)
+static void release_norm(OpInstance *op)
 {
     OwnState *s = op->state;
     if (s && s->tickets) op->backend->v->free(op->backend, s->tickets);
@@ -427,12 +427,12 @@ void batchnorm_bwd_traffic(const OpInstance *op, OpTraffic *t)
     if (sums) t->other_bytes += partials_moved(&s->kernel.grid, s->kernel.cp);
 }
 
-const OpImpl batchnorm_own = { forward_prepare, forward_bind, forward_run, release };
-const OpImpl batchnorm_own_bwd = { backward_prepare, backward_bind, backward_run, release };
-const OpImpl cuda_bn_pool = { forward_prepare, forward_bind, forward_run, release };
-const OpImpl cuda_bn_pool_bwd = { backward_prepare, backward_bind, backward_run, release };
-const OpImpl cuda_bn_statistics = { forward_prepare, forward_bind, forward_run, release };
-const OpImpl cuda_bn_signs = { forward_prepare, forward_bind, forward_run, release };
-const OpImpl cuda_bn_signs_bwd = { backward_prepare, backward_bind, backward_run, release };
-const OpImpl cuda_bn_sums = { sums_prepare, sums_bind, sums_run, release };
-const OpImpl cuda_bn_bwd_sums = { backward_prepare, backward_bind, backward_run, release };
+const OpImpl batchnorm_own = { forward_prepare, forward_bind, forward_run, release_norm };
+const OpImpl batchnorm_own_bwd = { backward_prepare, backward_bind, backward_run, release_norm };
+const OpImpl cuda_bn_pool = { forward_prepare, forward_bind, forward_run, release_norm };
+const OpImpl cuda_bn_pool_bwd = { backward_prepare, backward_bind, backward_run, release_norm };
+const OpImpl cuda_bn_statistics = { forward_prepare, forward_bind, forward_run, release_norm };
+const OpImpl cuda_bn_signs = { forward_prepare, forward_bind, forward_run, release_norm };
+const OpImpl cuda_bn_signs_bwd = { backward_prepare, backward_bind, backward_run, release_norm };
+const OpImpl cuda_bn_sums = { sums_prepare, sums_bind, sums_run, release_norm };
+const OpImpl cuda_bn_bwd_sums = { backward_prepare, backward_bind, backward_run, release_norm };

@@ -137,7 +137,7 @@ size_t conv2d_weights_bytes(const CudaBackend *b, const ConvShape *s)
     return ((size_t)conv2d_weights(s) * dtype_bytes(b->compute) + align - 1) / align * align;
 }
 
-static Status prepare(OpInstance *op, ConvPass pass)
+static Status prepare_conv2d(OpInstance *op, ConvPass pass)
 {
     CudaBackend *b = cuda_backend(op);
     OpTensor *x = tensor_of(op, pass, ROLE_X), *w = tensor_of(op, pass, ROLE_W),
@@ -215,7 +215,7 @@ bool conv2d_is_own(const OpInstance *op)
     return ((const ConvState *)op->state)->own != NULL;
 }
 
-static void release(OpInstance *op)
+static void release_conv(OpInstance *op)
 {
     ConvState *s = op->state;
     if (!s) return;
@@ -230,7 +230,7 @@ static Status prepare_forward(OpInstance *op)
 {
     if (op->in[CONV_IN_B].desc.rank)
         cuda_decide(cuda_backend(op), &op->in[CONV_IN_B], CUDA_VECTOR, DTYPE_F32);
-    return prepare(op, CONV_FORWARD);
+    return prepare_conv2d(op, CONV_FORWARD);
 }
 
 static Status bind_forward(OpInstance *op)
@@ -254,7 +254,7 @@ static Status run_forward(OpInstance *op, Stream *stream)
 
 static Status prepare_bwd_data(OpInstance *op)
 {
-    return prepare(op, CONV_BWD_DATA);
+    return prepare_conv2d(op, CONV_BWD_DATA);
 }
 
 static Status bind_bwd_data(OpInstance *op)
@@ -274,7 +274,7 @@ static Status run_bwd_data(OpInstance *op, Stream *stream)
 
 static Status prepare_bwd_weights(OpInstance *op)
 {
-    TRY(prepare(op, CONV_BWD_WEIGHTS));
+    TRY(prepare_conv2d(op, CONV_BWD_WEIGHTS));
     return prepare_bias_gradient(op);
 }
 
@@ -298,7 +298,7 @@ static Status run_bwd_weights(OpInstance *op, Stream *stream)
     return staging_run(op, &s->dw, stream->stream);
 }
 
-const OpImpl cuda_conv2d = { prepare_forward, bind_forward, run_forward, release };
-const OpImpl cuda_conv2d_bwd_data = { prepare_bwd_data, bind_bwd_data, run_bwd_data, release };
+const OpImpl cuda_conv2d = { prepare_forward, bind_forward, run_forward, release_conv };
+const OpImpl cuda_conv2d_bwd_data = { prepare_bwd_data, bind_bwd_data, run_bwd_data, release_conv };
 const OpImpl cuda_conv2d_bwd_weights = { prepare_bwd_weights, bind_bwd_weights, run_bwd_weights,
-                                         release };
+                                         release_conv };

@@ -24,8 +24,8 @@ static void decide_vectors(OpInstance *op, OpTensor *t, DType dtype)
     if (t->desc.rank != 0) cuda_decide(cuda_backend(op), t, CUDA_VECTOR, dtype);
 }
 
-static Status prepare(OpInstance *op, ConvNormPass pass, ConvPrologue prologue, OpTensor *x,
-                      OpTensor *w, OpTensor *y)
+static Status prepare_conv2d_norm(OpInstance *op, ConvNormPass pass, ConvPrologue prologue,
+                                  OpTensor *x, OpTensor *w, OpTensor *y)
 {
     CudaBackend *b = cuda_backend(op);
     NormState *s = op->state = mem_calloc(1, sizeof *s);
@@ -68,7 +68,7 @@ static Status convert_weights(OpInstance *op, const OpTensor *w, Stream *stream)
                                         cuda_backend(op)->compute, s->weights, stream->stream));
 }
 
-static void release(OpInstance *op)
+static void release_conv2d_norm(OpInstance *op)
 {
     NormState *s = op->state;
     if (!s) return;
@@ -94,8 +94,8 @@ static Status prepare_stats(OpInstance *op)
     decide_vectors(op, &op->out[CONV_STATS_OUT_SUMS], DTYPE_F32);
     if (residual->desc.rank != 0) cuda_decide_activation(b, residual);
     if (z->desc.rank != 0) cuda_decide_activation(b, z);
-    return prepare(op, CONV_NORM_STATS, prologue_of(op), &op->in[CONV_STATS_IN_X],
-                   &op->in[CONV_STATS_IN_W], &op->out[CONV_STATS_OUT_Y]);
+    return prepare_conv2d_norm(op, CONV_NORM_STATS, prologue_of(op), &op->in[CONV_STATS_IN_X],
+                               &op->in[CONV_STATS_IN_W], &op->out[CONV_STATS_OUT_Y]);
 }
 
 static Status bind_stats(OpInstance *op)
@@ -166,8 +166,8 @@ static Status prepare_bwd_data(OpInstance *op)
         cuda_decide_activation(b, &in[CONV_BWD_DATA_NORM_IN_DY2]);
         cuda_decide_activation(b, &in[CONV_BWD_DATA_NORM_IN_RESIDUAL]);
     }
-    TRY(prepare(op, CONV_NORM_BWD_DATA, end_of(op), &in[CONV_BWD_DATA_NORM_IN_X],
-                &in[CONV_BWD_DATA_NORM_IN_W], &in[CONV_BWD_DATA_NORM_IN_DY]));
+    TRY(prepare_conv2d_norm(op, CONV_NORM_BWD_DATA, end_of(op), &in[CONV_BWD_DATA_NORM_IN_X],
+                            &in[CONV_BWD_DATA_NORM_IN_W], &in[CONV_BWD_DATA_NORM_IN_DY]));
     NormState *s = op->state;
     const size_t align = b->base.v->alignment,
                  vectors = 2 * (size_t)(norms_of(op) * s->channels) * sizeof(float);
@@ -236,8 +236,9 @@ static Status run_bwd_data(OpInstance *op, Stream *stream)
 static Status prepare_bwd_weights(OpInstance *op)
 {
     decide_vectors(op, &op->in[CONV_BWD_WEIGHTS_NORM_IN_AFFINE], cuda_backend(op)->compute);
-    TRY(prepare(op, CONV_NORM_BWD_WEIGHTS, CONV_AFFINE, &op->in[CONV_BWD_WEIGHTS_NORM_IN_X],
-                &op->out[CONV_BWD_WEIGHTS_NORM_OUT_DW], &op->in[CONV_BWD_WEIGHTS_NORM_IN_DY]));
+    TRY(prepare_conv2d_norm(
+        op, CONV_NORM_BWD_WEIGHTS, CONV_AFFINE, &op->in[CONV_BWD_WEIGHTS_NORM_IN_X],
+        &op->out[CONV_BWD_WEIGHTS_NORM_OUT_DW], &op->in[CONV_BWD_WEIGHTS_NORM_IN_DY]));
     NormState *s = op->state;
     if (s->plan_at) s->dw = (Staged){ .count = s->weights, .bytes = s->plan_at };
     return OK;
@@ -264,7 +265,8 @@ static Status run_bwd_weights(OpInstance *op, Stream *stream)
     return staging_run(op, &s->dw, stream->stream);
 }
 
-const OpImpl cuda_conv2d_stats = { prepare_stats, bind_stats, run_stats, release };
-const OpImpl cuda_conv2d_bwd_data_norm = { prepare_bwd_data, bind_bwd_data, run_bwd_data, release };
+const OpImpl cuda_conv2d_stats = { prepare_stats, bind_stats, run_stats, release_conv2d_norm };
+const OpImpl cuda_conv2d_bwd_data_norm = { prepare_bwd_data, bind_bwd_data, run_bwd_data,
+                                           release_conv2d_norm };
 const OpImpl cuda_conv2d_bwd_weights_norm = { prepare_bwd_weights, bind_bwd_weights,
-                                              run_bwd_weights, release };
+                                              run_bwd_weights, release_conv2d_norm };

@@ -112,7 +112,7 @@ bool cuda_decision_make(CudaBackend *b, CudaDecision **list, const DecisionQuest
 
 /* ---- one op by two hands ---- */
 
-static CudaTimedRow row_of(const void *shape, KernelTrial trial)
+static CudaTimedRow timed_row(const void *shape, KernelTrial trial)
 {
     return (CudaTimedRow){ .name = trial == TRIAL_OWN ? "our kernel" : "cuDNN's engine",
                            .ops = shape,
@@ -122,13 +122,13 @@ static CudaTimedRow row_of(const void *shape, KernelTrial trial)
 
 static Status attempt_op(CudaBackend *b, const void *shape)
 {
-    const CudaTimedRow row = row_of(shape, TRIAL_CUDNN);
+    const CudaTimedRow row = timed_row(shape, TRIAL_CUDNN);
     return cuda_time_ops_try(b, &row);
 }
 
 static Status time_op(CudaBackend *b, const void *shape, const char *what, double ms[2])
 {
-    const CudaTimedRow rows[2] = { row_of(shape, TRIAL_OWN), row_of(shape, TRIAL_CUDNN) };
+    const CudaTimedRow rows[2] = { timed_row(shape, TRIAL_OWN), timed_row(shape, TRIAL_CUDNN) };
     return cuda_time_ops(b, what, rows, ms);
 }
 

@@ -21,7 +21,7 @@ static Status prepare_all(OpInstance *op, OpTensor *x, OpTensor *scalars, OpTens
     return OK;
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_drop(OpInstance *op)
 {
     return prepare_all(op, &op->in[DROP_IN_X], &op->in[DROP_IN_SCALARS], &op->in[DROP_IN_RESIDUAL],
                        &op->out[DROP_OUT_Y]);
@@ -33,8 +33,8 @@ static Status prepare_bwd(OpInstance *op)
                        &op->out[DROP_BWD_OUT_DX]);
 }
 
-static Status launch(OpInstance *op, const OpTensor *x, const float *scalars, const void *residual,
-                     void *y, Stream *stream)
+static Status launch_drop(OpInstance *op, const OpTensor *x, const float *scalars,
+                          const void *residual, void *y, Stream *stream)
 {
     const CudaView v = cuda_view(cuda_backend(op), x);
     const DropPass p = { .attr = *(const DropAttr *)op->attr,
@@ -48,7 +48,7 @@ static Status launch(OpInstance *op, const OpTensor *x, const float *scalars, co
     return CUDA_STATUS(cuda_launch_drop(&p, stream->stream));
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static Status run_drop(OpInstance *op, Stream *stream)
 {
     const OpTensor *x = &op->in[DROP_IN_X], *residual = &op->in[DROP_IN_RESIDUAL];
     const void *rest = residual->data;
@@ -58,14 +58,14 @@ static Status run(OpInstance *op, Stream *stream)
         TRY_CUDA(cuda_launch_cast(residual->data, v.dtype, op->workspace, x->layout->dtype,
                                   v.rows * v.cp, stream->stream));
     }
-    return launch(op, x, op->in[DROP_IN_SCALARS].data, rest, op->out[DROP_OUT_Y].data, stream);
+    return launch_drop(op, x, op->in[DROP_IN_SCALARS].data, rest, op->out[DROP_OUT_Y].data, stream);
 }
 
-static Status run_bwd(OpInstance *op, Stream *stream)
+static Status run_drop_bwd(OpInstance *op, Stream *stream)
 {
-    return launch(op, &op->in[DROP_BWD_IN_DY], op->in[DROP_BWD_IN_SCALARS].data, NULL,
-                  op->out[DROP_BWD_OUT_DX].data, stream);
+    return launch_drop(op, &op->in[DROP_BWD_IN_DY], op->in[DROP_BWD_IN_SCALARS].data, NULL,
+                       op->out[DROP_BWD_OUT_DX].data, stream);
 }
 
-CUDA_UNBOUND(cuda_drop, "drop", prepare, run);
-CUDA_UNBOUND(cuda_drop_bwd, "drop", prepare_bwd, run_bwd);
+CUDA_UNBOUND(cuda_drop, "drop", prepare_drop, run_drop);
+CUDA_UNBOUND(cuda_drop_bwd, "drop", prepare_bwd, run_drop_bwd);

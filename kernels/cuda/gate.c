@@ -42,7 +42,7 @@ static Status make_shape(OpInstance *op, const OpTensor *x, const OpTensor *g)
     return OK;
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_gate(OpInstance *op)
 {
     const CudaBackend *b = cuda_backend(op);
     if (!op->in[GATE_IN_G].bytes) cuda_decide_activation(b, &op->in[GATE_IN_G]);
@@ -66,13 +66,13 @@ static Status prepare_bwd(OpInstance *op)
     return OK;
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static Status run_gate(OpInstance *op, Stream *stream)
 {
     return CUDA_STATUS(cuda_launch_gate(op->state, op->in[GATE_IN_X].data, op->in[GATE_IN_G].data,
                                         op->out[GATE_OUT_Y].data, stream->stream));
 }
 
-static Status run_bwd(OpInstance *op, Stream *stream)
+static Status run_gate_bwd(OpInstance *op, Stream *stream)
 {
     return CUDA_STATUS(
         cuda_launch_gate_bwd(op->state, op->in[GATE_BWD_IN_DY].data, op->in[GATE_BWD_IN_X].data,
@@ -80,5 +80,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                              op->out[GATE_BWD_OUT_DG].data, op->workspace, stream->stream));
 }
 
-CUDA_UNBOUND(cuda_gate, "gate_nhwc", prepare, run);
-CUDA_UNBOUND(cuda_gate_bwd, "gate_nhwc", prepare_bwd, run_bwd);
+CUDA_UNBOUND(cuda_gate, "gate_nhwc", prepare_gate, run_gate);
+CUDA_UNBOUND(cuda_gate_bwd, "gate_nhwc", prepare_bwd, run_gate_bwd);

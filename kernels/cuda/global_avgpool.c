@@ -21,7 +21,7 @@ static Status make_shape(OpInstance *op, const OpTensor *x)
     return OK;
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_global_avgpool(OpInstance *op)
 {
     cuda_decide_activation(cuda_backend(op), &op->in[GLOBAL_AVGPOOL_IN_X]);
     cuda_decide_activation(cuda_backend(op), &op->out[GLOBAL_AVGPOOL_OUT_Y]);
@@ -36,14 +36,14 @@ static Status prepare_bwd(OpInstance *op)
     return make_shape(op, &op->out[GLOBAL_AVGPOOL_BWD_OUT_DX]);
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static Status run_global_avgpool(OpInstance *op, Stream *stream)
 {
     return CUDA_STATUS(cuda_launch_global_avgpool(op->state, op->in[GLOBAL_AVGPOOL_IN_X].data,
                                                   op->out[GLOBAL_AVGPOOL_OUT_Y].data,
                                                   stream->stream));
 }
 
-static Status run_bwd(OpInstance *op, Stream *stream)
+static Status run_global_avgpool_bwd(OpInstance *op, Stream *stream)
 {
     const OpTensor *dy = &op->in[GLOBAL_AVGPOOL_BWD_IN_DY];
     return CUDA_STATUS(cuda_launch_global_avgpool_bwd(op->state, dy->data, dy->layout->dtype,
@@ -51,5 +51,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                                                       stream->stream));
 }
 
-CUDA_UNBOUND(cuda_global_avgpool, "avgpool_nhwc", prepare, run);
-CUDA_UNBOUND(cuda_global_avgpool_bwd, "avgpool_nhwc", prepare_bwd, run_bwd);
+CUDA_UNBOUND(cuda_global_avgpool, "avgpool_nhwc", prepare_global_avgpool, run_global_avgpool);
+CUDA_UNBOUND(cuda_global_avgpool_bwd, "avgpool_nhwc", prepare_bwd, run_global_avgpool_bwd);

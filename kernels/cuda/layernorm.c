@@ -61,7 +61,7 @@ static void decide_like(const CudaBackend *b, OpTensor *t, const OpTensor *x)
     cuda_decide(b, t, x->layout->format, x->layout->dtype);
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_layernorm(OpInstance *op)
 {
     const CudaBackend *b = cuda_backend(op);
     OpTensor *x = &op->in[LAYERNORM_IN_X];
@@ -92,7 +92,7 @@ static Status prepare_bwd(OpInstance *op)
     return OK;
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static Status run_layernorm(OpInstance *op, Stream *stream)
 {
     const State *s = op->state;
     return CUDA_STATUS(cuda_launch_layernorm(
@@ -100,7 +100,7 @@ static Status run(OpInstance *op, Stream *stream)
         op->in[LAYERNORM_IN_BETA].data, op->out[LAYERNORM_OUT_Y].data, stream->stream));
 }
 
-static Status run_bwd(OpInstance *op, Stream *stream)
+static Status run_layernorm_bwd(OpInstance *op, Stream *stream)
 {
     const State *s = op->state;
     const LayerNormShape *k = &s->shape;
@@ -124,5 +124,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
         k->blocks, k->cp, op->accumulate, stream->stream));
 }
 
-CUDA_UNBOUND(cuda_layernorm, "layernorm_nhwc", prepare, run);
-CUDA_UNBOUND(cuda_layernorm_bwd, "layernorm_nhwc", prepare_bwd, run_bwd);
+CUDA_UNBOUND(cuda_layernorm, "layernorm_nhwc", prepare_layernorm, run_layernorm);
+CUDA_UNBOUND(cuda_layernorm_bwd, "layernorm_nhwc", prepare_bwd, run_layernorm_bwd);

@@ -61,7 +61,7 @@ size_t cuda_layout_bytes(const CudaBackend *b, const TensorDesc *desc, const Lay
     return (size_t)cuda_strides(b, desc, layout->format).elements * dtype_bytes(layout->dtype);
 }
 
-static void decide(const CudaBackend *b, OpTensor *t, const Layout *layout)
+static void decide_layout(const CudaBackend *b, OpTensor *t, const Layout *layout)
 {
     size_t bytes = cuda_layout_bytes(b, &t->desc, layout);
     ASSERT(!t->bytes || (t->layout == layout && t->bytes == bytes));
@@ -71,7 +71,7 @@ static void decide(const CudaBackend *b, OpTensor *t, const Layout *layout)
 
 void cuda_decide(const CudaBackend *b, OpTensor *t, CudaFormat format, DType dtype)
 {
-    decide(b, t, cuda_layout(format, dtype));
+    decide_layout(b, t, cuda_layout(format, dtype));
 }
 
 void cuda_decide_activation(const CudaBackend *b, OpTensor *t)
@@ -82,7 +82,7 @@ void cuda_decide_activation(const CudaBackend *b, OpTensor *t)
 
 void cuda_decide_plain(OpTensor *t)
 {
-    decide(NULL, t, NULL);
+    decide_layout(NULL, t, NULL);
 }
 
 Status cuda_prepare_plain(OpInstance *op)

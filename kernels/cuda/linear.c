@@ -251,7 +251,7 @@ static Status run_bwd_weights(OpInstance *op, Stream *stream)
     return multiply(op, NULL, op->out[LINEAR_BWD_WEIGHTS_OUT_DW].data, stream->stream);
 }
 
-static void release(OpInstance *op)
+static void release_linear(OpInstance *op)
 {
     LinearState *s = op->state;
     if (s) lt_gemm_plan_destroy(s->plan);
@@ -259,6 +259,7 @@ static void release(OpInstance *op)
     op->state = NULL;
 }
 
-const OpImpl cuda_linear = { prepare_forward, bind, run_forward, release };
-const OpImpl cuda_linear_bwd_data = { prepare_bwd_data, bind, run_bwd_data, release };
-const OpImpl cuda_linear_bwd_weights = { prepare_bwd_weights, bind, run_bwd_weights, release };
+const OpImpl cuda_linear = { prepare_forward, bind, run_forward, release_linear };
+const OpImpl cuda_linear_bwd_data = { prepare_bwd_data, bind, run_bwd_data, release_linear };
+const OpImpl cuda_linear_bwd_weights = { prepare_bwd_weights, bind, run_bwd_weights,
+                                         release_linear };

@@ -61,7 +61,7 @@ static bool takes_cudnn(const OpInstance *op, const Pass *pass)
     return cuda_decision_of_op(op, op->attr, pass->name, mode, true);
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_norm(OpInstance *op)
 {
     const Pass *pass = op->kind == OP_BATCHNORM ? &forward : &backward;
     const KernelTrial trial = cuda_backend(op)->on_trial;
@@ -82,15 +82,15 @@ static Status bind(OpInstance *op)
     return implementation(op)->bind(op);
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static Status run_norm(OpInstance *op, Stream *stream)
 {
     return implementation(op)->run(op, stream);
 }
 
-static void release(OpInstance *op)
+static void release_norm_way(OpInstance *op)
 {
     if (op->state) implementation(op)->release(op);
 }
 
-const OpImpl cuda_batchnorm = { prepare, bind, run, release };
-const OpImpl cuda_batchnorm_bwd = { prepare, bind, run, release };
+const OpImpl cuda_batchnorm = { prepare_norm, bind, run_norm, release_norm_way };
+const OpImpl cuda_batchnorm_bwd = { prepare_norm, bind, run_norm, release_norm_way };

@@ -46,7 +46,7 @@ static Status make_state(OpInstance *op, const OpTensor *x, const OpTensor *y)
     return pool2d_make_shape(op, op->attr, x, y, op->state);
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_pool2d(OpInstance *op)
 {
     const CudaBackend *b = cuda_backend(op);
     OpTensor *x = &op->in[POOL_IN_X], *y = &op->out[POOL_OUT_Y], *index = &op->out[POOL_OUT_INDEX];
@@ -67,14 +67,14 @@ static Status prepare_bwd(OpInstance *op)
     return make_state(op, dx, dy);
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static Status run_pool2d(OpInstance *op, Stream *stream)
 {
     uint8_t *index = op->out[POOL_OUT_INDEX].desc.rank != 0 ? op->out[POOL_OUT_INDEX].data : NULL;
     return CUDA_STATUS(cuda_launch_pool2d(op->state, op->in[POOL_IN_X].data,
                                           op->out[POOL_OUT_Y].data, index, stream->stream));
 }
 
-static Status run_bwd(OpInstance *op, Stream *stream)
+static Status run_pool2d_bwd(OpInstance *op, Stream *stream)
 {
     const Pool2dShape *k = op->state;
     const uint8_t *index = k->kind == POOL_MAX ? op->in[POOL_BWD_IN_INDEX].data : NULL;
@@ -82,5 +82,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
                                               op->out[POOL_BWD_OUT_DX].data, stream->stream));
 }
 
-CUDA_UNBOUND(cuda_pool2d, "pool_nhwc", prepare, run);
-CUDA_UNBOUND(cuda_pool2d_bwd, "pool_nhwc", prepare_bwd, run_bwd);
+CUDA_UNBOUND(cuda_pool2d, "pool_nhwc", prepare_pool2d, run_pool2d);
+CUDA_UNBOUND(cuda_pool2d_bwd, "pool_nhwc", prepare_bwd, run_pool2d_bwd);

@@ -37,7 +37,7 @@ static Status prepare_pair(OpInstance *op, const OpTensor *large, const OpTensor
     return OK;
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_subsample(OpInstance *op)
 {
     return prepare_pair(op, &op->in[SUBSAMPLE_IN_X], &op->out[SUBSAMPLE_OUT_Y]);
 }
@@ -47,18 +47,18 @@ static Status prepare_bwd(OpInstance *op)
     return prepare_pair(op, &op->out[SUBSAMPLE_BWD_OUT_DX], &op->in[SUBSAMPLE_BWD_IN_DY]);
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static Status run_subsample(OpInstance *op, Stream *stream)
 {
     return CUDA_STATUS(cuda_launch_subsample(op->state, op->in[SUBSAMPLE_IN_X].data,
                                              op->out[SUBSAMPLE_OUT_Y].data, stream->stream));
 }
 
-static Status run_bwd(OpInstance *op, Stream *stream)
+static Status run_subsample_bwd(OpInstance *op, Stream *stream)
 {
     return CUDA_STATUS(cuda_launch_subsample_bwd(op->state, op->in[SUBSAMPLE_BWD_IN_DY].data,
                                                  op->out[SUBSAMPLE_BWD_OUT_DX].data,
                                                  stream->stream));
 }
 
-CUDA_UNBOUND(cuda_subsample, "copy_nhwc", prepare, run);
-CUDA_UNBOUND(cuda_subsample_bwd, "copy_nhwc", prepare_bwd, run_bwd);
+CUDA_UNBOUND(cuda_subsample, "copy_nhwc", prepare_subsample, run_subsample);
+CUDA_UNBOUND(cuda_subsample_bwd, "copy_nhwc", prepare_bwd, run_subsample_bwd);

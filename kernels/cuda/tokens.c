@@ -3,8 +3,8 @@
 #include "kernels/cuda/tokens.h"
 #include "kernels/cuda/cuda.h"
 
-static void decide(OpInstance *op, OpTensor *images, OpTensor *sequences, OpTensor *positions,
-                   OpTensor *first)
+static void decide_tokens(OpInstance *op, OpTensor *images, OpTensor *sequences,
+                          OpTensor *positions, OpTensor *first)
 {
     const CudaBackend *b = cuda_backend(op);
     cuda_decide_activation(b, images);
@@ -25,14 +25,14 @@ static TokensPass make_pass(const OpInstance *op, const OpTensor *images, const 
                          .accumulate = op->accumulate };
 }
 
-static Status prepare(OpInstance *op)
+static Status prepare_tokens(OpInstance *op)
 {
-    decide(op, &op->in[TOKENS_IN_X], &op->out[TOKENS_OUT_Y], &op->in[TOKENS_IN_POSITIONS],
-           &op->in[TOKENS_IN_CLASS]);
+    decide_tokens(op, &op->in[TOKENS_IN_X], &op->out[TOKENS_OUT_Y], &op->in[TOKENS_IN_POSITIONS],
+                  &op->in[TOKENS_IN_CLASS]);
     return OK;
 }
 
-static Status run(OpInstance *op, Stream *stream)
+static Status run_tokens(OpInstance *op, Stream *stream)
 {
     const OpTensor *x = &op->in[TOKENS_IN_X], *y = &op->out[TOKENS_OUT_Y];
     TokensPass p = make_pass(op, x, y);
@@ -43,12 +43,12 @@ static Status run(OpInstance *op, Stream *stream)
 
 static Status prepare_bwd(OpInstance *op)
 {
-    decide(op, &op->out[TOKENS_BWD_OUT_DX], &op->in[TOKENS_BWD_IN_DY],
-           &op->out[TOKENS_BWD_OUT_DPOSITIONS], &op->out[TOKENS_BWD_OUT_DCLASS]);
+    decide_tokens(op, &op->out[TOKENS_BWD_OUT_DX], &op->in[TOKENS_BWD_IN_DY],
+                  &op->out[TOKENS_BWD_OUT_DPOSITIONS], &op->out[TOKENS_BWD_OUT_DCLASS]);
     return OK;
 }
 
-static Status run_bwd(OpInstance *op, Stream *stream)
+static Status run_tokens_bwd(OpInstance *op, Stream *stream)
 {
     const OpTensor *dy = &op->in[TOKENS_BWD_IN_DY], *dx = &op->out[TOKENS_BWD_OUT_DX];
     TokensPass p = make_pass(op, dx, dy);
@@ -57,5 +57,5 @@ static Status run_bwd(OpInstance *op, Stream *stream)
     return CUDA_STATUS(cuda_launch_tokens_bwd(&p, dy->data, dx->data, stream->stream));
 }
 
-CUDA_UNBOUND(cuda_tokens, "tokens", prepare, run);
-CUDA_UNBOUND(cuda_tokens_bwd, "tokens", prepare_bwd, run_bwd);
+CUDA_UNBOUND(cuda_tokens, "tokens", prepare_tokens, run_tokens);
+CUDA_UNBOUND(cuda_tokens_bwd, "tokens", prepare_bwd, run_tokens_bwd);

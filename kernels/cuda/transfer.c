@@ -7,7 +7,7 @@
 #include "kernels/float_math.h"
 #include <string.h>
 
-static float load(const char *from, DType type)
+static float load_float(const char *from, DType type)
 {
     float value = 0;
     uint16_t half;
@@ -52,7 +52,7 @@ static void copy_run(char *out, const Side *to, const char *in, const Side *from
            in_step = in_bytes * (size_t)from->at.strides[3];
     for (int64_t i = 0; i < count; i++, out += out_step, in += in_step)
         if (to->type == from->type) memcpy(out, in, out_bytes);
-        else store(out, to->type, load(in, from->type));
+        else store(out, to->type, load_float(in, from->type));
 }
 
 /* All logical elements; what padding holds stays. */

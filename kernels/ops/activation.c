@@ -24,7 +24,7 @@ static Status infer_backward(const OpSlots *s)
     return infer_output_like(s, ACTIVATION_BWD_OUT_DX, s->in[ACTIVATION_BWD_IN_DY]);
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_activation(const void *attr, char *out, size_t bytes)
 {
     const ActivationAttr *a = attr;
     snprintf(out, bytes, "%s", op_act(a->act)->name);
@@ -37,7 +37,7 @@ const OpDef op_row_activation = {
     .in_place_of = { OP_OVER(ACTIVATION_IN_X) },
     .infer = infer_forward,
     .work = { 1, ACTIVATION_IN_X },
-    .print = print,
+    .print = print_activation,
 };
 
 const OpDef op_row_activation_bwd = {
@@ -47,5 +47,5 @@ const OpDef op_row_activation_bwd = {
     .in_place_of = { OP_OVER(ACTIVATION_BWD_IN_DY) },
     .infer = infer_backward,
     .work = { 1, ACTIVATION_BWD_IN_DY },
-    .print = print,
+    .print = print_activation,
 };

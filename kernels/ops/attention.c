@@ -77,7 +77,7 @@ static double flops_backward(const void *attr, const TensorDesc *const *in, cons
     return 5 * product(attr, in[ATTENTION_BWD_IN_QKV]);
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_attention(const void *attr, char *out, size_t bytes)
 {
     const AttentionAttr *a = attr;
     int n = snprintf(out, bytes, "%d heads", a->heads);
@@ -90,7 +90,7 @@ const OpDef op_row_attention = {
     .out_names = { "y", "lse?" },
     .infer = infer_forward,
     .flops = flops_forward,
-    .print = print,
+    .print = print_attention,
 };
 
 const OpDef op_row_attention_bwd = {
@@ -99,5 +99,5 @@ const OpDef op_row_attention_bwd = {
     .out_names = { "dqkv" },
     .infer = infer_backward,
     .flops = flops_backward,
-    .print = print,
+    .print = print_attention,
 };

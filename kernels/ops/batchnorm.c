@@ -94,7 +94,7 @@ static Status infer_backward_sums(const OpSlots *s)
                         (int64_t[]){ 2, s->in[BN_BWD_IN_X]->dims[1] });
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_batchnorm(const void *attr, char *out, size_t bytes)
 {
     static const char *const modes[BN_MODE_COUNT] = {
         [BN_TRAIN] = "train", [BN_EVAL] = "eval", [BN_FROZEN] = "frozen"
@@ -113,7 +113,7 @@ const OpDef op_row_batchnorm = {
     .out_names = { "y", "saved" },
     .infer = infer_forward,
     .work = { 7, BN_IN_X }, /* the two moments: 3; normalise, scale and shift: 4 */
-    .print = print,
+    .print = print_batchnorm,
 };
 
 const OpDef op_row_batchnorm_bwd = {
@@ -124,7 +124,7 @@ const OpDef op_row_batchnorm_bwd = {
                      [BN_BWD_OUT_DRESIDUAL] = OP_OVER(BN_BWD_IN_DY2) },
     .infer = infer_backward,
     .work = { 9, BN_BWD_IN_X }, /* two sums: 4; the three terms of dx: 5 */
-    .print = print,
+    .print = print_batchnorm,
 };
 
 const OpDef op_row_bn_sums = {
@@ -141,5 +141,5 @@ const OpDef op_row_bn_bwd_sums = {
     .in_place_of = { [BN_BWD_SUMS_OUT_DRESIDUAL] = OP_OVER(BN_BWD_IN_DY) },
     .infer = infer_backward_sums,
     .work = { 4, BN_BWD_IN_X },
-    .print = print,
+    .print = print_batchnorm,
 };

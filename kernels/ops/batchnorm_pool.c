@@ -62,7 +62,7 @@ static Status infer_backward(const OpSlots *s)
 }
 
 /* "train relu, max 3x3/2x2 pad 1x1" */
-static void print(const void *attr, char *out, size_t bytes)
+static void print_batchnorm_pool(const void *attr, char *out, size_t bytes)
 {
     const BnPoolAttr *a = attr;
     op_def(OP_BATCHNORM)->print(&a->norm, out, bytes);
@@ -77,7 +77,7 @@ const OpDef op_row_bn_pool = {
     .out_names = { "y", "saved", "index" },
     .infer = infer_forward,
     .work = { 9, BN_IN_X }, /* of the norm 7; each element is in two windows or so */
-    .print = print,
+    .print = print_batchnorm_pool,
 };
 
 const OpDef op_row_bn_pool_bwd = {
@@ -86,5 +86,5 @@ const OpDef op_row_bn_pool_bwd = {
     .out_names = { "dx", "dgamma", "dbeta" },
     .infer = infer_backward,
     .work = { 11, BN_BWD_IN_X },
-    .print = print,
+    .print = print_batchnorm_pool,
 };

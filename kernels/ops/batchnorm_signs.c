@@ -65,7 +65,7 @@ static Status infer_backward(const OpSlots *s)
     return infer_output_like(s, BN_BWD_OUT_DX, x);
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_batchnorm_signs(const void *attr, char *out, size_t bytes)
 {
     op_def(OP_BATCHNORM)->print(attr, out, bytes);
 }
@@ -76,7 +76,7 @@ const OpDef op_row_bn_statistics = {
     .out_names = { "no_y?", "saved" },
     .infer = infer_statistics,
     .work = { 3, BN_IN_X },
-    .print = print,
+    .print = print_batchnorm_signs,
 };
 
 const OpDef op_row_bn_signs = {
@@ -86,7 +86,7 @@ const OpDef op_row_bn_signs = {
     .out_names = { "y", "saved", "signs" },
     .infer = infer_forward,
     .work = { 7, BN_IN_X },
-    .print = print,
+    .print = print_batchnorm_signs,
 };
 
 const OpDef op_row_bn_signs_bwd = {
@@ -97,5 +97,5 @@ const OpDef op_row_bn_signs_bwd = {
                      [BN_BWD_OUT_DRESIDUAL] = OP_OVER(BN_BWD_IN_DY2) },
     .infer = infer_backward,
     .work = { 9, BN_BWD_IN_X },
-    .print = print,
+    .print = print_batchnorm_signs,
 };

@@ -78,7 +78,7 @@ static Status infer_bwd_weights(const OpSlots *s)
     return infer_output(s, CONV_BWD_WEIGHTS_OUT_DB, DTYPE_F32, 1, &y[1]);
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_conv2d(const void *attr, char *out, size_t bytes)
 {
     const Conv2dAttr *a = attr;
     char stride[32], pad[64], groups[32] = "";
@@ -104,7 +104,7 @@ static void print(const void *attr, char *out, size_t bytes)
 #define CONV_ROW(in, out, f, y, w)                                                                 \
     {                                                                                              \
         .attr_bytes = sizeof(Conv2dAttr), .in_names = { in }, .out_names = { out }, .infer = f,    \
-        .work = { 2, y, w }, .print = print                                                        \
+        .work = { 2, y, w }, .print = print_conv2d                                                 \
     }
 
 const OpDef op_row_conv2d =

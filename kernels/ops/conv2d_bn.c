@@ -11,7 +11,7 @@ static BatchNormAttr norm_of(const Conv2dBnAttr *a)
     return (BatchNormAttr){ .eps = a->eps, .mode = BN_EVAL, .act = a->act };
 }
 
-static Status infer(const OpSlots *s)
+static Status infer_conv2d_bn(const OpSlots *s)
 {
     const Conv2dBnAttr *a = s->attr;
     TensorDesc *y = &s->out[CONV_BN_OUT_Y];
@@ -35,7 +35,7 @@ static double flops(const void *attr, const TensorDesc *const *in, const TensorD
 }
 
 /* "/2 pad 1, eval relu" */
-static void print(const void *attr, char *out, size_t bytes)
+static void print_conv2d_bn(const void *attr, char *out, size_t bytes)
 {
     const Conv2dBnAttr *a = attr;
     const BatchNormAttr norm = norm_of(a);
@@ -50,7 +50,7 @@ const OpDef op_row_conv2d_bn = {
     .in_names = { "x", "w", "gamma", "beta", "running_mean", "running_var", "residual?" },
     .out_names = { "y" },
     .in_place_of = { OP_OVER(CONV_BN_IN_RESIDUAL) },
-    .infer = infer,
+    .infer = infer_conv2d_bn,
     .flops = flops,
-    .print = print,
+    .print = print_conv2d_bn,
 };

@@ -114,7 +114,7 @@ static double flops_bwd_weights(const void *attr, const TensorDesc *const *in,
            4.0 * (double)tensor_elements(in[CONV_BWD_WEIGHTS_NORM_IN_X]);
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_conv2d_norm(const void *attr, char *out, size_t bytes)
 {
     op_def(OP_CONV2D)->print(attr, out, bytes);
 }
@@ -125,7 +125,7 @@ const OpDef op_row_conv2d_stats = {
     .out_names = { "y", "sums", "z?" },
     .infer = infer_stats,
     .flops = flops_stats,
-    .print = print,
+    .print = print_conv2d_norm,
 };
 
 const OpDef op_row_conv2d_bwd_data_norm = {
@@ -136,7 +136,7 @@ const OpDef op_row_conv2d_bwd_data_norm = {
                    "residual_coefficients?" },
     .infer = infer_bwd_data,
     .flops = flops_bwd_data,
-    .print = print,
+    .print = print_conv2d_norm,
 };
 
 const OpDef op_row_conv2d_bwd_weights_norm = {
@@ -145,5 +145,5 @@ const OpDef op_row_conv2d_bwd_weights_norm = {
     .out_names = { "dw" },
     .infer = infer_bwd_weights,
     .flops = flops_bwd_weights,
-    .print = print,
+    .print = print_conv2d_norm,
 };

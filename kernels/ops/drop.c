@@ -37,7 +37,7 @@ static Status infer_backward(const OpSlots *s)
     return infer_output_like(s, DROP_BWD_OUT_DX, s->in[DROP_BWD_IN_DY]);
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_drop(const void *attr, char *out, size_t bytes)
 {
     const DropAttr *a = attr;
     snprintf(out, bytes, "%g %s", (double)a->rate, a->per_image ? "of images" : "of elements");
@@ -50,7 +50,7 @@ const OpDef op_row_drop = {
     .in_place_of = { OP_OVER(DROP_IN_X) },
     .infer = infer_forward,
     .work = { 1, DROP_IN_X },
-    .print = print,
+    .print = print_drop,
 };
 
 const OpDef op_row_drop_bwd = {
@@ -60,5 +60,5 @@ const OpDef op_row_drop_bwd = {
     .in_place_of = { OP_OVER(DROP_BWD_IN_DY) },
     .infer = infer_backward,
     .work = { 1, DROP_BWD_IN_DY },
-    .print = print,
+    .print = print_drop,
 };

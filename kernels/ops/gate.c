@@ -19,7 +19,7 @@ static Status infer_backward(const OpSlots *s)
     return infer_output_like(s, GATE_BWD_OUT_DG, s->in[GATE_BWD_IN_G]);
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_gate(const void *attr, char *out, size_t bytes)
 {
     const GateAttr *a = attr;
     snprintf(out, bytes, "%s", a->hard ? "hard" : "");
@@ -32,7 +32,7 @@ const OpDef op_row_gate = {
     .in_place_of = { OP_OVER(GATE_IN_X) },
     .infer = infer_forward,
     .work = { 1, GATE_IN_X },
-    .print = print,
+    .print = print_gate,
 };
 
 const OpDef op_row_gate_bwd = {
@@ -42,5 +42,5 @@ const OpDef op_row_gate_bwd = {
     .in_place_of = { OP_OVER(GATE_BWD_IN_DY) },
     .infer = infer_backward,
     .work = { 3, GATE_BWD_IN_X }, /* dx, and a product and a sum for dg */
-    .print = print,
+    .print = print_gate,
 };

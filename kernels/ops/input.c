@@ -6,7 +6,7 @@ const char *const input_erase_names[ERASE_MODE_COUNT + 1] = {
     [ERASE_CONST] = "const", [ERASE_RAND] = "rand", [ERASE_PIXEL] = "pixel"
 };
 
-static Status infer(const OpSlots *s)
+static Status infer_input(const OpSlots *s)
 {
     const InputAttr *a = s->attr;
     const int views = op_input_views(a->views);
@@ -34,5 +34,5 @@ const OpDef op_row_input = {
     .attr_bytes = sizeof(InputAttr),
     .in_names = { "images", "erase?", "mix?" },
     .out_names = { "x" },
-    .infer = infer,
+    .infer = infer_input,
 };

@@ -32,7 +32,7 @@ static Status infer_backward(const OpSlots *s)
     return infer_output_like(s, LAYERNORM_BWD_OUT_DBETA, gamma);
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_layernorm(const void *attr, char *out, size_t bytes)
 {
     snprintf(out, bytes, "eps %g", (double)((const LayerNormAttr *)attr)->eps);
 }
@@ -44,7 +44,7 @@ const OpDef op_row_layernorm = {
     .in_place_of = { OP_OVER(LAYERNORM_IN_X) },
     .infer = infer_forward,
     .work = { 8, LAYERNORM_IN_X },
-    .print = print,
+    .print = print_layernorm,
 };
 
 const OpDef op_row_layernorm_bwd = {
@@ -54,5 +54,5 @@ const OpDef op_row_layernorm_bwd = {
     .in_place_of = { OP_OVER(LAYERNORM_BWD_IN_DY) },
     .infer = infer_backward,
     .work = { 18, LAYERNORM_BWD_IN_X },
-    .print = print,
+    .print = print_layernorm,
 };

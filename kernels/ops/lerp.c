@@ -3,7 +3,7 @@
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
-static Status infer(const OpSlots *s)
+static Status infer_lerp(const OpSlots *s)
 {
     const LerpAttr *a = s->attr;
     if ((unsigned)a->mode >= LERP_MODE_COUNT || (unsigned)a->weight >= SCALAR_COUNT)
@@ -17,7 +17,7 @@ static Status infer(const OpSlots *s)
                : OK;
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_lerp(const void *attr, char *out, size_t bytes)
 {
     static const char *const names[LERP_MODE_COUNT] = { "follow", "meet", "swap" };
     snprintf(out, bytes, "%s", names[((const LerpAttr *)attr)->mode]);
@@ -26,6 +26,6 @@ static void print(const void *attr, char *out, size_t bytes)
 const OpDef op_row_lerp = {
     .attr_bytes = sizeof(LerpAttr),
     .in_names = { "average", "x", "scalars", "loss_scale?" },
-    .infer = infer,
-    .print = print,
+    .infer = infer_lerp,
+    .print = print_lerp,
 };

@@ -89,7 +89,7 @@ static double flops_backward(const void *attr, const TensorDesc *const *in, cons
     return flops_of(attr, in[POOL_BWD_IN_DY]);
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_pool2d(const void *attr, char *out, size_t bytes)
 {
     static const char *const kinds[POOL_KIND_COUNT] = { [POOL_MAX] = "max",
                                                         [POOL_AVG] = "avg",
@@ -107,7 +107,7 @@ const OpDef op_row_pool2d = {
     .out_names = { "y", "index?" },
     .infer = infer_forward,
     .flops = flops_forward,
-    .print = print,
+    .print = print_pool2d,
 };
 
 const OpDef op_row_pool2d_bwd = {
@@ -116,5 +116,5 @@ const OpDef op_row_pool2d_bwd = {
     .out_names = { "dx" },
     .infer = infer_backward,
     .flops = flops_backward,
-    .print = print,
+    .print = print_pool2d,
 };

@@ -7,7 +7,7 @@ const char *const softmax_xent_loss_names[LOSS_KIND_COUNT + 1] = {
     [LOSS_CROSS_ENTROPY] = "cross_entropy", [LOSS_BCE] = "bce"
 };
 
-static Status infer(const OpSlots *s)
+static Status infer_softmax_xent(const OpSlots *s)
 {
     const XentAttr *a = s->attr;
     const TensorDesc *logits = s->in[XENT_IN_LOGITS];
@@ -32,7 +32,7 @@ static Status infer(const OpSlots *s)
     return infer_output_like(s, XENT_OUT_DLOGITS, logits);
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_softmax_xent(const void *attr, char *out, size_t bytes)
 {
     const XentAttr *a = attr;
     snprintf(out, bytes, "%ssmoothing %g", a->loss == LOSS_BCE ? "bce, " : "",
@@ -44,7 +44,7 @@ const OpDef op_row_softmax_xent = {
     .in_names = { "logits", "labels", "scalars", "loss_scale?", "mix?", "class_weights?" },
     .out_names = { "stats", "dlogits?" },
     .in_place_of = { [XENT_OUT_DLOGITS] = OP_OVER(XENT_IN_LOGITS) },
-    .infer = infer,
+    .infer = infer_softmax_xent,
     .work = { 5, XENT_IN_LOGITS }, /* maximum, exp, sum, logarithm, gradient */
-    .print = print,
+    .print = print_softmax_xent,
 };

@@ -33,7 +33,7 @@ static Status infer_backward(const OpSlots *s)
     return infer_need_dims(s, SUBSAMPLE_BWD_IN_DY, 4, y);
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_subsample(const void *attr, char *out, size_t bytes)
 {
     const SubsampleAttr *a = attr;
     snprintf(out, bytes, "/%d to %" PRId64, a->stride, a->out_channels);
@@ -44,7 +44,7 @@ const OpDef op_row_subsample = {
     .in_names = { "x" },
     .out_names = { "y" },
     .infer = infer_forward,
-    .print = print,
+    .print = print_subsample,
 };
 
 const OpDef op_row_subsample_bwd = {
@@ -52,5 +52,5 @@ const OpDef op_row_subsample_bwd = {
     .in_names = { "dy" },
     .out_names = { "dx" },
     .infer = infer_backward,
-    .print = print,
+    .print = print_subsample,
 };

@@ -61,7 +61,7 @@ static Status check_segments(const UpdateAttr *a, int64_t count)
     return OK;
 }
 
-static Status infer(const OpSlots *s)
+static Status infer_update(const OpSlots *s)
 {
     const UpdateAttr *a = s->attr;
     if ((unsigned)a->kind >= UPDATE_KIND_COUNT)
@@ -85,7 +85,7 @@ static Status infer(const OpSlots *s)
 static Status infer_ratio(const OpSlots *s)
 {
     const UpdateAttr *a = s->attr;
-    TRY(infer(s));
+    TRY(infer_update(s));
     const int64_t dims[] = { update_all_trust_chunks(a), TRUST_SUM_COUNT };
     if (rows[a->kind].trust == TRUST_NONE || dims[0] == 0)
         return fail(ERR_INTERNAL, "%s: %s has no trust ratios here", op_name(s->kind),
@@ -94,7 +94,7 @@ static Status infer_ratio(const OpSlots *s)
     return infer_output(s, TRUST_RATIO_OUT_RATIOS, DTYPE_F32, 1, (int64_t[]){ a->segment_count });
 }
 
-static void print(const void *attr, char *out, size_t bytes)
+static void print_update(const void *attr, char *out, size_t bytes)
 {
     const UpdateAttr *a = attr;
     const UpdateTraits *traits = update_traits(a->kind);
@@ -110,8 +110,8 @@ static void print(const void *attr, char *out, size_t bytes)
 const OpDef op_row_update = {
     .attr_bytes = sizeof(UpdateAttr),
     .in_names = IN_NAMES,
-    .infer = infer,
-    .print = print,
+    .infer = infer_update,
+    .print = print_update,
 };
 
 const OpDef op_row_trust_ratio = {
@@ -119,6 +119,6 @@ const OpDef op_row_trust_ratio = {
     .in_names = IN_NAMES,
     .out_names = { "sums", "ratios" },
     .infer = infer_ratio,
-    .print = print,
+    .print = print_update,
     .work = { 4, UPDATE_IN_PARAM },
 };

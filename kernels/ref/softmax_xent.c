@@ -120,7 +120,7 @@ static Target target_of(const OpInstance *op, int64_t n, int64_t images)
     return t;
 }
 
-static void run(OpInstance *op)
+static void run_softmax_xent(OpInstance *op)
 {
     const XentAttr *attr = op->attr;
     const int64_t images = ref_in_dims(op, XENT_IN_LABELS)[0],
@@ -145,4 +145,4 @@ static void run(OpInstance *op)
     }
 }
 
-REF_LOOPS(ref_softmax_xent, run);
+REF_LOOPS(ref_softmax_xent, run_softmax_xent);

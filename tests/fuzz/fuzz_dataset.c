@@ -16,10 +16,10 @@ static void read_sample(const Dataset *d, int64_t id, ByteBuf *buf, size_t most)
     ASSERT(label >= 0 && label < dataset_classes(d));
     dataset_describe_sample(d, id, text, sizeof text);
     ASSERT(strlen(text) < sizeof text);
-    if (s->kind->read(s, id, 8, buf, &sample) != OK) return;
-    ASSERT(!sample.encoded || sample.bytes <= most);
-    if (sample.encoded) fuzz_use(sample.data, sample.bytes);
-    else fuzz_use(sample.image.pixels, (size_t)sample.image.width * (size_t)sample.image.height);
+    if (source_read(s, id, 8, buf, &sample) != OK) return;
+    ASSERT(!sample.file.bytes || sample.file.size <= most);
+    if (sample.file.bytes) fuzz_use(sample.file.bytes, sample.file.size);
+    else fuzz_use(sample.image.pixels, image_bytes(&sample.image));
 }
 
 void fuzz_dataset(DataFormat format, size_t most)

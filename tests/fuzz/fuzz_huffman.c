@@ -29,7 +29,7 @@ static Decoder *decoder(bool stock)
     return all[stock];
 }
 
-static bool same(const PixelBox *a, const PixelBox *b)
+static bool same(const Image *a, const Image *b)
 {
     if (a->channels != b->channels || a->pixel_bytes != b->pixel_bytes) return false;
     for (int y = 0; y < a->box.height; y++) {
@@ -43,11 +43,11 @@ static bool same(const PixelBox *a, const PixelBox *b)
 
 /* Reads the same part by our decoder and demands what libjpeg said. trusted false: the index lies,
  * anything goes. */
-static void compare(const EncodedImage *file, const ImageBox *box, Status want,
-                    const PixelBox *pixels, bool trusted)
+static void compare(const EncodedImage *file, const ImageBox *box, Status want, const Image *pixels,
+                    bool trusted)
 {
     int width, height;
-    PixelBox got = { 0 };
+    Image got = { 0 };
     Status status = decoder_open(decoder(false), file, &width, &height);
     if (status == OK) status = decoder_read(decoder(false), box, &got);
     if (!trusted) return;
@@ -70,7 +70,7 @@ int fuzz_huffman(const uint8_t *data, size_t size)
 {
     static ByteBuf index;
     ImageBox box = { 0 };
-    PixelBox pixels = { 0 };
+    Image pixels = { 0 };
     int width, height;
     size_t bytes = 0;
     if (size <= CHOICES) return 0;

@@ -30,11 +30,11 @@ static void fix_chunks(uint8_t *png, size_t size)
 static void decode(const uint8_t *png, size_t size, int channels)
 {
     Decoder *decoder = NULL;
-    ImageView view;
+    Image image;
     ASSERT(decoder_create(&decoder) == OK);
-    if (decoder_decode(decoder, png, size, channels, &view) == OK) {
-        ASSERT(view.channels == channels && view.width > 0 && view.height > 0);
-        fuzz_use(view.pixels, (size_t)view.width * (size_t)view.height * (size_t)channels);
+    if (decoder_decode(decoder, png, size, channels, &image) == OK) {
+        ASSERT(image.channels == channels && image.box.width > 0 && image.box.height > 0);
+        fuzz_use(image.pixels, image_bytes(&image));
     }
     decoder_destroy(decoder);
 }

@@ -77,12 +77,11 @@ static bool same_sample(const Dataset *a, const Dataset *b, int64_t id, ByteBuf 
 {
     const Source *sa = dataset_source(a), *sb = dataset_source(b);
     Sample x, y;
-    if (sa->kind->read(sa, id, 0, ba, &x) != OK || sb->kind->read(sb, id, 0, bb, &y) != OK)
-        return false;
+    if (sa->kind->read(sa, id, ba, &x) != OK || sb->kind->read(sb, id, bb, &y) != OK) return false;
     int64_t known = source_bytes(sb, id);
-    return x.bytes == y.bytes && memcmp(x.data, y.data, x.bytes) == 0 &&
+    return x.file.size == y.file.size && memcmp(x.file.bytes, y.file.bytes, x.file.size) == 0 &&
            dataset_label(a, id) == dataset_label(b, id) &&
-           (known == -1 || known == (int64_t)y.bytes);
+           (known == -1 || known == (int64_t)y.file.size);
 }
 
 static bool are_equal(const Dataset *a, const Dataset *b, bool names)

@@ -63,7 +63,7 @@ static DType type_of(const AttentionShape *s, int operand)
 }
 
 /* How many numbers of all heads lie between a position and the next. */
-static int64_t row_of(const AttentionShape *s, int operand)
+static int64_t row_step(const AttentionShape *s, int operand)
 {
     return s->heads * (table[operand].beside ? table[operand].beside * s->width : 1);
 }
@@ -97,7 +97,7 @@ static CudnnTensor describe(const Writer *w, int operand)
 {
     const AttentionShape *s = &w->operation->shape;
     if (!table[operand].beside) return matrix(w, DTYPE_F32, s->length, 1);
-    const int64_t row = row_of(s, operand);
+    const int64_t row = row_step(s, operand);
     return (CudnnTensor){ .type = s->io,
                           .dims = { s->n, s->heads, s->length, s->width },
                           .strides = { s->length * row, s->width, row, 1 } };
@@ -280,7 +280,7 @@ static void format(const Operation *o, size_t limit, char *out, size_t bytes)
 /* From the first number of an operand to behind its last. */
 static size_t span(const AttentionShape *s, int operand)
 {
-    const int64_t row = row_of(s, operand), beside = table[operand].beside;
+    const int64_t row = row_step(s, operand), beside = table[operand].beside;
     return (size_t)(s->n * s->length * row - (beside ? row - row / beside : 0)) *
            dtype_bytes(type_of(s, operand));
 }
@@ -382,7 +382,7 @@ const char *attention_plan_name(const AttentionPlan *p)
 static void *part_of(const AttentionPlan *p, int operand, void *data, int part)
 {
     const AttentionShape *s = &p->operation.shape;
-    const int64_t first = part * s->n * s->length * row_of(s, operand);
+    const int64_t first = part * s->n * s->length * row_step(s, operand);
     char *at = (char *)data + (size_t)first * dtype_bytes(type_of(s, operand));
     ASSERT((uintptr_t)at % 16 == 0);
     return at;

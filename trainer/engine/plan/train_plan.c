@@ -48,9 +48,16 @@ static Status global_mode(TrainPlan *p, const Config *c, int world)
     return OK;
 }
 
-static Status check_batch(const TrainPlan *p, const Config *c, int64_t global_batch)
+static Status check_batch(const TrainPlan *p, const Config *c, int64_t global_batch,
+                          int64_t accumulate)
 {
     const char *place = c->data.format == DATA_SYNTHETIC ? "data.synthetic_images" : c->data.train;
+    const int64_t views = c->data.repeated_augmentation;
+    if (global_batch % views != 0)
+        return fail(ERR_USAGE,
+                    "data.repeated_augmentation: a global batch of %lld images (train.accumulate: "
+                    "%lld) cannot hold %lld views each",
+                    (long long)global_batch, (long long)accumulate, (long long)views);
     if (global_batch <= p->images) return OK;
     return fail(ERR_USAGE,
                 "%s: a global batch of %lld images is larger than the dataset of %lld images%s%s",
@@ -65,13 +72,7 @@ static Status add_phases(TrainPlan *p, const Config *c, int world)
     for (int i = 0; i < list->count && list->count > 1; i++) {
         TrainPhase phase = { .accumulate = (int64_t)list->values[i] };
         phase.global_batch = p->batch * phase.accumulate * world;
-        TRY(check_batch(p, c, phase.global_batch));
-        if (phase.global_batch % c->data.repeated_augmentation != 0)
-            return fail(ERR_USAGE,
-                        "data.repeated_augmentation: a global batch of %lld images "
-                        "(train.accumulate: %lld) cannot hold %lld views each",
-                        (long long)phase.global_batch, (long long)phase.accumulate,
-                        (long long)c->data.repeated_augmentation);
+        TRY(check_batch(p, c, phase.global_batch, phase.accumulate));
         if (i > 0 && list->values[i] == list->values[i - 1]) continue;
         phase.first_step = i > 0 ? train_plan_step_at(p, i * p->images) : 0;
         phase.first_image = train_plan_images(p, phase.first_step);
@@ -87,7 +88,7 @@ Status train_plan_make(TrainPlan *out, const Config *c, int world, int64_t image
                     .accumulate = (int64_t)c->train.accumulate.values[0] };
     if (c->train.batch_mode == BATCH_GLOBAL) TRY(global_mode(&p, c, world));
     p.global_batch = p.batch * p.accumulate * world;
-    TRY(check_batch(&p, c, p.global_batch));
+    TRY(check_batch(&p, c, p.global_batch, p.accumulate));
     TRY(add_phases(&p, c, world));
     TRY(check_passes(&p, c));
     p.total_steps = (int64_t)ceil(train_plan_steps(&p, c->train.epochs) - 1e-9);

@@ -24,6 +24,11 @@ static int64_t file_images(const Dataset *d)
     return d && !dataset_in_memory(d) ? dataset_images(d) : 0;
 }
 
+static Status name_key(Status status, const char *key)
+{
+    return status == OK || status == ERR_MEMORY ? status : fail_note(status, "%s", key);
+}
+
 static Status choose_bytes(const Config *c, size_t *out)
 {
     size_t left = (size_t)process_available_bytes();
@@ -44,7 +49,7 @@ static Status create(SampleCache **out, const Config *c, int64_t samples)
 {
     size_t bytes = 0;
     TRY(choose_bytes(c, &bytes));
-    TRY(cache_create(out, samples, bytes));
+    TRY(name_key(cache_create(out, samples, bytes), "data.cache"));
     log_info("data.cache: files are kept in memory once they were read, up to %.1f GiB for the "
              "ranks of a node",
              (double)bytes / GIB);
@@ -81,7 +86,9 @@ static Status share_memory(SampleCache **out, Comm *comm, const Config *c, int64
     CacheKey key;
     TRY(comm_agree(comm, leads ? create(out, c, samples) : OK));
     TRY(exchange(comm, *out, &key));
-    return comm_agree(comm, leads ? OK : cache_join(out, &key, samples));
+    return comm_agree(comm, leads ? OK
+                                  : name_key(cache_join(out, &key, samples),
+                                             "data.cache (page needs no shared memory)"));
 }
 
 /* ---- on a disk ---- */
@@ -100,8 +107,7 @@ static Status choose_disk_bytes(CacheFile *file, const Config *c, size_t used)
 {
     struct statvfs disk;
     const char *dir = c->data.cache_dir;
-    const Status made = fs_make_dirs(dir);
-    if (made != OK) return fail_note(made, "data.cache_dir");
+    TRY(name_key(fs_make_dirs(dir), "data.cache_dir"));
     if (statvfs(dir, &disk) != 0)
         return fail(ERR_IO, "data.cache_dir: %s: %s", dir, strerror(errno));
     const size_t left = (size_t)disk.f_bavail * disk.f_frsize + used;
@@ -113,11 +119,16 @@ static Status choose_disk_bytes(CacheFile *file, const Config *c, size_t used)
     return OK;
 }
 
+static Status open_file(SampleCache **out, const CacheFile *file)
+{
+    return name_key(cache_open_file(out, file), "data.cache_dir");
+}
+
 /* The first of the node. *out stays NULL where the disk is full. */
 static Status open_first(SampleCache **out, const Config *c, CacheFile *file)
 {
     CacheStats stats = { 0 };
-    Status status = fs_exists(file->path) ? cache_open_file(out, file) : OK;
+    Status status = fs_exists(file->path) ? open_file(out, file) : OK;
     if (status == ERR_DATA) { /* torn: its name is made of what it is for */
         log_warning("%s; it is made anew", status_message());
         if (unlink(file->path) == 0) status = OK;
@@ -129,7 +140,7 @@ static Status open_first(SampleCache **out, const Config *c, CacheFile *file)
     }
     if (!*out || c->data.cache_mb > 0) TRY(choose_disk_bytes(file, c, (size_t)stats.bytes));
     if (*out) cache_set_capacity(*out, file->bytes);
-    else if (file->bytes > 0) TRY(cache_open_file(out, file));
+    else if (file->bytes > 0) TRY(open_file(out, file));
     if (!*out)
         log_warning_here(
             "data.cache_dir: %s has no room for %s; files are read where they come from",
@@ -146,7 +157,7 @@ static Status share_disk(SampleCache **out, Comm *comm, const Config *c, CacheFi
     CacheKey key;
     TRY(comm_agree(comm, leads ? open_first(out, c, file) : OK));
     TRY(exchange(comm, *out, &key));
-    return comm_agree(comm, leads || key.pid == 0 ? OK : cache_open_file(out, file));
+    return comm_agree(comm, leads || key.pid == 0 ? OK : open_file(out, file));
 }
 
 static Status share_file(SampleCache **out, Comm *comm, const Config *c, const Dataset *train,

@@ -343,6 +343,17 @@ static Status check_learns(const Session *s)
                 dataset_class_name(s->train, 0));
 }
 
+static Status check_apart(const Session *s)
+{
+    const char *file = apart_shared_file(s->train, s->val);
+    if (!file) return OK;
+    return fail(ERR_DATA,
+                "data.val: %s is a file of data.train too; give each set its own folder or file, "
+                "or file names with the words train and val (or test), or hold images out by "
+                "data.val_split",
+                file);
+}
+
 /* learnt: of a checkpoint, on rank 0; NULL: they are not known. */
 static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Purpose purpose)
 {
@@ -351,7 +362,7 @@ static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Pur
     TRY(open_sets(s, use, learnt));
     if (purpose == LEARNS) TRY(comm_agree(s->comm, check_learns(s)));
     if (s->train && s->val && s->config->data.val_split <= 0)
-        TRY(comm_agree(s->comm, s->comm->rank == 0 ? apart_check(s->train, s->val) : OK));
+        TRY(comm_agree(s->comm, s->comm->rank == 0 ? check_apart(s) : OK));
     if (s->train && s->val && s->comm->rank == 0 && purpose == LEARNS &&
         fs_same_file(s->config->data.train, s->config->data.val))
         log_warning("data.val is data.train: evaluation will be on images that were trained on");

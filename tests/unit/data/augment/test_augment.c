@@ -131,8 +131,7 @@ TEST(airbench_view_alternates_flips_and_reflects)
     const ViewOptions airbench = { .augment = AUGMENT_AIRBENCH, .image_size = S };
     static uint8_t in[S * S * 3], out[S * S * 3];
     fill(in, sizeof in, 3);
-    ImageView image = { in, S, S, 3 };
-    PixelBox box = image_as_box(&image);
+    const Image box = image_packed(in, S, S, 3);
     ViewScratch scratch = { 0 };
     int flips = 0, moved = 0, xs[5] = { 0 }, ys[5] = { 0 };
     for (int64_t id = 0; id < IDS; id++) {
@@ -173,8 +172,7 @@ TEST(cifar_view_pads_crops_and_flips)
     const ViewOptions cifar = { .augment = AUGMENT_CIFAR, .image_size = S };
     static uint8_t in[S * S * 3], out[S * S * 3];
     fill(in, sizeof in, 3);
-    ImageView image = { in, S, S, 3 };
-    PixelBox box = image_as_box(&image);
+    const Image box = image_packed(in, S, S, 3);
     ViewScratch scratch = { 0 };
     int flips = 0, xs[9] = { 0 }, ys[9] = { 0 };
     for (int64_t id = 0; id < 900; id++) {

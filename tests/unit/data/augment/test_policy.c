@@ -111,7 +111,7 @@ static uint32_t crc_of_replay(const char *file, const Replay *r, Decoder *decode
     char path[128];
     uint8_t *bytes = NULL;
     size_t size = 0, total = (size_t)r->plan.size * (size_t)r->plan.size * 3;
-    ImageView image = { 0 };
+    Image image = { 0 };
     ViewScratch view = { 0 };
     PolicyScratch scratch = { 0 };
     const ImageOpStyle style = { 0 };
@@ -120,8 +120,7 @@ static uint32_t crc_of_replay(const char *file, const Replay *r, Decoder *decode
     ASSERT(total <= sizeof out);
     CHECK_OK(fs_read_file(path, &bytes, &size));
     CHECK_OK(decoder_decode(decoder, bytes, size, 3, &image));
-    PixelBox pixels = image_as_box(&image);
-    CHECK_OK(view_make(&r->plan, RESIZE_BILINEAR, &pixels, 3, &view, out));
+    CHECK_OK(view_make(&r->plan, RESIZE_BILINEAR, &image, 3, &view, out));
     CHECK_OK(policy_apply(&r->policy_plan, &style, &picture, &scratch));
     mem_free(bytes);
     view_scratch_free(&view);

@@ -73,7 +73,7 @@ static size_t damage(Tools *t, const Damage *d)
 static Status read_part(Decoder *d, const EncodedImage *file, int part)
 {
     int width = 0, height = 0;
-    PixelBox pixels;
+    Image pixels;
     TRY(decoder_open(d, file, &width, &height));
     const ImageBox boxes[PARTS] = {
         { 0, 0, width, height },

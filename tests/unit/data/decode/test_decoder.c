@@ -42,9 +42,10 @@ static Decoder *make_decoder(void)
 }
 
 /* Mean absolute difference of a decoded view to the wanted pixels; 1e9 if the shape is wrong. */
-static double difference(const ImageView *view, const uint8_t *want, int channels)
+static double difference(const Image *view, const uint8_t *want, int channels)
 {
-    if (view->width != WIDTH || view->height != HEIGHT || view->channels != channels) return 1e9;
+    if (view->box.width != WIDTH || view->box.height != HEIGHT || view->channels != channels)
+        return 1e9;
     double sum = 0;
     for (int i = 0; i < PIXELS * channels; i++) sum += abs(view->pixels[i] - want[i]);
     return sum / (PIXELS * channels);
@@ -53,7 +54,7 @@ static double difference(const ImageView *view, const uint8_t *want, int channel
 static void check_close(File f, const uint8_t *want, int channels, double tolerance)
 {
     Decoder *d = make_decoder();
-    ImageView view = { 0 };
+    Image view = { 0 };
     CHECK_STATUS(decoder_decode(d, f.bytes, f.size, channels, &view), OK);
     CHECK_NEAR(difference(&view, want, channels), 0.0, tolerance);
     decoder_destroy(d);
@@ -63,7 +64,7 @@ static void check_close(File f, const uint8_t *want, int channels, double tolera
 static void check_bad(const uint8_t *bytes, size_t size, const char *reason)
 {
     Decoder *d = make_decoder();
-    ImageView view;
+    Image view;
     CHECK_STATUS(decoder_decode(d, bytes, size, 3, &view), ERR_DATA);
     CHECK_CONTAINS(status_message(), reason);
     decoder_destroy(d);
@@ -198,7 +199,7 @@ TEST(decoder_recovers_after_bad_files)
     fill_rgb();
     File f = jpeg((JpegSettings){ .channels = 3, .quality = 100 });
     Decoder *d = make_decoder();
-    ImageView view = { 0 };
+    Image view = { 0 };
     for (int i = 0; i < 20; i++) {
         CHECK_STATUS(decoder_decode(d, f.bytes, f.size / 2, 3, &view), ERR_DATA);
         CHECK_STATUS(decoder_decode(d, f.bytes, f.size, 3, &view), OK);
@@ -267,7 +268,7 @@ TEST(bombs_of_many_scans_are_refused)
     fill_rgb();
     File f = jpeg((JpegSettings){ .channels = 3, .quality = 90, .progressive = true });
     File few = repeat_scan(f, 100), many = repeat_scan(f, 2000);
-    ImageView view;
+    Image view;
     Decoder *d = make_decoder();
     CHECK_STATUS(decoder_decode(d, few.bytes, few.size, 3, &view), OK);
     decoder_destroy(d);
@@ -286,7 +287,7 @@ TEST(flipped_bytes_never_crash)
     int64_t ok = 0, bad = 0;
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; i < files[k].size; i += 1 + files[k].size / 400) {
-            ImageView view;
+            Image view;
             files[k].bytes[i] ^= 0x55;
             Status status = decoder_decode(d, files[k].bytes, files[k].size, 3, &view);
             CHECK(status == OK || status == ERR_DATA);
@@ -309,7 +310,7 @@ TEST(no_memory_is_not_a_bad_png)
     int64_t n = 0, used = 0;
     while (n <= used && n < 100) {
         Decoder *d = make_decoder();
-        ImageView view;
+        Image view;
         int64_t before = mem_allocation_count();
         mem_fail_at(++n);
         Status status = decoder_decode(d, f.bytes, f.size, 3, &view);
@@ -362,7 +363,7 @@ TEST(no_memory_is_not_a_bad_jpeg)
     File f = { 0 };
     REQUIRE_OK(image_encode_jpeg(grey, SIDE, SIDE, &settings, &f.bytes, &f.size));
     Decoder *d = make_decoder();
-    ImageView view;
+    Image view;
     struct rlimit before;
     Hoard *all = starve(&before);
     Status status = decoder_decode(d, f.bytes, f.size, 1, &view);

@@ -105,14 +105,13 @@ static ImageBox random_box(Rng *rng, const Picture *p)
     return b;
 }
 
-static bool same_pixels(const PixelBox *part, const ImageView *whole)
+static bool same_pixels(const Image *part, const Image *whole)
 {
     const ImageBox *b = &part->box;
     for (int y = 0; y < b->height; y++) {
         const uint8_t *got = part->pixels + (size_t)y * part->stride;
-        const uint8_t *want =
-            whole->pixels +
-            ((size_t)(b->y + y) * (size_t)whole->width + (size_t)b->x) * (size_t)whole->channels;
+        const uint8_t *want = whole->pixels + (size_t)(b->y + y) * whole->stride +
+                              (size_t)b->x * (size_t)whole->channels;
         for (int x = 0; x < b->width; x++, got += part->pixel_bytes, want += whole->channels)
             if (memcmp(got, want, (size_t)part->channels) != 0) return false;
     }
@@ -131,13 +130,14 @@ static bool check_part(Decoder *d, Decoder *reference, const Picture *p, const I
                        const ByteBuf *index, size_t index_bytes)
 {
     int width, height;
-    ImageView whole = { 0 };
-    PixelBox part = { 0 };
+    Image whole = { 0 };
+    Image part = { 0 };
     EncodedImage file = { p->file, p->size, index_bytes ? index->data : NULL, index_bytes };
     Status want = decoder_decode(reference, p->file, p->size, 3, &whole);
     Status got = decoder_open(d, &file, &width, &height);
     if (got == OK && width == p->width && height == p->height) got = decoder_read(d, box, &part);
-    else if (got == OK) return want != OK || whole.width != p->width || whole.height != p->height;
+    else if (got == OK)
+        return want != OK || whole.box.width != p->width || whole.box.height != p->height;
     if (got != want) return false;
     if (got != OK) return true;
     if (part.channels == 1) {
@@ -214,7 +214,7 @@ TEST(a_trim_gives_back_what_is_over_its_limit)
     } trims[] = { { (size_t)1 << 30, false }, { 0, true } };
     JpegDecoder *j = NULL;
     ByteBuf pixels = { 0 };
-    PixelBox part;
+    Image part;
     Rng rng = rng_at(8, RNG_TEST, 0, 0);
     Picture p = make_picture(&rng, &kinds[0]);
     const EncodedImage file = { .bytes = p.file, .size = p.size };

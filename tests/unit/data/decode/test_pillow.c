@@ -50,10 +50,9 @@ static void check_same_plan(const AugmentPlan *got, const AugmentPlan *want)
 /* The checksum of the whole decoded image. */
 static uint32_t crc_of_whole(const View *v, Tools *t, const EncodedImage *file)
 {
-    ImageView image = { 0 };
+    Image image = { 0 };
     CHECK_OK(decoder_decode(t->decoder, file->bytes, file->size, v->channels, &image));
-    return crc32c_update(0, image.pixels,
-                         (size_t)image.width * (size_t)image.height * (size_t)v->channels);
+    return crc32c_update(0, image.pixels, image_bytes(&image));
 }
 
 /* The checksum of the view, of which only the part that it needs is decoded. */
@@ -61,7 +60,7 @@ static uint32_t crc_of_view(const View *v, Tools *t, const EncodedImage *file)
 {
     static uint8_t out[MOST_BYTES];
     int width = 0, height = 0;
-    PixelBox pixels = { 0 };
+    Image pixels = { 0 };
     ResizeFilter filter = strcmp(v->filter, "bicubic") == 0 ? RESIZE_BICUBIC : RESIZE_BILINEAR;
     size_t total = (size_t)v->plan.size * (size_t)v->plan.size * (size_t)v->channels;
     ASSERT(total <= sizeof out);

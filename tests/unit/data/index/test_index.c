@@ -186,7 +186,7 @@ TEST(what_is_no_file_is_a_bad_sample)
         ByteBuf buf = { 0 };
         Sample sample;
         const Source *source = dataset_source(d);
-        CHECK_STATUS(source->kind->read(source, id, 0, &buf, &sample), ERR_DATA);
+        CHECK_STATUS(source->kind->read(source, id, &buf, &sample), ERR_DATA);
         CHECK_CONTAINS(status_message(), "cannot be read: not a regular file");
         byte_buf_free(&buf);
     }

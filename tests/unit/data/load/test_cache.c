@@ -31,21 +31,16 @@ typedef struct CountedSource {
     Shared *shared;
 } CountedSource;
 
-static Status counted_read(const Source *s, int64_t id, int image_size, ByteBuf *buf, Sample *out)
+static Status counted_read(const Source *s, int64_t id, ByteBuf *buf, Sample *out)
 {
     Shared *shared = ((const CountedSource *)s)->shared;
-    (void)image_size;
     atomic_fetch_add(&shared->reads, 1);
     shared->reading = true;
     while (shared->blocks) clock_sleep_s(0.001);
     if (shared->fails) return fail(ERR_DATA, "sample %lld is bad", (long long)id);
     TRY(byte_buf_reserve(buf, SAMPLE_BYTES + SEEK_BYTES));
     memset(buf->data, (int)id + shared->shift, SAMPLE_BYTES + SEEK_BYTES);
-    *out = (Sample){ .encoded = true, .data = buf->data, .bytes = SAMPLE_BYTES };
-    if (id % 2) {
-        out->seek = buf->data + SAMPLE_BYTES;
-        out->seek_bytes = SEEK_BYTES;
-    }
+    *out = source_file_sample(buf->data, SAMPLE_BYTES, id % 2 ? SEEK_BYTES : 0);
     return OK;
 }
 
@@ -63,14 +58,15 @@ static Status read_one(SampleCache *c, const CountedSource *s, int64_t id, bool 
 {
     ByteBuf buf = { 0 };
     Sample sample = { 0 };
-    Status status = cache_read(c, id, &s->base, id, 0, &buf, &sample, hit);
+    Status status = cache_read(c, id, &s->base, id, &buf, &sample, hit);
     if (status == OK) {
-        bool good = sample.encoded && sample.bytes == SAMPLE_BYTES;
-        for (size_t i = 0; good && i < SAMPLE_BYTES; i++) good = sample.data[i] == (uint8_t)id;
-        good = good && (sample.seek != NULL) == (id % 2 == 1) &&
-               (!sample.seek || sample.seek_bytes == SEEK_BYTES);
-        for (size_t i = 0; good && sample.seek && i < SEEK_BYTES; i++)
-            good = sample.seek[i] == (uint8_t)id;
+        bool good = sample.file.bytes && sample.file.size == SAMPLE_BYTES;
+        for (size_t i = 0; good && i < SAMPLE_BYTES; i++)
+            good = sample.file.bytes[i] == (uint8_t)id;
+        good = good && (sample.file.seek != NULL) == (id % 2 == 1) &&
+               (!sample.file.seek || sample.file.seek_bytes == SEEK_BYTES);
+        for (size_t i = 0; good && sample.file.seek && i < SEEK_BYTES; i++)
+            good = sample.file.seek[i] == (uint8_t)id;
         s->shared->wrong += !good;
     }
     byte_buf_free(&buf);
@@ -161,7 +157,7 @@ TEST(joining_what_is_not_there)
     other = key;
     other.fd = 987;
     CHECK_STATUS(cache_join(&joined, &other, SAMPLES), ERR_ENV);
-    CHECK_CONTAINS(status_message(), "data.cache");
+    CHECK_CONTAINS(status_message(), "cannot open the memory of process");
     other.fd = STDOUT_FILENO;
     CHECK_STATUS(cache_join(&joined, &other, SAMPLES), ERR_ENV);
     CHECK(joined == NULL);
@@ -506,7 +502,7 @@ TEST(foreign_files_are_refused_by_name)
     other.samples = SAMPLES;
     other.path = link;
     CHECK_STATUS(cache_open_file(&c, &other), ERR_IO);
-    CHECK_CONTAINS(status_message(), "data.cache_dir: cannot open");
+    CHECK_CONTAINS(status_message(), "cannot open");
     REQUIRE(truncate(disk_path(), 100) == 0);
     CHECK_STATUS(open_disk(&c, ROOM), ERR_DATA);
     CHECK(c == NULL);

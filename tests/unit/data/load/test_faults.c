@@ -56,7 +56,7 @@ TEST(errors_that_pass_are_survived)
             const Source *s = dataset_source(d);
             for (int failures = 1; failures <= 3; failures++) {
                 fault_reads(errors[e], 0, failures);
-                CHECK_OK(s->kind->read(s, failures, 0, &buf, &sample));
+                CHECK_OK(s->kind->read(s, failures, &buf, &sample));
             }
             fault_reads(0, 0, 0);
             byte_buf_free(&buf);
@@ -77,11 +77,11 @@ TEST(errors_that_stay_are_not_the_samples)
         REQUIRE(d != NULL);
         const Source *s = dataset_source(d);
         fault_reads(ESTALE, 0, 4);
-        CHECK_STATUS(s->kind->read(s, 0, 0, &buf, &sample), ERR_IO);
+        CHECK_STATUS(s->kind->read(s, 0, &buf, &sample), ERR_IO);
         CHECK_CONTAINS(status_message(), "n0/n0_0.JPEG");
         CHECK_CONTAINS(status_message(), "cannot be read after 4 tries: Stale file handle");
         fault_reads(0, 0, 0);
-        CHECK_OK(s->kind->read(s, 0, 0, &buf, &sample));
+        CHECK_OK(s->kind->read(s, 0, &buf, &sample));
         byte_buf_free(&buf);
         dataset_close(d);
     }
@@ -140,7 +140,7 @@ TEST(what_is_gone_is_a_bad_sample)
         REQUIRE(unlink(path) == 0);
         int bad = 0;
         for (int64_t i = 0; i < s->images; i++) {
-            Status status = s->kind->read(s, i, 0, &buf, &sample);
+            Status status = s->kind->read(s, i, &buf, &sample);
             if (status == OK) continue;
             CHECK_STATUS(status, ERR_DATA);
             CHECK_CONTAINS(status_message(), gone[f]);

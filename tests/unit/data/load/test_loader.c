@@ -211,18 +211,6 @@ TEST(evaluation_ignores_augmentation)
     dataset_close(d);
 }
 
-TEST(batch_larger_than_the_dataset)
-{
-    Dataset *d = open_synthetic(10, DATA_TRAIN);
-    LoaderOptions o = loader_options(11, 1);
-    Loader *l = NULL;
-    CHECK_STATUS(loader_create(&l, d, &o), ERR_USAGE);
-    CHECK(l == NULL);
-    CHECK_STR(status_message(),
-              "global batch of 11 images is larger than the dataset (10 images in synthetic)");
-    dataset_close(d);
-}
-
 /* Every field of a batch lies aligned and apart from the others. */
 TEST(fields_of_a_batch_lie_behind_each_other)
 {

@@ -178,15 +178,3 @@ TEST(repeats_are_views_of_the_same_samples)
     CHECK_INT(two.images, one.images);
     dataset_close(d);
 }
-
-TEST(repeats_must_divide_the_batch)
-{
-    Dataset *d = open_shapes();
-    Loader *l = NULL;
-    LoaderOptions o = options(&policies[0], GLOBAL, 1, 1);
-    o.repeats = 5;
-    REQUIRE(d != NULL);
-    CHECK_STATUS(loader_create(&l, d, &o), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "data.repeated_augmentation");
-    dataset_close(d);
-}

@@ -167,12 +167,14 @@ TEST(packed_images_have_a_seek_index)
         ByteBuf buf = { 0 };
         Sample s;
         const Source *source = dataset_source(shards);
-        REQUIRE_OK(source->kind->read(source, 0, 0, &buf, &s));
+        REQUIRE_OK(source->kind->read(source, 0, &buf, &s));
         SeekIndex view;
-        CHECK_INT(s.seek != NULL, seek);
-        CHECK_INT(s.seek && seek_index_view(&view, s.seek, s.seek_bytes, s.data, s.bytes), seek);
-        REQUIRE_OK(source->kind->read(source, 1, 0, &buf, &s));
-        CHECK(s.seek == NULL && s.seek_bytes == 0);
+        CHECK_INT(s.file.seek != NULL, seek);
+        CHECK_INT(s.file.seek && seek_index_view(&view, s.file.seek, s.file.seek_bytes,
+                                                 s.file.bytes, s.file.size),
+                  seek);
+        REQUIRE_OK(source->kind->read(source, 1, &buf, &s));
+        CHECK(s.file.seek == NULL && s.file.seek_bytes == 0);
         byte_buf_free(&buf);
         dataset_close(shards);
     }
@@ -240,7 +242,8 @@ TEST(seek_indices_stay_with_their_files_on_every_way)
             ByteBuf buf = { 0 };
             CHECK_OK(dataset_read(shards, i, 0, &buf, &s, &hit));
             CHECK_INT(hit, cached);
-            CHECK(s.seek && seek_index_view(&view, s.seek, s.seek_bytes, s.data, s.bytes));
+            CHECK(s.file.seek && seek_index_view(&view, s.file.seek, s.file.seek_bytes,
+                                                 s.file.bytes, s.file.size));
             byte_buf_free(&buf);
         }
         dataset_close(shards);

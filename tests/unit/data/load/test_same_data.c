@@ -237,8 +237,8 @@ static int show(Shown out[IMAGES_MAX], const Variant *v, const Dataset *d, const
     ASSERT(images <= IMAGES_MAX);
     for (int i = 0; i < images; i++) {
         const int label = dataset_label(d, i);
-        CHECK_OK(dataset_source(d)->kind->read(dataset_source(d), i, SIDE, &buf, &sample));
-        out[i].crc = crc32c_update(0, sample.data, sample.bytes);
+        CHECK_OK(dataset_source(d)->kind->read(dataset_source(d), i, &buf, &sample));
+        out[i].crc = crc32c_update(0, sample.file.bytes, sample.file.size);
         out[i].class = label < l->count ? class_of(v, l, label) : -1;
     }
     byte_buf_free(&buf);

@@ -49,7 +49,7 @@ static void free_memory(Memory *m)
 static Status show(Worker *w, const Memory *m, int64_t id, const ViewOptions *o, uint32_t epoch,
                    uint8_t *out)
 {
-    Sample sample = { .encoded = true, .data = m->files[id], .bytes = m->sizes[id] };
+    Sample sample = source_file_sample(m->files[id], m->sizes[id], 0);
     AugmentDraw draw = { .seed = 7, .epoch = epoch, .sample = id };
     return worker_show(w, &m->base, id, &sample, o, &draw, out);
 }
@@ -58,22 +58,20 @@ TEST(every_way_shows_the_same_view)
 {
     static uint8_t want[VIEW_BYTES], got[VIEW_BYTES];
     Memory m = make_memory();
-    Worker *w = NULL;
+    Worker *w = NULL, *plain = NULL;
     SeekStore *seeks = NULL;
     bool fast_works = false; /* not where the program was built for another libjpeg */
     REQUIRE_OK(decode_check_fast(&fast_works));
-    REQUIRE_OK(worker_create(&w));
     REQUIRE_OK(seek_store_create(&seeks, IMAGES, (size_t)4 << 20));
-    ViewOptions stock = {
-        .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET, .training = true
-    };
+    REQUIRE_OK(worker_create(&w, seeks));
+    REQUIRE_OK(worker_create(&plain, NULL));
+    ViewOptions stock = { .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET };
     ViewOptions fast = stock;
     stock.decoder = HUFFMAN_STOCK;
-    fast.seeks = seeks;
     for (uint32_t epoch = 0; epoch < 20; epoch++) {
         for (int64_t id = 0; id < IMAGES; id++) {
             stock.interpolation = fast.interpolation = (Interpolation)(epoch % 3);
-            CHECK_OK(show(w, &m, id, &stock, epoch, want));
+            CHECK_OK(show(plain, &m, id, &stock, epoch, want));
             CHECK_OK(show(w, &m, id, &fast, epoch, got));
             CHECK(memcmp(want, got, VIEW_BYTES) == 0);
             size_t bytes = 0;
@@ -84,6 +82,7 @@ TEST(every_way_shows_the_same_view)
     WorkerTimes times = worker_times(w);
     CHECK_INT(times.fast, fast_works ? 20 * 2 : 0);
     CHECK_INT(times.left, 0);
+    worker_destroy(plain);
     worker_destroy(w);
     seek_store_destroy(seeks);
     free_memory(&m);
@@ -94,10 +93,8 @@ TEST(a_steady_worker_allocates_nothing)
     static uint8_t out[VIEW_BYTES];
     Memory m = make_memory();
     Worker *w = NULL;
-    REQUIRE_OK(worker_create(&w));
-    ViewOptions o = {
-        .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET, .training = true
-    };
+    REQUIRE_OK(worker_create(&w, NULL));
+    ViewOptions o = { .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET };
     ViewOptions whole = { .image_size = SIZE, .eval_resize = SIZE, .channels = 3 };
     for (int64_t id = 0; id < IMAGES; id++) {
         CHECK_OK(show(w, &m, id, &whole, 0, out));
@@ -117,10 +114,8 @@ TEST(a_file_that_is_cut_short_is_bad_for_every_crop)
     static uint8_t out[VIEW_BYTES];
     Memory m = make_memory();
     Worker *w = NULL;
-    REQUIRE_OK(worker_create(&w));
-    ViewOptions o = {
-        .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET, .training = true
-    };
+    REQUIRE_OK(worker_create(&w, NULL));
+    ViewOptions o = { .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET };
     for (int64_t id = 0; id < IMAGES; id++) {
         size_t whole = m.sizes[id];
         for (uint32_t epoch = 0; epoch < 40; epoch++) {
@@ -141,10 +136,8 @@ TEST(a_file_with_a_marker_of_no_meaning_is_bad_for_every_crop)
     static uint8_t out[VIEW_BYTES];
     Memory m = make_memory();
     Worker *w = NULL;
-    REQUIRE_OK(worker_create(&w));
-    ViewOptions o = {
-        .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET, .training = true
-    };
+    REQUIRE_OK(worker_create(&w, NULL));
+    ViewOptions o = { .image_size = SIZE, .channels = 3, .augment = AUGMENT_IMAGENET };
     for (int64_t id = 0; id < IMAGES; id++) {
         memcpy(m.files[id] + m.sizes[id] - m.sizes[id] / 10, "\xff\x5a", 2);
         for (uint32_t epoch = 0; epoch < 40; epoch++) {
@@ -163,7 +156,7 @@ TEST(replay_refuses_a_box_outside_the_image)
     static uint8_t out[VIEW_BYTES];
     Memory m = make_memory();
     Worker *w = NULL;
-    REQUIRE_OK(worker_create(&w));
+    REQUIRE_OK(worker_create(&w, NULL));
     ViewOptions o = { .channels = 3 };
     AugmentPlan plan = { .box_x = 10,
                          .box_width = WIDTH,
@@ -171,7 +164,7 @@ TEST(replay_refuses_a_box_outside_the_image)
                          .width = SIZE,
                          .height = SIZE,
                          .size = SIZE };
-    Sample sample = { .encoded = true, .data = m.files[0], .bytes = m.sizes[0] };
+    Sample sample = source_file_sample(m.files[0], m.sizes[0], 0);
     CHECK_STATUS(worker_replay(w, &sample, &plan, &o, out), ERR_DATA);
     CHECK_CONTAINS(status_message(), "leaves the image of 300 x 260 pixels");
     plan.box_x = INT32_MAX;

@@ -49,8 +49,8 @@ static void check_sample(const Dataset *d, int64_t id, int label, const char *pa
     const Source *source = dataset_source(d);
     CHECK_STR(index_path(source->index, id), path);
     CHECK_INT(dataset_label(d, id), label);
-    CHECK_OK(source->kind->read(source, id, 0, &buf, &s));
-    CHECK(s.bytes == strlen(content) && memcmp(s.data, content, s.bytes) == 0);
+    CHECK_OK(source->kind->read(source, id, &buf, &s));
+    CHECK(s.file.size == strlen(content) && memcmp(s.file.bytes, content, s.file.size) == 0);
     byte_buf_free(&buf);
 }
 

@@ -47,11 +47,8 @@ static Status hold(const Dataset *d, int64_t images, int image_size, Held *h)
     h->bytes = mem_calloc((size_t)h->count, sizeof *h->bytes);
     if (!h->samples || !h->bytes) return ERR_MEMORY;
     for (int64_t i = 0; i < h->count; i++) {
-        TRY(source->kind->read(source, i * all / h->count, image_size, &h->bytes[i],
-                               &h->samples[i]));
-        if (!h->samples[i].encoded && h->bytes[i].data)
-            h->samples[i].image.pixels = h->bytes[i].data;
-        h->total += h->samples[i].bytes;
+        TRY(source_read(source, i * all / h->count, image_size, &h->bytes[i], &h->samples[i]));
+        h->total += source_sample_bytes(&h->samples[i]);
         if (h->total > HELD_BYTES_MAX) return fail(ERR_USAGE, "--images: too many for memory");
     }
     return OK;
@@ -59,23 +56,22 @@ static Status hold(const Dataset *d, int64_t images, int image_size, Held *h)
 
 static ViewOptions view_options(const Session *s, const BenchOptions *o)
 {
-    ViewOptions view = session_loader_options(s, o->eval ? DATA_VAL : DATA_TRAIN).view;
-    view.training = !o->eval;
-    view.seeks = dataset_seeks(s->train);
-    return view;
+    return session_loader_options(s, o->eval ? DATA_VAL : DATA_TRAIN).view;
 }
 
 /* One pass over all images; a bad one ends the benchmark. */
-static Status make_views(Worker *w, const Session *s, const Held *h, const ViewOptions *view,
+static Status make_views(Worker *w, const Session *s, const BenchOptions *o, const Held *h,
                          int64_t pass, uint8_t *out)
 {
+    const ViewOptions view = view_options(s, o);
     int64_t all = dataset_images(s->train);
     for (int64_t i = 0; i < h->count; i++) {
         int64_t id = i * all / h->count;
         AugmentDraw draw = { .seed = (uint64_t)s->config->train.seed,
                              .epoch = (uint32_t)pass,
                              .sample = id };
-        TRY(worker_show(w, dataset_source(s->train), id, &h->samples[i], view, &draw, out));
+        TRY(worker_show(w, dataset_source(s->train), id, &h->samples[i], &view,
+                        o->eval ? NULL : &draw, out));
     }
     return OK;
 }
@@ -111,11 +107,11 @@ static Status time_views(const Session *s, const BenchOptions *o, Worker *w, con
     uint8_t *out = mem_alloc(side * side * (size_t)view.channels);
     Status status = seconds && out ? OK : ERR_MEMORY;
     int64_t pass = 0;
-    for (; status == OK && pass < o->warmup; pass++) status = make_views(w, s, h, &view, pass, out);
+    for (; status == OK && pass < o->warmup; pass++) status = make_views(w, s, o, h, pass, out);
     WorkerTimes before = worker_times(w);
     for (size_t i = 0; status == OK && i < count; i++, pass++) {
         double start = clock_s();
-        status = make_views(w, s, h, &view, pass, out);
+        status = make_views(w, s, o, h, pass, out);
         seconds[i] = clock_s() - start;
     }
     WorkerTimes after = worker_times(w);
@@ -130,7 +126,7 @@ static Status run_views(Session *s, const BenchOptions *o)
 {
     Held held = { 0 };
     Worker *worker = NULL;
-    Status status = worker_create(&worker);
+    Status status = worker_create(&worker, dataset_seeks(s->train));
     if (status == OK) status = hold(s->train, o->images, view_options(s, o).image_size, &held);
     if (status == OK) status = time_views(s, o, worker, &held);
     held_free(&held);
@@ -166,12 +162,12 @@ static Status replay_file(Worker *w, Decoder *indexer, const ViewOptions *view,
     TRY(fs_read_file(path, &bytes, &size));
     size_t total = (size_t)plan->size * (size_t)plan->size * (size_t)view->channels;
     uint8_t *pixels = mem_alloc(total);
-    Sample sample = { .encoded = true, .data = bytes, .bytes = size };
+    Sample sample = source_file_sample(bytes, size, 0);
     Status status = pixels ? OK : ERR_MEMORY;
     if (status == OK && view->seek_index != SEEK_OFF)
-        status =
-            decoder_build_seek_index(indexer, bytes, size, REPLAY_STEP, &index, &sample.seek_bytes);
-    sample.seek = sample.seek_bytes ? index.data : NULL;
+        status = decoder_build_seek_index(indexer, bytes, size, REPLAY_STEP, &index,
+                                          &sample.file.seek_bytes);
+    sample.file.seek = sample.file.seek_bytes ? index.data : NULL;
     if (status == OK) status = worker_replay(w, &sample, plan, view, pixels);
     if (status == OK)
         status = worker_apply_policy(w, &replay->policy_plan, view, plan->size, pixels);
@@ -212,7 +208,7 @@ static Status replay(const Config *c, const BenchOptions *o)
     Worker *worker = NULL;
     Decoder *indexer = NULL;
     TRY(fs_read_file(o->replay, &text, &bytes));
-    Status status = worker_create(&worker);
+    Status status = worker_create(&worker, NULL);
     if (status == OK) status = decoder_create(&indexer);
     if (status == OK) status = replay_lines(worker, indexer, &view, o, (char *)text, &out);
     status = fs_write_text(status, o->dump, &out);
@@ -229,7 +225,7 @@ Status bench_decode(Comm *comm, const Config *c, const BenchOptions *o)
     Session s;
     /* No batches here: any folder has enough images. */
     local.train.batch_mode = BATCH_PER_RANK;
-    local.train.batch_per_rank = 1;
+    local.train.batch_per_rank = local.data.repeated_augmentation = 1;
     local.train.accumulate = (ConfigList){ .values = { 1 }, .count = 1 };
     Status status = session_open_data(&s, &local, comm);
     if (status == OK) status = comm_agree(comm, run_views(&s, o));
