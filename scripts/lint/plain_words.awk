@@ -65,6 +65,7 @@ page {
 }
 /^[ \t]*#[ \t]*include/ { next }
 {
+    gsub(/\047(\\.|[^\\\047])\047/, "0") # characters are not text
     take($0)
     gsub(/[ \t]/, "", CODE)
     if (CODE !~ /^""/) flush()

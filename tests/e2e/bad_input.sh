@@ -41,7 +41,7 @@ train lacking 1 "data.val=$SCRATCH/other" data.allow_empty_classes=true train.ma
 find "$data" | sort > "$SCRATCH/before"
 for place in train val/new; do
     settings run "data.val=$data/val"
-    expect_error "a run in $place" 64 "run.dir: $data/$place lies in data." 1 train "${sets[@]}" \
+    expect_error "a run in $place" 64 "run.dir: $data/$place is in data." 1 train "${sets[@]}" \
         "run.dir=$data/$place"
 done
 # apart KEY COMMAND... - which would make a class of a folder of its own
@@ -97,7 +97,7 @@ END
     expect_field "folder missing on rank 1" missing_on_one "done" code 65
     OTHER=$data/val
     CONVOY=$SCRATCH/one_differs train_fails other_on_one 65 \
-        "data.train: the ranks see different images there" 2
+        "data.train: the ranks see different images" 2
     # The same names and other bytes, in one of the files that are compared: the first.
     cp -r "$data/train" "$SCRATCH/altered"
     OTHER=$SCRATCH/altered
@@ -192,7 +192,7 @@ good=$(latest good)
 refused "$SCRATCH/nowhere" "checkpoint.resume=$SCRATCH/nowhere"
 refused "$good: a checkpoint of resnet20" "checkpoint.resume=$good" model.name=resnet32
 refused "$good: tensor fc.weight" "checkpoint.resume=$good" model.classes=11
-refused "$good: no tensor optimizer." "checkpoint.resume=$good" optimizer.name=adam
+refused "$good: tensor optimizer." "checkpoint.resume=$good" optimizer.name=adam
 train_fails good 65 "$good: a checkpoint of resnet20" 1 model.name=resnet32
 echo "no checkpoint" > "$SCRATCH/text.safetensors"
 refused "$SCRATCH/text.safetensors" "checkpoint.resume=$SCRATCH/text.safetensors"

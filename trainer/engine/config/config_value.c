@@ -55,7 +55,7 @@ static const char *nearest_key(const char *key)
 Status config_fail_unknown(const char *where, const char *key)
 {
     if (config_is_section(key))
-        return fail(ERR_USAGE, "%s%s is a section; it holds keys and takes no value", where, key);
+        return fail(ERR_USAGE, "%s%s is a section, not a key; it takes no value", where, key);
     const char *nearest = nearest_key(key);
     if (!nearest)
         return fail(ERR_USAGE, "%sunknown key %s (convoy inspect config lists all)", where, key);
@@ -65,7 +65,7 @@ Status config_fail_unknown(const char *where, const char *key)
 Status config_note_origin(ConfigOrigin *origin, int index, int line, const char *where)
 {
     if (origin->line[index] != 0 && line != ORIGIN_SET)
-        return fail(ERR_USAGE, "%s%s is given twice (first in line %d)", where,
+        return fail(ERR_USAGE, "%s%s is set twice (first in line %d)", where,
                     config_keys[index].key, origin->line[index]);
     origin->line[index] = line;
     return OK;
@@ -159,7 +159,7 @@ static Status set_list(const ConfigKey *key, ConfigList *field, const char *cons
     ConfigList list = { 0 };
     const bool other = key->other && count == 1 && strcmp(items[0], key->other) == 0;
     if (count > CONFIG_LIST_MAX)
-        return fail(ERR_USAGE, "%s%s has %d values; it takes at most %d", where, key->key, count,
+        return fail(ERR_USAGE, "%s%s has %d values; at most %d are allowed", where, key->key, count,
                     CONFIG_LIST_MAX);
     for (int i = 0; i < count && !other; i++)
         if (!parse_number(key, items[i], &list.values[list.count++]))

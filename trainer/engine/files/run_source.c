@@ -79,6 +79,6 @@ Status run_source_checkpoint(char **out, const char *word)
     if (n > 0) *out = target[0] == '/' ? mem_strdup(target) : fs_join(dir, target);
     mem_free(dir);
     if (*out) return OK;
-    return fail(ERR_DATA, "%s: no run with a checkpoint: it has no checkpoints/best or latest",
-                word);
+    return fail(ERR_DATA,
+                "%s: the run has no checkpoint: no checkpoints/best or checkpoints/latest", word);
 }
