@@ -139,7 +139,7 @@ expect_text "eval with ema.best=false" 1 "take its trained weights"
 train slow 1 model.name=mlp schedule.name=constant train.epochs=6 ema.decay=0.9999 \
     "data.val=$SCRATCH/data/train" optimizer.lr=0.02 train.patience=5
 expect_text "too short for its average" 1 "% of the averaged weights are still the initial ones"
-expect_text "what would do" 1 "ema.decay=0.94 or ema.warmup=true would do"
+expect_text "what would do" 1 "ema.decay=0.94 or ema.warmup=true would be enough"
 expect_text "last words have both" 1 "(step 15), of trained weights"
 expect_text "patience by averages" 1 "% of the averaged weights; the run ends after"
 # Resumed with another decay it is as old as it was: the checkpoint says so.

@@ -47,7 +47,7 @@ done
 # apart KEY COMMAND... - which would make a class of a folder of its own
 apart()
 {
-    expect_error "$*" 64 "$1: $data/train/new lies in " 1 "${@:2}"
+    expect_error "$*" 64 "$1: $data/train/new is in " 1 "${@:2}"
 }
 settings run train.max_steps=1
 apart run.dir launch -n 1 -- train "${sets[@]}" "run.dir=$data/train/new"
@@ -190,10 +190,10 @@ done
 # ---- checkpoints ----
 good=$(latest good)
 refused "$SCRATCH/nowhere" "checkpoint.resume=$SCRATCH/nowhere"
-refused "$good: a checkpoint of resnet20" "checkpoint.resume=$good" model.name=resnet32
+refused "$good: the checkpoint is of resnet20" "checkpoint.resume=$good" model.name=resnet32
 refused "$good: tensor fc.weight" "checkpoint.resume=$good" model.classes=11
 refused "$good: tensor optimizer." "checkpoint.resume=$good" optimizer.name=adam
-train_fails good 65 "$good: a checkpoint of resnet20" 1 model.name=resnet32
+train_fails good 65 "$good: the checkpoint is of resnet20" 1 model.name=resnet32
 echo "no checkpoint" > "$SCRATCH/text.safetensors"
 refused "$SCRATCH/text.safetensors" "checkpoint.resume=$SCRATCH/text.safetensors"
 for n in "${ranks[@]}"; do

@@ -37,12 +37,12 @@ for n in "${ranks[@]}"; do
     disk=(train.epochs=3 "train.batch_per_rank=$share" data.cache=disk
         "data.cache_dir=$SCRATCH/disk$n" data.cache_mb=64)
     counted "disk$n" "$n" "${disk[@]}"
-    expect_text "disk on $n" 1 "up to 0.1 GiB; 0 are there"
+    expect_text "disk on $n" 1 "up to 0.1 GiB; it already has 0"
     ((opens == files + compared)) || broken "disk on $n: $opens files opened, expected $files" \
         "and $compared that ranks compare"
     same "disk on $n" "page$n" "disk$n"
     counted "again$n" "$n" "${disk[@]}"
-    expect_text "disk again on $n" 1 "; $files are there"
+    expect_text "disk again on $n" 1 "; it already has $files"
     ((opens == compared)) || broken "disk again on $n: $opens files opened, not $compared"
     same "disk again on $n" "page$n" "again$n"
     dd if=/dev/zero of="$(echo "$SCRATCH/disk$n"/*.cache)" bs=1k seek=40 count=20 conv=notrunc \

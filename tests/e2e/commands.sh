@@ -124,7 +124,7 @@ never() # TEXT KEY... - a run of 100 images in which what a key asks for would n
     expect_error "inspect config: $text" 64 "$text" 1 inspect config model.name=resnet20 \
         data.image_size=32 "$@"
 }
-never 'optimizer.groups: "nothing.*" fits no parameter' --images 100 \
+never 'optimizer.groups: "nothing.*" matches no trained parameter' --images 100 \
     'optimizer.groups=nothing.*: lr=2'
 never "optimizer.head_lr applies to fc" --images 100 optimizer.head_lr=2 'model.freeze=fc.*'
 never "optimizer.layer_decay: mlp has no blocks" --images 100 optimizer.layer_decay=.5 \

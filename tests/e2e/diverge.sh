@@ -67,7 +67,7 @@ for n in "${ranks[@]}"; do
     train "back$n" "$n" "${back[@]}" train.max_steps=12 monitor.tensorboard=true
     count=$(field "back$n" diverged rollbacks)
     ((count >= 2 && count <= 3)) || broken "back on $n: went back $count times"
-    expect_text "back on $n" "$count" ": rollback"
+    expect_text "back on $n" "$count" "; rollback "
     [[ $(events "back$n" diverged) == "$count" && $(events "back$n" resume) == "$count" ]] ||
         broken "back on $n: not one resume for each time"
     expect_field "back on $n" "back$n" diverged then rollback

@@ -114,7 +114,7 @@ if have_mpi; then
         <(grep -o '<br>is .*' "$SCRATCH/2.html" | sed 's/([^)]*)//' | sort) ||
         broken "two ranks show other mistakes"
 fi
-expect_error "two tables in one file" 64 "is written by --per-class too" 1 eval \
+expect_error "two tables in one file" 64 "is also written by --per-class" 1 eval \
     "$SCRATCH/whole" --gallery "$SCRATCH/both" --per-class "$SCRATCH/both"
 expect_error "a page that cannot be written" 74 "nowhere" 1 eval "$SCRATCH/whole" \
     --gallery "$SCRATCH/nowhere/page.html"

@@ -56,7 +56,7 @@ no_grace
 refused 'model.freeze: "layer7" fits no parameter and no stage' model.freeze=layer7
 refused 'model.freeze: "fc" leaves nothing to train' model.freeze=fc
 refused 'optimizer.groups: "head.*" matches no trained parameter' "optimizer.groups=head.*: lr=2"
-refused 'command line: optimizer.groups has "rate=2" behind "fc.*:"' "optimizer.groups=fc.*: rate=2"
+refused 'command line: optimizer.groups has "rate=2" after "fc.*:"' "optimizer.groups=fc.*: rate=2"
 refused "optimizer.head_lr applies to fc, which model.freeze freezes" optimizer.head_lr=2 \
     "model.freeze=fc.*"
 expect_error "inspect config" 64 'model.freeze: "layer7" fits no' 1 \

@@ -57,8 +57,8 @@ chmod +x "$SCRATCH/other-convoy"
 first=(convoy) second=("$SCRATCH/other-convoy")
 together version
 ended version 78
-expect_one_error "another version" "rank 1: on $here this is convoy 9${version:1}"
-expect_one_error "another version" "but rank 0 on $here is convoy $version"
+expect_one_error "another version" "rank 1: $here runs convoy 9${version:1}"
+expect_one_error "another version" "but rank 0 on $here runs convoy $version"
 
 first=(convoy) second=(convoy --set optimizer.lr=0.3 --set log.every=7)
 together setting

@@ -207,7 +207,7 @@ expect_error "nothing on standard input" 65 "standard input: it names no picture
 printf 'a\nb' > "$SCRATCH/two.txt"
 expect_error "fewer names" 65 "two.txt: 2 names, but " 1 predict "${foreign[@]}" \
     --classes "$SCRATCH/two.txt"
-expect_error "no such network" 64 "--model: resnet21: no such network" 1 predict \
+expect_error "no such network" 64 "--model: unknown network resnet21" 1 predict \
     "$SCRATCH/weights.safetensors" "$picture" --model resnet21
 expect_error "no such weights" 64 "--model: resnet50 has no weights V7; there are IMAGENET1K_V1" 1 \
     predict "$SCRATCH/weights.safetensors" "$picture" --model resnet50:V7

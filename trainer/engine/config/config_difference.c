@@ -11,8 +11,7 @@ static void add_difference(const Config *then, const Config *now, const ConfigKe
     config_add_value(now, key, &b);
     if (a.failed || b.failed) out->failed = true;
     else if (strcmp(a.text, b.text) != 0)
-        str_printf(out, "%s%s was %s and is now %s", out->length ? "; " : "", key->key, a.text,
-                   b.text);
+        str_printf(out, "%s%s was %s and is %s", out->length ? "; " : "", key->key, a.text, b.text);
     str_free(&a);
     str_free(&b);
 }

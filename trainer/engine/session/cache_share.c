@@ -133,9 +133,9 @@ static Status open_first(SampleCache **out, const Config *c, CacheFile *file)
         log_warning_here("data.cache_dir: %s has no space for %s; files are read without the cache",
                          c->data.cache_dir, file->path);
     else
-        log_info(
-            "data.cache: files are kept in %s after the first read, up to %.1f GiB; it has %lld",
-            file->path, (double)file->bytes / GIB, (long long)stats.samples);
+        log_info("data.cache: files are kept in %s after the first read, up to %.1f GiB; it "
+                 "already has %lld",
+                 file->path, (double)file->bytes / GIB, (long long)stats.samples);
     return OK;
 }
 

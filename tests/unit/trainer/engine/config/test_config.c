@@ -451,7 +451,7 @@ TEST(differences_are_named)
     REQUIRE_OK(config_load(&then, NULL, sets, 4));
     CHECK_OK(config_math_difference(then, now, &text));
     CHECK_STR(text.text,
-              "train.precision_auto was fp32 and is now open; optimizer.lr was 0.2 and is now 0.1");
+              "train.precision_auto was fp32 and is open; optimizer.lr was 0.2 and is 0.1");
     str_clear(&text);
     CHECK_OK(config_difference(then, now, &text));
     CHECK_CONTAINS(text.text, "; log.every was 9 and is ");
