@@ -38,7 +38,7 @@ untouched "data.train is not set" 64 "${more[@]}" data.train=
 untouched "$SCRATCH/nowhere" 65 "${more[@]}" "data.train=$SCRATCH/nowhere"
 untouched "data.val" 65 "${more[@]}" "data.val=$SCRATCH/data"
 untouched "train.batch_per_rank" 64 "${more[@]}" train.batch_per_rank=121
-untouched "a checkpoint of resnet20" 65 "${more[@]}" model.name=resnet32
+untouched "the checkpoint is of resnet20" 65 "${more[@]}" model.name=resnet32
 untouched "tensor fc.weight" 65 "${more[@]}" model.classes=11
 untouched "tensor optimizer." 65 "${more[@]}" optimizer.name=adam
 untouched "$SCRATCH/nowhere" 65 "${more[@]}" model.init="$SCRATCH/nowhere" checkpoint.resume=none
