@@ -190,6 +190,10 @@ fi
 rule words -v words=scripts/lint/words.txt "${c_files[@]}" > "$findings"
 report "words outside their one home"
 
+# ---- messages in plain English ----
+scripts/lint/plain_words.sh --lint > "$findings"
+report "messages that are not plain English"
+
 # ---- form ----
 awk '
     FNR == 1 && NR > 1 && blank_end != "" { print blank_end }

@@ -96,7 +96,7 @@ def names_any(text, words):
 
 
 def is_alias_warning(line, words):
-    if "warning" not in line or "resuming with" in line:
+    if "warning" not in line or "settings differ from" in line:
         return False
     return names_any(line, words)
 

@@ -10,7 +10,7 @@ list=(train.epochs=4 "train.accumulate=4, 8, 2" train.batch_per_rank=4 model.bn=
     schedule.name=constant schedule.warmup_epochs=0 optimizer.lr_scaling=none optimizer.lr=0.002
     log.every=1 "data.val=$SCRATCH/data/val" checkpoint.keep=40)
 train whole 1 "${list[@]}"
-expect_text "batches" 1 "from step 1 on the global batch is 16, 4 images of a rank at a time"
+expect_text "batches" 1 "from step 1 on, the global batch is 16 images, 4 per rank and pass"
 expect_text "batches" 1 "from step 6 on the global batch is 32"
 expect_text "batches" 1 "from step 9 on the global batch is 8"
 steps=$((5 + 3 + (320 - 176) / 8))
@@ -47,14 +47,14 @@ fi
 
 # Another list takes over at the image where the run stands.
 train parts 1 "${list[@]}" "train.accumulate=4, 1" train.max_steps=0 train.epochs=5
-expect_text "another list" 1 "step 26 of the checkpoint is step"
+expect_text "another list" 1 "step 26 of the checkpoint is now step"
 
 settings whole "${list[@]}"
 expect "inspect config" 0 run 1 inspect config "${sets[@]}"
 expect_text "inspect config" 1 "global batch     32: 4 images, 8 per step and rank, from step 6"
 expect_text "inspect config" 1 "steps            26,"
 expect "bench step" 0 run 1 bench step "${sets[@]}" --steps 2
-train_fails bad 64 "optimizer.lr_scaling goes by the global batch" 1 "${list[@]}" \
-    optimizer.lr_scaling=linear
+train_fails bad 64 "optimizer.lr_scaling: linear and sqrt depend on the global batch" 1 \
+    "${list[@]}" optimizer.lr_scaling=linear
 
 exit "$failed"

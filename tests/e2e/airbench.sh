@@ -7,19 +7,19 @@ make_config
 
 # Five steps an epoch: the second one shows images the other way round.
 net=(model.name=airbench94 data.augment=airbench schedule.name=constant train.epochs=9)
-made="whiten.weight: filters that whiten the patches of 40 training images"
+made="whiten.weight: initialised to whiten the patches of 40 training images"
 train whole 1 "${net[@]}" train.max_steps=7
 expect_text "a run begins" 1 "$made"
 train threads 1 "${net[@]}" train.max_steps=7 data.threads=4
 same "1 and 4 decode threads" whole threads
 train parts 1 "${net[@]}" train.max_steps=4
 train parts 1 "${net[@]}" train.max_steps=7
-expect_text "a run goes on" 0 "filters that whiten"
+expect_text "a run goes on" 0 "initialised to whiten"
 same "7 steps and 4 + 3" whole parts
 train cifar 1 "${net[@]}" train.max_steps=7 data.augment=cifar
 far "data.augment airbench" whole cifar 1e-4
 train given 1 "${net[@]}" train.max_steps=1 "model.init=$(latest whole)"
-expect_text "weights of another run" 0 "filters that whiten"
+expect_text "weights of another run" 0 "initialised to whiten"
 if have_mpi; then
     train one 1 "${net[@]}" train.max_steps=6 model.bn=frozen
     train two 2 "${net[@]}" train.max_steps=6 model.bn=frozen train.batch_per_rank=4

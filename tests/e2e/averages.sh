@@ -83,7 +83,7 @@ run 1 eval "$SCRATCH/back" --ema "$val" > "$out" 2>&1 || broken_run "back: its a
 # An average that begins in the middle starts at the weights there.
 train late 1 "${steady[@]}" train.max_steps=4
 train late 1 "${steady[@]}" train.max_steps=8 ema.decay=0.9
-expect_text "an average that begins late" 1 "no ema.* in it: that average starts at its weights"
+expect_text "an average that begins late" 1 "has no ema.*; that average starts at its weights"
 train late 1 "${steady[@]}" train.max_steps=10
 expect_text "the average given up again" 0 "eval of averaged weights"
 
@@ -139,9 +139,9 @@ expect_text "eval with ema.best=false" 1 "take its trained weights"
 train slow 1 model.name=mlp schedule.name=constant train.epochs=6 ema.decay=0.9999 \
     "data.val=$SCRATCH/data/train" optimizer.lr=0.02 train.patience=5
 expect_text "too short for its average" 1 "% of the averaged weights are still the initial ones"
-expect_text "what would do" 1 "ema.decay=0.94 or ema.warmup=true would do"
+expect_text "what would do" 1 "ema.decay=0.94 or ema.warmup=true would be enough"
 expect_text "last words have both" 1 "(step 15), of trained weights"
-expect_text "patience by averages" 1 "% of averaged weights: the run ends after"
+expect_text "patience by averages" 1 "% of the averaged weights; the run ends after"
 # Resumed with another decay it is as old as it was: the checkpoint says so.
 train slow 1 model.name=mlp schedule.name=constant train.epochs=8 ema.decay=0.99995 \
     ema.best=false "$val"
@@ -174,19 +174,21 @@ train_fails half 65 "optimizer.lookahead was timm and is airbench: " 1 "${look[@
 train_fails never 64 "optimizer.lookahead_steps: 11 steps, but the run has 10" 1 "${steady[@]}" \
     optimizer.lookahead=airbench optimizer.lookahead_steps=11 train.max_steps=10
 
-expect_error "export of what there is not" 65 "no averaged weights in it (--ema)" 1 \
+expect_error "export of what there is not" 65 "has no averaged weights (--ema)" 1 \
     export "$(latest plain)" "$SCRATCH/none.safetensors" --ema
-expect_error "eval of what there is not" 65 "no averaged weights in it (--ema)" 1 \
+expect_error "eval of what there is not" 65 "has no averaged weights (--ema)" 1 \
     eval "$SCRATCH/plain" --ema "$val"
-expect_error "predict by what there is not" 65 "no averaged weights in it (--ema)" 1 \
+expect_error "predict by what there is not" 65 "has no averaged weights (--ema)" 1 \
     predict "$(latest plain)" "$image" --ema
 expect_error "both" 64 "give either --ema or --raw" 1 \
     export "$(latest shown)" "$SCRATCH/none.safetensors" --ema --raw
 train_fails unseen 64 "ema.decay: the averaged weights would never be evaluated" 1 ema.decay=0.9
 train_fails unseen 64 "ema.half_life: the averaged weights would never be evaluated" 1 \
     ema.half_life=5
-train_fails twice 64 "ema.half_life stands beside ema.decay" 1 ema.decay=0.9 ema.half_life=5 "$val"
-train_fails half 64 "ema.half_life is of timm's rule" 1 ema.half_life=5 ema.rule=torchvision "$val"
-train_fails warmup 64 "ema.warmup is of timm's rule" 1 ema.decay=0.9 ema.rule=torchvision \
+train_fails twice 64 "ema.half_life cannot be combined with ema.decay" 1 \
+    ema.decay=0.9 ema.half_life=5 "$val"
+train_fails half 64 "ema.half_life requires ema.rule: timm" 1 ema.half_life=5 \
+    ema.rule=torchvision "$val"
+train_fails warmup 64 "ema.warmup requires ema.rule: timm" 1 ema.decay=0.9 ema.rule=torchvision \
     ema.warmup=true "$val"
 exit "$failed"

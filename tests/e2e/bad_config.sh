@@ -34,7 +34,7 @@ for n in "${ranks[@]}"; do
     expect_error "no config" 64 "missing argument CONFIG|RUN" "$n" train
     expect_error "no checkpoint" 64 "no run in runs/small; name a checkpoint with --checkpoint" \
         "$n" eval "$SCRATCH/small.yaml" "data.val=$SCRATCH/data/val"
-    expect_error "no run" 64 "is a folder, but not that of a run" "$n" train "$SCRATCH"
+    expect_error "no run" 64 "not a run folder" "$n" train "$SCRATCH"
     expect_error "no such config" 64 "$SCRATCH/nowhere.yaml" "$n" train "$SCRATCH/nowhere.yaml"
 done
 expect_error "no such network" 64 "did you mean resnet50, " 1 inspect model resnet5O

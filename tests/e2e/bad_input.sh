@@ -41,13 +41,13 @@ train lacking 1 "data.val=$SCRATCH/other" data.allow_empty_classes=true train.ma
 find "$data" | sort > "$SCRATCH/before"
 for place in train val/new; do
     settings run "data.val=$data/val"
-    expect_error "a run in $place" 64 "run.dir: $data/$place lies in data." 1 train "${sets[@]}" \
+    expect_error "a run in $place" 64 "run.dir: $data/$place is in data." 1 train "${sets[@]}" \
         "run.dir=$data/$place"
 done
 # apart KEY COMMAND... - which would make a class of a folder of its own
 apart()
 {
-    expect_error "$*" 64 "$1: $data/train/new lies in " 1 "${@:2}"
+    expect_error "$*" 64 "$1: $data/train/new is in " 1 "${@:2}"
 }
 settings run train.max_steps=1
 apart run.dir launch -n 1 -- train "${sets[@]}" "run.dir=$data/train/new"
@@ -97,7 +97,7 @@ END
     expect_field "folder missing on rank 1" missing_on_one "done" code 65
     OTHER=$data/val
     CONVOY=$SCRATCH/one_differs train_fails other_on_one 65 \
-        "data.train: the ranks see different images there" 2
+        "data.train: the ranks see different images" 2
     # The same names and other bytes, in one of the files that are compared: the first.
     cp -r "$data/train" "$SCRATCH/altered"
     OTHER=$SCRATCH/altered
@@ -190,10 +190,10 @@ done
 # ---- checkpoints ----
 good=$(latest good)
 refused "$SCRATCH/nowhere" "checkpoint.resume=$SCRATCH/nowhere"
-refused "$good: a checkpoint of resnet20" "checkpoint.resume=$good" model.name=resnet32
+refused "$good: the checkpoint is of resnet20" "checkpoint.resume=$good" model.name=resnet32
 refused "$good: tensor fc.weight" "checkpoint.resume=$good" model.classes=11
-refused "$good: no tensor optimizer." "checkpoint.resume=$good" optimizer.name=adam
-train_fails good 65 "$good: a checkpoint of resnet20" 1 model.name=resnet32
+refused "$good: tensor optimizer." "checkpoint.resume=$good" optimizer.name=adam
+train_fails good 65 "$good: the checkpoint is of resnet20" 1 model.name=resnet32
 echo "no checkpoint" > "$SCRATCH/text.safetensors"
 refused "$SCRATCH/text.safetensors" "checkpoint.resume=$SCRATCH/text.safetensors"
 for n in "${ranks[@]}"; do

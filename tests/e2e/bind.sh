@@ -25,7 +25,7 @@ head -c 300 "$SCRATCH/one.xml" > "$SCRATCH/cut.xml"
 expect "cut file" 65 "$CONVOY" doctor --topology "$SCRATCH/cut.xml"
 expect_one_error "cut file" "$SCRATCH/cut.xml"
 expect "no file" 74 "$CONVOY" doctor --topology "$SCRATCH/none.xml"
-expect_one_error "no file" "$SCRATCH/none.xml: there is no such file"
+expect_one_error "no file" "$SCRATCH/none.xml: no such file"
 HWLOC_SYNTHETIC="numa:2 core:4 pu:1" "$CONVOY" doctor > "$out" 2>&1
 expect_text "doctor of another machine" some "HWLOC_FSROOT describes another machine"
 
@@ -44,7 +44,7 @@ train_bound() # RUN BINDING ENVIRONMENT...
 
 expect "another machine" 78 train_bound other none HWLOC_SYNTHETIC="$sockets"
 expect_text "another machine" 1 "device.bind: HWLOC_XMLFILE, HWLOC_SYNTHETIC or HWLOC_FSROOT \
-describes another machine: unset it, or set device.bind to none"
+describes another machine; unset it, or set device.bind to none"
 if [[ $(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status) != 0-1 ||
     $(lscpu -p=CORE,SOCKET 2> /dev/null | grep -v '^#' | sort -u | wc -l) != 2 ]]; then
     echo "not tested: binding: wants CPUs 0 and 1 alone, each a core"
@@ -53,10 +53,10 @@ fi
 expect "as it is" 0 train_bound plain none A=
 expect_text "one node" 0 "device.bind"
 expect "kept" 0 train_bound kept core A=
-expect_text "kept" 1 "ranks stay on the CPUs that mpirun, srun or the like gave them"
+expect_text "kept" 1 "ranks keep the CPUs that mpirun, srun or another launcher assigned"
 expect_text "kept" 1 "  rank 1: CPUs 1, NUMA node 0"
 expect "bound" 0 train_bound bound none HWLOC_THISSYSTEM=1 HWLOC_SYNTHETIC="$sockets"
-expect_text "bound" 1 "device.bind: ranks are bound near their GPUs, or apart"
+expect_text "bound" 1 "device.bind: ranks are bound near their GPUs, or to separate CPUs"
 expect_text "bound" 1 "  rank 1: CPUs 1, NUMA node 1"
 for run in kept bound; do same "weights" plain "$run"; done
 

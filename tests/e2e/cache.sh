@@ -37,12 +37,12 @@ for n in "${ranks[@]}"; do
     disk=(train.epochs=3 "train.batch_per_rank=$share" data.cache=disk
         "data.cache_dir=$SCRATCH/disk$n" data.cache_mb=64)
     counted "disk$n" "$n" "${disk[@]}"
-    expect_text "disk on $n" 1 "up to 0.1 GiB; 0 are there"
+    expect_text "disk on $n" 1 "up to 0.1 GiB; it already has 0"
     ((opens == files + compared)) || broken "disk on $n: $opens files opened, expected $files" \
         "and $compared that ranks compare"
     same "disk on $n" "page$n" "disk$n"
     counted "again$n" "$n" "${disk[@]}"
-    expect_text "disk again on $n" 1 "; $files are there"
+    expect_text "disk again on $n" 1 "; it already has $files"
     ((opens == compared)) || broken "disk again on $n: $opens files opened, not $compared"
     same "disk again on $n" "page$n" "again$n"
     dd if=/dev/zero of="$(echo "$SCRATCH/disk$n"/*.cache)" bs=1k seek=40 count=20 conv=notrunc \
@@ -53,7 +53,7 @@ for n in "${ranks[@]}"; do
     same "damaged on $n" "page$n" "damaged$n"
     : > "$(echo "$SCRATCH/disk$n"/*.cache)"
     counted "torn$n" "$n" "${disk[@]}"
-    expect_text "torn on $n" 1 "is not a cache of these files; it is made anew"
+    expect_text "torn on $n" 1 "is not a cache of these files; it is created again"
     ((opens == files + compared)) || broken "torn on $n: $opens files opened"
     # The same under a run: it goes on, and the file is not touched any more.
     train_in_background "cut$n" "$n" "${disk[@]}" train.epochs=20000 schedule.name=constant
@@ -70,9 +70,9 @@ for n in "${ranks[@]}"; do
     same "training and validation set on $n" "page$n" "both$n"
 done
 
-train_fails dirless 64 "data.cache_dir is empty; data.cache: disk needs a folder" 1 data.cache=disk
-train_fails idle 64 "data.cache_dir is of data.cache: disk" 1 "data.cache_dir=$SCRATCH/disk1"
-train_fails full 64 "MiB free, not 900000000" "${ranks[-1]}" data.cache=disk \
+train_fails dirless 64 "data.cache_dir must be set with data.cache: disk" 1 data.cache=disk
+train_fails idle 64 "data.cache_dir requires data.cache: disk" 1 "data.cache_dir=$SCRATCH/disk1"
+train_fails full 64 "MiB free, less than 900000000" "${ranks[-1]}" data.cache=disk \
     "data.cache_dir=$SCRATCH/full" data.cache_mb=900000000
 # A disk with no room for a cache, and nobody asked for more.
 full=$SCRATCH/full_disk
@@ -82,7 +82,7 @@ if mount -t tmpfs -o size=1m tmpfs "$full" 2> /dev/null; then
     n=${ranks[-1]}
     train "small_disk$n" "$n" data.cache=disk "data.cache_dir=$full" train.epochs=3 \
         "train.batch_per_rank=$((8 / n))"
-    expect_text "no room" 1 "data.cache_dir: $full has no room for $full/"
+    expect_text "no room" 1 "data.cache_dir: $full has no space for $full/"
     same "no room" "page$n" "small_disk$n"
 else
     echo "not tested: a disk with no room for a cache: mount is not allowed"

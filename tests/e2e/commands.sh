@@ -130,7 +130,7 @@ for group in 0 4; do
         model.name=resnet20 model.bn=sync "model.bn_group=$group" \
         "train.class_weights=$SCRATCH/weights"
 done
-expect_error "inspect config of groups" 64 "3 ranks a group do not divide 8 ranks" 1 \
+expect_error "inspect config of groups" 64 "8 ranks cannot be divided into groups of 3" 1 \
     inspect config --ranks 8 --images 50000 model.bn=sync model.bn_group=3
 never() # TEXT KEY... - a run of 100 images in which what a key asks for would never come
 {
@@ -139,14 +139,14 @@ never() # TEXT KEY... - a run of 100 images in which what a key asks for would n
     expect_error "inspect config: $text" 64 "$text" 1 inspect config model.name=resnet20 \
         data.image_size=32 "$@"
 }
-never 'optimizer.groups: "nothing.*" fits no parameter' --images 100 \
+never 'optimizer.groups: "nothing.*" matches no trained parameter' --images 100 \
     'optimizer.groups=nothing.*: lr=2'
-never "optimizer.head_lr: is of fc" --images 100 optimizer.head_lr=2 'model.freeze=fc.*'
+never "optimizer.head_lr applies to fc" --images 100 optimizer.head_lr=2 'model.freeze=fc.*'
 never "optimizer.layer_decay: mlp has no blocks" --images 100 optimizer.layer_decay=.5 \
     model.name=mlp
 never "ema.every: 1000 steps, but the run has" --images 100 ema.decay=.9 ema.every=1000
 never "ema.decay: the averaged weights would never be evaluated" data.format=synthetic ema.decay=.9
-never "train.patience: nothing would ever be evaluated" data.format=synthetic train.patience=2
+never "train.patience requires evaluations" data.format=synthetic train.patience=2
 never "optimizer.sam_rho: " data.format=synthetic optimizer.sam_rho=.05 train.accumulate=2
 expect_text "what stands in for images" 0 "--images N would replace"
 stairs=(--images 1282048 optimizer.lr=0.016 schedule.name=exponential schedule.warmup_lr=0
@@ -164,14 +164,16 @@ expect_error "inspect config of no epoch" 64 '--epochs: "x" is not an epoch' 1 \
 expect_error "inspect config of two things" 64 "--markdown" 1 inspect config --markdown --images 5
 expect "inspect config of a long warm-up" 0 run 1 inspect config --images 50000 \
     train.max_steps=500 schedule.name=poly schedule.warmup_steps=24000 schedule.warmup_lr=0
-expect_text "inspect config of a long warm-up" 1 "schedule.warmup_steps: warm-up of 24000 steps is"
+expect_text "inspect config of a long warm-up" 1 \
+    "schedule.warmup_steps: the warm-up of 24000 steps is"
 expect "inspect config of a file" 0 run 1 inspect config "$SCRATCH/small.yaml"
 expect_text "inspect config of a file" 1 "images           20"
 expect "a run to look at" 0 run 1 train "$SCRATCH/small.yaml" "run.dir=$SCRATCH/looked_at" \
     train.max_steps=1
 expect "inspect config of a run" 0 run 1 inspect config "$SCRATCH/looked_at" schedule.warmup_steps=3
-expect_error "inspect config of two warm-ups" 64 "stands beside schedule.warmup_epochs" 1 \
-    inspect config "$SCRATCH/looked_at" schedule.warmup_steps=3 schedule.warmup_epochs=2
+expect_error "inspect config of two warm-ups" 64 \
+    "cannot be combined with schedule.warmup_epochs" 1 inspect config "$SCRATCH/looked_at" \
+    schedule.warmup_steps=3 schedule.warmup_epochs=2
 expect_error "inspect config without data" 64 "--images N would replace" 1 inspect config \
     train.epochs=2
 expect_error "inspect config of too few images" 64 "train.batch_per_rank" 1 inspect config \

@@ -11,7 +11,7 @@ if ! emulated; then
 fi
 train_fails bad 64 "device.index is 1; this machine has 1 CUDA device" 1 device.index=1
 train_fails bad 64 "device.index" 1 device.index=-2
-train_fails bad 78 "train.precision is tf32; the CPU computes in fp32 and bf16 alone" 1 \
+train_fails bad 78 "train.precision: tf32 is not supported on the CPU" 1 \
     device.backend=cpu train.precision=tf32
 train_fails bad 64 'it must be one of auto, fp32, tf32, bf16, fp16' 1 train.precision=fp8
 train_fails bad 64 "train.loss_scale" 1 train.loss_scale=0.5
@@ -24,7 +24,7 @@ train index 1 device.index=0 train.max_steps=1
 # A GPU with a few MiB left beside what CUDA takes for itself: the batch that is said to fit does,
 # one more does not.
 export CONVOY_EMU_MEMORY_MB=1546
-train_fails large 70 "train.batch_per_rank: 60 images at a time need" 1 train.batch_per_rank=60
+train_fails large 70 "train.batch_per_rank: 60 images need" 1 train.batch_per_rank=60
 fits=$(sed -nE 's/.*; at most ([0-9]+) fit$/\1/p' "$out")
 if [[ ! $fits =~ ^[0-9]+$ ]] || ((fits < 1 || fits >= 60)); then
     broken_run "the largest batch is ${fits:-not said}"
@@ -40,7 +40,7 @@ grep -qE "^largest batch per rank +$fits images" "$out" ||
 # The same where other programs hold memory of a larger one;
 # half a GiB of theirs may be contexts of ours.
 export CONVOY_EMU_MEMORY_MB=2570 CONVOY_EMU_HELD_MB=1536
-train_fails held 70 "other programs hold 1.00 GiB); at most $fits fit" \
+train_fails held 70 "other programs use 1.00 GiB); at most $fits fit" \
     1 "train.batch_per_rank=$((fits + 1))"
 export CONVOY_EMU_MEMORY_MB=4096 CONVOY_EMU_HELD_MB=0
 
@@ -52,7 +52,7 @@ expect_text "a described GPU" 1 "parameters, compute type"
 # One with as little as above.
 sed 's/"totalGlobalMem": [0-9]*/"totalGlobalMem": 1621098496/' configs/gpus/h200.json \
     > "$SCRATCH/little.json"
-expect_error "too large for a described GPU" 70 "60 images at a time need" 1 inspect memory \
+expect_error "too large for a described GPU" 70 "60 images need" 1 inspect memory \
     "${sets[@]}" --set train.batch_per_rank=60 --gpu "$SCRATCH/little.json"
 expect_text "too large for a described GPU" 1 "per rank at 60 images per micro-batch"
 expect_text "too large for a described GPU" 1 "largest batch per rank "

@@ -39,7 +39,7 @@ emulated || { echo "not tested: NCCL between ranks: wants the emulated device" &
 as_hosts='NCCL_HOSTID=host$OMPI_COMM_WORLD_RANK exec "$@"'
 expect "sums of two ranks on one device by NCCL" 0 mpirun -n 2 sh -c "$as_hosts" sh "$check" device
 expect_text "sums of two ranks on one device by NCCL" some "2 ranks sum by: nccl"
-expect_text "sums of two ranks on one device by NCCL" some "ranks share a GPU and sum by NCCL"
+expect_text "sums of two ranks on one device by NCCL" some "ranks share a GPU and use NCCL"
 
 # CONVOY_EMU_OWN_DEVICES gives each rank a device, so that they sum by the stand-in for NCCL.
 export CONVOY_EMU_OWN_DEVICES=1

@@ -11,7 +11,7 @@ fi
 no_grace
 make_tiny_config
 sync=(model.bn=sync train.max_steps=4 train.batch_per_rank=4)
-train_fails staged 64 "model.bn: sync on GPUs needs NCCL" 2 "${sync[@]}"
+train_fails staged 64 "model.bn: sync on GPUs requires NCCL" 2 "${sync[@]}"
 emulated || { echo "not tested: NCCL between ranks: wants the emulated device" && exit "$failed"; }
 
 # An element that changes sides of a ReLU shows in all steps behind it: losses, not weights.

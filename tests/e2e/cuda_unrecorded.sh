@@ -7,7 +7,7 @@ emulated || { echo "faults are the emulated device's" && exit 77; }
 make_tiny_config
 sed -i 's/max_steps: 6/max_steps: 5/' "$SCRATCH/small.yaml"
 
-warning="cannot be recorded for replay (device.cuda_graph)"
+warning="cannot be recorded as a CUDA graph (device.cuda_graph)"
 train eager 1 device.cuda_graph=false
 expect_text "not asked for" 0 "$warning"
 train recorded 1

@@ -25,13 +25,13 @@ train drops 1 "${net[@]}" train.precision=bf16 train.max_steps=1 model.attention
 grep -q "device.batchnorm, depthwise, attention" "$out" && broken "what drops is not cuDNN's"
 settings refused "${net[@]}" device.attention=cudnn model.attention_dropout=0.1
 expect "cuDNN's attention drops nothing" 64 run 1 train "${sets[@]}"
-expect_text "it names the key" 1 "device.attention is cudnn, which drops nothing"
+expect_text "it names the key" 1 "device.attention: cudnn does not support model.attention_dropout"
 settings by_auto "${net[@]}" device.attention=cudnn train.precision=auto train.precision_auto=fp32
 expect "cuDNN's attention where auto is fp32" 64 run 1 train "${sets[@]}"
-expect_text "it tells in what the run is" 1 "is for 16 bits: the run is in fp32"
+expect_text "it tells in what the run is" 1 "cudnn does not support the precision of this run: fp32"
 settings refused "${net[@]}" device.attention=cudnn train.precision=fp32
 expect "cuDNN's attention in fp32" 64 run 1 train "${sets[@]}"
-expect_text "it names both keys" 1 "device.attention is cudnn, which is for 16 bits: train.prec"
+expect_text "it names both keys" 1 "device.attention: cudnn does not support train.precision: fp32"
 
 # Steps 3 and 4 are recorded, one for each input slot, 5 and 6 replayed.
 train fp16 1 "${net[@]}" train.precision=fp16 checkpoint.every_steps=3

@@ -100,13 +100,13 @@ done
 close_to "money" "$(field main spent total_cost)" \
     "$(awk -v s="$hosts_s" 'BEGIN { print s / 100 }')" 0.001
 close_to "money of parts" "$(sum main cost)" "$(field main spent total_cost)" 0.01
-expect_text "the last lines" 1 "USD (36 an hour of a host; made up), "
+expect_text "the last lines" 1 "USD (36 per host and hour; made up), "
 expect_field "the price" main spent price_note "made up"
 expect_field "source" main epoch energy_source "CPUs of 1 of 1 hosts by RAPL"
 grep -q '"joules_per_image":[0-9.]*[1-9]' "$SCRATCH/main/metrics.jsonl" ||
     broken "no joules an image"
 expect "report" 0 run 1 report "$SCRATCH/main"
-for text in "Energy and money" "USD (36 an hour of a host; made up)" "hosts by RAPL"; do
+for text in "Energy and money" "USD (36 per host and hour; made up)" "hosts by RAPL"; do
     grep -qF "$text" "$SCRATCH/main/report.html" || broken "the report does not hold '$text'"
 done
 
@@ -126,7 +126,7 @@ awk -v all="$(sum killed cpu_j)" -v total="$(field killed spent total_j)" \
 SLOW_FILES_MATCH=.jp SLOW_FILES_MS=100 LD_PRELOAD=$PWD/build/slow_files.so \
     train slow 1 "${base[@]}" data.readers=1 train.eval_every=0 train.max_steps=8 \
     "monitor.prometheus=$SCRATCH/slow.prom"
-prices='currency="USD",prices="36 an hour of a host; made up"'
+prices='currency="USD",prices="36 per host and hour; made up"'
 grep -q "^convoy_cost_total{run=\"/[^\"]*/slow\",$prices," \
     "$SCRATCH/slow.prom" || broken "Prometheus does not tell of money"
 close_to "waits" "$(sum slow host_seconds wait)" "$(awk '
@@ -140,18 +140,19 @@ awk -v wait="$(sum slow cpu_j wait)" -v train="$(sum slow cpu_j train)" \
 train assumed "$ranks" "${base[@]}" cost.powercap= cost.host_watts=100 train.max_steps=8
 close_to "100 W" "$(field assumed spent total_j)" \
     "$(awk -v s="$(field assumed spent total_host_seconds)" 'BEGIN { print 100 * s }')" 0.0001
-expect_field "assumed" assumed spent energy_source "1 of 1 hosts by the guess cost.host_watts"
+expect_field "assumed" assumed spent energy_source "1 of 1 hosts by the estimate in cost.host_watts"
 touch "$tree/stop"
 wait "$ticker"
 rm "$tree/intel-rapl:0/energy_uj"
 mkdir "$tree/intel-rapl:0/energy_uj"
 train unread "$ranks" "${base[@]}" train.max_steps=8
-expect_text "unread" 1 "what CPUs use is not measured: $tree/intel-rapl:0/energy_uj: Is a directory"
+expect_text "unread" 1 \
+    "the energy of CPUs is not measured: $tree/intel-rapl:0/energy_uj: Is a directory"
 [[ $(events unread spent) -gt 0 && $(field unread spent total_j) == 0 ]] ||
     broken "unread: energy from nowhere"
 
 train nowhere 1 "${base[@]}" "cost.powercap=$SCRATCH/none" train.max_steps=8
-expect_text "nowhere" 1 "cost.powercap: $SCRATCH/none has no such counters"
+expect_text "nowhere" 1 "cost.powercap: $SCRATCH/none has no energy counters"
 train_fails price 64 "cost.price_per_kwh" 1 cost.price_per_kwh=-0.1
 train_fails watts 64 "cost.host_watts" 1 cost.host_watts=-1
 exit "$failed"

@@ -19,7 +19,7 @@ resolved()
 }
 
 train auto 1 "${short[@]}"
-expect_text "the size is said" 1 "scaled to 36 pixels, cut to 32 (data.eval_resize: auto)"
+expect_text "the size is said" 1 "scaled to 36 pixels and cropped to 32 (data.eval_resize: auto)"
 resolved auto 36
 train auto 1 "${short[@]}" train.max_steps=4
 expect_text "a run that goes on" 0 "data.eval_resize was"
@@ -30,7 +30,7 @@ resolved named 256
 ranks=1
 have_mpi && ranks=2
 train named "$ranks" "${short[@]}" train.max_steps=4 train.batch_per_rank=$((8 / ranks))
-expect_text "a named size goes on" 1 "scaled to 256 pixels, cut to 32 (data.eval_resize)"
+expect_text "a named size goes on" 1 "scaled to 256 pixels and cropped to 32 (data.eval_resize)"
 expect_text "a named size goes on" 0 "data.eval_resize was"
 resolved named 256
 settings named "${short[@]}"

@@ -10,7 +10,7 @@ data=$SCRATCH/data
 # ---- one folder of both sets ----
 train sets 1 "data.train=" "data.dir=$data" train.max_steps=1
 expect_text "data.dir" 1 "with 80 training and 30 validation images"
-train_fails both 64 "data.dir stands for data.train and data.val" 1 "data.train=$data/train" \
+train_fails both 64 "data.dir sets data.train and data.val" 1 "data.train=$data/train" \
     "data.dir=$data"
 
 # ---- held out ----
@@ -32,7 +32,8 @@ if have_mpi; then
     train one 1 "${split[@]}" model.bn=frozen
     near "held out: one rank and two" one two 1e-4
 fi
-train_fails beside 64 "data.val_split stands beside data.val" 1 "${split[@]}" "data.val=$data/val"
+train_fails beside 64 "data.val_split cannot be combined with data.val" 1 \
+    "${split[@]}" "data.val=$data/val"
 train_fails formats 64 "format cifar cannot be divided" 1 "${split[@]}" data.format=cifar
 expect "inspect memory" 0 run 1 inspect memory "$SCRATCH/whole" data.train=nowhere
 expect_text "inspect memory" some "evaluation"
@@ -62,7 +63,9 @@ if have_mpi; then
     follows "balanced: one rank and two" still ranks 1e-5
     unlike "balanced and shuffled" still others 1e-3
 fi
-train_fails repeated 64 "data.order is balanced" 1 data.order=balanced data.repeated_augmentation=2
+train_fails repeated 64 \
+    "data.order: balanced cannot be combined with data.repeated_augmentation" 1 \
+    data.order=balanced data.repeated_augmentation=2
 
 # ---- early stopping: with a rate of next to nothing the first evaluation stays the best ----
 stop=("data.val=$data/val" train.epochs=9 train.patience=2 optimizer.lr=1e-30
@@ -72,7 +75,7 @@ evals()
     grep -c '"event": *"eval"' "$SCRATCH/$1/metrics.jsonl"
 }
 train early 1 "${stop[@]}"
-expect_text "early stopping" 1 "train.patience: 2 evaluations without one better than"
+expect_text "early stopping" 1 "train.patience: 2 evaluations without improvement on"
 [[ $(evals early) == 3 ]] || broken "$(evals early) evaluations, expected 3"
 train early 1 "${stop[@]}"
 expect_text "begun again" 1 "nothing to do: the run already has 30 of 90 steps, and train.patience"
@@ -111,7 +114,7 @@ if have_mpi; then
         <(grep -o '<br>is .*' "$SCRATCH/2.html" | sed 's/([^)]*)//' | sort) ||
         broken "two ranks show other mistakes"
 fi
-expect_error "two tables in one file" 64 "is written by --per-class too" 1 eval \
+expect_error "two tables in one file" 64 "is also written by --per-class" 1 eval \
     "$SCRATCH/whole" --gallery "$SCRATCH/both" --per-class "$SCRATCH/both"
 expect_error "a page that cannot be written" 74 "nowhere" 1 eval "$SCRATCH/whole" \
     --gallery "$SCRATCH/nowhere/page.html"
@@ -175,7 +178,7 @@ if have_mpi; then
 fi
 expect_error "find-lr" 64 "--to 1 must be greater than --from 2" 1 find-lr "${sets[@]}" \
     --from 2 --to 1
-train_fails idle 64 "train.patience: nothing would ever be evaluated" 1 train.patience=2
+train_fails idle 64 "train.patience requires evaluations" 1 train.patience=2
 expect "bench step of such a run" 0 run 1 bench step "$SCRATCH/early" data.val= --steps 1
 train_fails never 64 "train.patience counts evaluations" 1 "data.val=$data/val" train.patience=2 \
     train.eval_every=0

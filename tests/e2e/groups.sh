@@ -14,10 +14,10 @@ groups=("${common[@]}" model.freeze=layer1
     optimizer.head_lr=3 optimizer.layer_decay=0.8 optimizer.decay_skip=torchvision
     optimizer.weight_decay=0.01)
 train whole 1 "${groups[@]}" train.max_steps=9
-expect_text "start" 1 "model.freeze: 21 of 59 parameters stay as they are; norms are by frozen"
+expect_text "start" 1 "model.freeze: 21 of 59 parameters are frozen; batch norm uses frozen"
 for steps in 4 9; do train parts 1 "${groups[@]}" "train.max_steps=$steps"; done
 same "in one piece and in two" whole parts
-expect_text "the same settings" 0 "resuming with other settings"
+expect_text "the same settings" 0 "settings differ from the checkpoint's"
 train micro 1 "${groups[@]}" train.max_steps=9 train.batch_per_rank=4 train.accumulate=2
 near "one micro-batch and two" whole micro 1e-4
 ((${#ranks[@]} == 1)) || train two 2 "${groups[@]}" train.max_steps=9 train.batch_per_rank=4
@@ -41,7 +41,7 @@ far "thawed and not" thaw plain 1e-3
 
 # Nothing but the last layer: the loss falls all the same.
 train head 1 model.freeze=layer3 optimizer.name=adam optimizer.lr=0.01 train.epochs=4
-expect_text "head" 1 "norms are by statistics of the batch"
+expect_text "head" 1 "batch norm uses statistics of the batch"
 losses head | awk 'NR == 1 { first = $2 } END { exit !($2 < 0.9 * first) }' ||
     broken "the last layer alone does not learn"
 
@@ -55,9 +55,9 @@ refused()
 no_grace
 refused 'model.freeze: "layer7" fits no parameter and no stage' model.freeze=layer7
 refused 'model.freeze: "fc" leaves nothing to train' model.freeze=fc
-refused 'optimizer.groups: "head.*" fits no parameter that trains' "optimizer.groups=head.*: lr=2"
-refused 'command line: optimizer.groups has "rate=2" behind "fc.*:"' "optimizer.groups=fc.*: rate=2"
-refused "optimizer.head_lr: is of fc, which model.freeze holds" optimizer.head_lr=2 \
+refused 'optimizer.groups: "head.*" matches no trained parameter' "optimizer.groups=head.*: lr=2"
+refused 'command line: optimizer.groups has "rate=2" after "fc.*:"' "optimizer.groups=fc.*: rate=2"
+refused "optimizer.head_lr applies to fc, which model.freeze freezes" optimizer.head_lr=2 \
     "model.freeze=fc.*"
 expect_error "inspect config" 64 'model.freeze: "layer7" fits no' 1 \
     inspect config "$SCRATCH/small.yaml" model.freeze=layer7

@@ -31,7 +31,7 @@ ended()
 }
 
 here=$(hostname)
-late="MPI has not started within 3 s (watchdog.start_s)"
+late="MPI did not start within 3 s (watchdog.start_s)"
 first=(convoy) second=(sleep 25)
 together other watchdog.start_s=3
 ended other 76
@@ -48,7 +48,7 @@ wait_for_handlers "${processes[0]}"
 sleep 0.5
 kill -TERM "${processes[0]}"
 ended asked 75
-expect_text "asked while MPI starts" 1 "stopped as asked while MPI was starting"
+expect_text "asked while MPI starts" 1 "stopped on request while MPI was starting"
 
 # Another release of convoy, by the name that it bears.
 version=$("$CONVOY" --version | sed -n '1s/^convoy \([^ ]*\).*/\1/p')
@@ -57,12 +57,12 @@ chmod +x "$SCRATCH/other-convoy"
 first=(convoy) second=("$SCRATCH/other-convoy")
 together version
 ended version 78
-expect_one_error "another version" "rank 1: on $here this is convoy 9${version:1}"
-expect_one_error "another version" "but rank 0 on $here is convoy $version"
+expect_one_error "another version" "rank 1: $here runs convoy 9${version:1}"
+expect_one_error "another version" "but rank 0 on $here runs convoy $version"
 
 first=(convoy) second=(convoy --set optimizer.lr=0.3 --set log.every=7)
 together setting
 ended setting 64
-expect_one_error "other settings" "rank 1: on $here the configuration is not that of rank 0"
+expect_one_error "other settings" "rank 1: the configuration on $here differs from that of rank 0"
 expect_one_error "other settings" ": optimizer.lr is 0.3; log.every is 7"
 exit "$failed"

@@ -94,13 +94,13 @@ train_fails wrong 64 "log.file" "$ranks" "log.file=%x.log"
 ((ranks == 1)) || train_fails wrong 64 "log.file" "$ranks" "log.file=all.log"
 
 # What a run keeps of itself, or is given, is no place for other files.
-train_fails onto 64 "log.file: $SCRATCH/onto/metrics.jsonl is the run's own" 1 \
+train_fails onto 64 "log.file: $SCRATCH/onto/metrics.jsonl belongs to the run" 1 \
     "log.file=metrics.jsonl"
-train_fails onto 64 "monitor.prometheus: $SCRATCH/onto/config.yaml is the run's own" 1 \
+train_fails onto 64 "monitor.prometheus: $SCRATCH/onto/config.yaml belongs to the run" 1 \
     "monitor.prometheus=$SCRATCH/onto/config.yaml"
-train_fails onto 64 "monitor.emf: $SCRATCH/small.yaml is read here too" 1 \
+train_fails onto 64 "monitor.emf: $SCRATCH/small.yaml is also read" 1 \
     "monitor.emf=$SCRATCH/small.yaml"
-train_fails onto 64 "monitor.prometheus: $SCRATCH/json/metrics.jsonl is the run's own" 1 \
+train_fails onto 64 "monitor.prometheus: $SCRATCH/json/metrics.jsonl belongs to the run" 1 \
     "monitor.prometheus=$SCRATCH/json/metrics.jsonl"
 [[ ! -e $SCRATCH/onto ]] || broken "onto: a run that was refused has left its folder"
 mkdir "$SCRATCH/there" && cp "$SCRATCH/small.yaml" "$SCRATCH/there/config.yaml"

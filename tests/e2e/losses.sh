@@ -79,7 +79,7 @@ train_fails low 64 "train.bce_threshold" 1 train.loss=bce train.label_smoothing=
 train_fails high 64 "train.bce_threshold" 1 train.loss=bce train.label_smoothing=0.1 \
     train.bce_threshold=0.95
 printf '1\n\0\n' > "$SCRATCH/weights"
-train_fails binary 65 "train.class_weights: $SCRATCH/weights: is no text" 1 \
+train_fails binary 65 "train.class_weights: $SCRATCH/weights: not a text file" 1 \
     "train.class_weights=$SCRATCH/weights"
 train_fails strong 64 "data.randaugment_magnitude" 1 data.auto_augment=randaugment_timm \
     data.randaugment_magnitude=11

@@ -59,7 +59,7 @@ refused()
 {
     local settings=() setting
     for setting in "${too_large[@]}"; do settings+=(--set "$setting"); done
-    expect_error "$1" 70 "train.batch_per_rank: 1000000 images at a time need" "$2" "${@:3}" \
+    expect_error "$1" 70 "train.batch_per_rank: 1000000 images need" "$2" "${@:3}" \
         "$SCRATCH/large.yaml" --set "run.dir=$SCRATCH/large" "${settings[@]}"
     [[ $(largest) =~ ^[1-9][0-9]*$ ]] || broken_run "$1: does not say what fits"
 }

@@ -34,6 +34,6 @@ for name in lars lars_mlperf lamb rmsprop_tf lion; do
     same "$name, 6 steps and 2 + 2 + 2" "$name" "${name}_parts"
 done
 have_mpi
-train_fails clipped 64 "optimizer.trust_clip needs optimizer.name lars or lamb" 1 \
+train_fails clipped 64 "optimizer.trust_clip requires optimizer.name: lars or lamb" 1 \
     optimizer.trust_clip=true
 exit "$failed"

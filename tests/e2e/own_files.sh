@@ -47,7 +47,8 @@ sed -i 's|^|../train/|' "$data/val/from1.csv"
 expect_error "eval of labels that start at 1" 65 "equal classes: do labels start at 1?" 1 eval \
     "$SCRATCH/fewer" "data.val=$data/val/from1.csv"
 train more 1 "data.train=$data/train/2.csv" "data.val=$data/val/3.csv" train.batch_per_rank=4
-expect_text "more classes than learnt" 1 "labels up to 2 there but only 2 classes in data.train"
+expect_text "more classes than learnt" 1 \
+    "data.val has labels up to 2, but data.train has only 2 classes"
 sed 's/,0$/,12/' "$data/val/2.csv" > "$data/val/12.csv"
 train_fails unknown 65 "13 classes by number there but 10 classes in data.train" 1 \
     "data.val=$data/val/12.csv"
@@ -69,7 +70,8 @@ printf '%s\tround\n%s\n%s\tround\n' "${names[0]}" "${names[1]}" "${names[3]}" > 
 train_fails mapped 65 "class ${names[1]} is not in $SCRATCH/mapped/checkpoints/step-" 1 \
     "data.val=$data/val" "data.class_map=$SCRATCH/map.txt" train.epochs=3
 echo "${names[0]}" > "$SCRATCH/one.txt"
-train_fails lonely 65 "one class only (${names[0]})" 1 "data.class_map=$SCRATCH/one.txt"
+train_fails lonely 65 "data.train has only one class (${names[0]})" 1 \
+    "data.class_map=$SCRATCH/one.txt"
 
 # ---- a test folder without some classes: labels are those of the run, by name ----
 train five 1 "data.val=$data/val" train.epochs=2
@@ -108,7 +110,7 @@ train_fails digits 65 "class a is not in $SCRATCH/digits/checkpoints/" 1 "${digi
 expect_error "eval by other names" 65 "class a is not in $SCRATCH/digits/checkpoints/" 1 eval \
     "$SCRATCH/digits" "data.val=$SCRATCH/letters/val"
 train letters 1 "${digits[@]}" "data.dir=$SCRATCH/letters" "model.init=$SCRATCH/digits"
-expect_text "rows of other names" 1 "the last layer, of other classes there, starts afresh"
+expect_text "rows of other names" 1 "the last layer, which has other classes, starts from scratch"
 
 expect "export of folders 0, 1, 2" 0 run 1 export "$SCRATCH/digits" "$SCRATCH/digits.safetensors"
 expect_error "eval of an export by other names" 65 "class a is not in $SCRATCH/digits.safetensors" \
@@ -118,7 +120,7 @@ expect "eval of an export" 0 run 1 eval "$SCRATCH/digits" \
     --checkpoint "$SCRATCH/digits.safetensors"
 train of_export 1 "${digits[@]}" "data.dir=$SCRATCH/letters" \
     "model.init=$SCRATCH/digits.safetensors"
-expect_text "rows of an export" 1 "the last layer, of other classes there, starts afresh"
+expect_text "rows of an export" 1 "the last layer, which has other classes, starts from scratch"
 
 # Weights of others have no names, so a class that is missing here moves those behind it.
 "$tools"/make_ckptmeta "$SCRATCH/digits.safetensors" "$SCRATCH/others.safetensors" convoy ""
@@ -127,11 +129,11 @@ cp -r "$SCRATCH/digits/train" "$SCRATCH/digits/val" "$SCRATCH/lacking"
 rm -r "$SCRATCH"/lacking/*/1
 train gap 1 "${digits[@]}" "data.dir=$SCRATCH/lacking" model.classes=3 \
     "model.init=$SCRATCH/others.safetensors"
-expect_text "rows in order" 1 "3 classes there without names, in data.train 2 with"
+expect_text "rows in order" 1 "its 3 classes have no names, the 2 of data.train have"
 train no_gap 1 "${digits[@]}" "data.dir=$SCRATCH/digits" \
     "model.init=$SCRATCH/others.safetensors"
-expect_text "rows of as many" 0 "without names"
-train_fails few 64 "data.train has 3 classes, but the network 2 (model.classes): not class 2" \
+expect_text "rows of as many" 0 "have no names"
+train_fails few 64 "data.train has 3 classes, but the network has 2 (model.classes), without" \
     1 "${digits[@]}" "data.dir=$SCRATCH/digits" model.classes=2
 
 # ---- what is a point of the run's curve ----
@@ -140,7 +142,7 @@ expect "eval of another run's weights" 0 run 1 eval "$SCRATCH/five" --checkpoint
 expect_text "eval of another run's weights" 1 "$foreign"
 expect "eval of larger images" 0 run 1 eval "$SCRATCH/five" data.eval_resize=64
 expect_text "eval of larger images" 1 "$foreign"
-expect_error "a table over the list" 64 "--per-class: $data/val/images.csv is read here too" 1 \
+expect_error "a table over the list" 64 "--per-class: $data/val/images.csv is also read" 1 \
     eval "$SCRATCH/five" "data.val=$data/val/images.csv" --per-class "$data/val/images.csv"
 expect "the same images by another name" 0 run 1 eval "$SCRATCH/five" "data.val=$data/../data/val"
 expect_text "the same images by another name" 0 "$foreign"
@@ -157,7 +159,7 @@ curve five 4 # two by the run, two of its own images
 curve folder 1
 
 # ---- the best is of one validation set, wherever that lies ----
-anew="of: the best begins anew"
+anew="the best starts from scratch"
 train five 1 "data.val=$data/../data/val" train.epochs=3
 expect_text "the same validation set elsewhere" 0 "$anew"
 train five 1 "data.val=$SCRATCH/part" train.epochs=4 data.allow_empty_classes=true
@@ -187,7 +189,7 @@ expect "export of grey" 0 run 1 export "$SCRATCH/grey" "$SCRATCH/grey.safetensor
 for fuse in none auto; do
     expect "weights of grey images" 0 run 1 eval "$SCRATCH/folder" "data.val=$data/val" \
         --checkpoint "$SCRATCH/grey.safetensors" "device.fuse=$fuse"
-    expect_text "weights of grey images" 1 "conv1.weight: of 1 channels there, made to fit 3"
+    expect_text "weights of grey images" 1 "conv1.weight: converted from 1 channels to 3"
 done
 expect "predict by weights of grey images" 0 run 1 predict "$SCRATCH/grey.safetensors" "$picture" \
     --model resnet20 --set model.in_channels=1 --set 'data.mean=[0.5]' --set 'data.std=[0.25]'
@@ -196,7 +198,7 @@ expect_error "weights without a network" 65 "not a Convoy checkpoint; for other 
 expect_error "other weights" 65 "not the weights of resnet32: missing: layer1.3" 1 predict \
     "$SCRATCH/weights.safetensors" "$picture" --model resnet32
 printf 'a\0b\n' > "$SCRATCH/zero.txt"
-expect_error "names with a zero" 65 "zero.txt: no UTF-8 text" 1 predict "${foreign[@]}" \
+expect_error "names with a zero" 65 "zero.txt: not UTF-8 text" 1 predict "${foreign[@]}" \
     --classes "$SCRATCH/zero.txt"
 printf '%s\r\n' "$picture" | expect "CRLF on standard input" 0 run 1 predict \
     "${foreign[0]}" - "${foreign[@]:2}"
@@ -205,7 +207,7 @@ expect_error "nothing on standard input" 65 "standard input: names no picture" 1
 printf 'a\nb' > "$SCRATCH/two.txt"
 expect_error "fewer names" 65 "two.txt: 2 names, but " 1 predict "${foreign[@]}" \
     --classes "$SCRATCH/two.txt"
-expect_error "no such network" 64 "--model: resnet21: no such network" 1 predict \
+expect_error "no such network" 64 "--model: unknown network resnet21" 1 predict \
     "$SCRATCH/weights.safetensors" "$picture" --model resnet21
 expect_error "no such weights" 64 "--model: resnet50 has no weights V7; there are IMAGENET1K_V1" 1 \
     predict "$SCRATCH/weights.safetensors" "$picture" --model resnet50:V7

@@ -10,9 +10,9 @@ grow=(train.epochs=3 "data.progressive_sizes=16, 24" "data.progressive_until=1, 
     schedule.name=constant log.every=1
     "data.val=$SCRATCH/data/val")
 train whole 1 "${grow[@]}"
-expect_text "sizes" 1 "from step 1 on training images are of 16 pixels"
-expect_text "sizes" 1 "from step 11 on training images are of 24 pixels"
-expect_text "sizes" 1 "from step 21 on training images are of 32 pixels"
+expect_text "sizes" 1 "from step 1 on, training images have 16 pixels"
+expect_text "sizes" 1 "from step 11 on, training images have 24 pixels"
+expect_text "sizes" 1 "from step 21 on, training images have 32 pixels"
 [[ $(losses whole | wc -l) == 30 ]] ||
     broken "the run has $(losses whole | wc -l) steps, expected 30"
 
@@ -51,19 +51,19 @@ train cut_parts 1 "${cut[@]}" data.train_size=16
 same "smaller images in one piece and in two" cut cut_parts
 train cut 1 "${cut[@]}" data.train_size=24 train.max_steps=13
 expect_text "another size" 1 "data.train_size was 16 and is 24"
-train_fails bad 64 "data.train_size takes 0, or 8 to 4096" 1 "${grow[@]}" data.train_size=7
-train_fails bad 64 "data.train_size is beside data.augment none" 1 "${grow[@]}" \
+train_fails bad 64 "data.train_size must be 0, or from 8 to 4096" 1 "${grow[@]}" data.train_size=7
+train_fails bad 64 "data.train_size cannot be combined with data.augment: none" 1 "${grow[@]}" \
     data.train_size=16 data.augment=none
-train_fails bad 64 "data.train_size needs a network that takes any image size" 1 "${grow[@]}" \
+train_fails bad 64 "data.train_size requires a network that takes any image size" 1 "${grow[@]}" \
     model.name=mlp "data.progressive_sizes=[]" "data.progressive_until=[]" data.train_size=16
 
 # Sizes may shrink too. Refusals name the key.
 train shrink 1 "${grow[@]}" "data.progressive_sizes=40, 24" train.max_steps=12
-train_fails bad 64 "data.progressive_until has 1 values and data.progressive_sizes 2" \
+train_fails bad 64 "data.progressive_until has 1 values, but data.progressive_sizes has 2" \
     1 "${grow[@]}" data.progressive_until=1
 train_fails bad 64 "data.progressive_until must be ascending" 1 "${grow[@]}" \
     "data.progressive_until=2, 2"
-train_fails bad 64 "data.progressive_sizes takes whole numbers" 1 "${grow[@]}" \
+train_fails bad 64 "data.progressive_sizes must be whole numbers" 1 "${grow[@]}" \
     "data.progressive_sizes=16.5, 24"
 
 exit "$failed"

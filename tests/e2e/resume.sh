@@ -74,7 +74,7 @@ same "finished" whole1 named
 train parts1 1 "${adam[@]}" train.max_steps=10 data.threads=2
 expect_text "another number of threads" 0 "convoy train: warning:"
 train parts1 1 "${adam[@]}" train.max_steps=12 optimizer.weight_decay=0.5
-expect_text "another weight decay" 1 "convoy train: warning: resuming with other settings"
+expect_text "another weight decay" 1 "convoy train: warning: settings differ from the checkpoint's"
 expect_text "another weight decay" 1 "optimizer.weight_decay"
 
 # none starts afresh, and the steps of the run before are not taken for newer ones.

@@ -38,9 +38,9 @@ untouched "data.train is not set" 64 "${more[@]}" data.train=
 untouched "$SCRATCH/nowhere" 65 "${more[@]}" "data.train=$SCRATCH/nowhere"
 untouched "data.val" 65 "${more[@]}" "data.val=$SCRATCH/data"
 untouched "train.batch_per_rank" 64 "${more[@]}" train.batch_per_rank=121
-untouched "a checkpoint of resnet20" 65 "${more[@]}" model.name=resnet32
+untouched "the checkpoint is of resnet20" 65 "${more[@]}" model.name=resnet32
 untouched "tensor fc.weight" 65 "${more[@]}" model.classes=11
-untouched "no tensor optimizer." 65 "${more[@]}" optimizer.name=adam
+untouched "tensor optimizer." 65 "${more[@]}" optimizer.name=adam
 untouched "$SCRATCH/nowhere" 65 "${more[@]}" model.init="$SCRATCH/nowhere" checkpoint.resume=none
 untouched "log.file" 64 "${more[@]}" "log.file=%x.txt"
 untouched "log.trace_steps" 64 "${more[@]}" log.trace_steps=9-3
@@ -197,7 +197,8 @@ for folder in "$SCRATCH/round" "$SCRATCH/round/"; do
 done
 expect "export RUN" 0 run 1 export "$run" "$SCRATCH/run.safetensors"
 expect_text "export RUN" 1 "from $best at step 2"
-expect_error "export RUN onto itself" 64 "is the run's own (checkpoints/*)" 1 export "$run" "$best"
+expect_error "export RUN onto itself" 64 "belongs to the run (checkpoints/*)" 1 \
+    export "$run" "$best"
 expect "inspect checkpoint RUN" 0 run 1 inspect checkpoint "$run"
 expect_text "inspect checkpoint RUN" 1 "$best"
 expect "inspect memory RUN" 0 run 1 inspect memory "$run"
@@ -238,6 +239,6 @@ rm "$run/checkpoints/best"
 expect "eval RUN without a best" 0 run 1 eval "$run"
 expect_text "eval RUN without a best" 1 "evaluating $run/checkpoints/step-00000003.safetensors"
 rm "$run/checkpoints/latest"
-expect_error "eval RUN without any" 65 "$run: no checkpoint in this run" 1 eval "$run"
+expect_error "eval RUN without any" 65 "$run: the run has no checkpoint" 1 eval "$run"
 expect_error "predict DATA" 64 "$SCRATCH/data: not a run folder" 1 predict "$SCRATCH/data" x
 exit "$failed"

@@ -29,7 +29,7 @@ stop()
     [[ $(latest "$1") == */step-$(printf %08d "$step").safetensors ]] ||
         broken "$1: stopped after step $step, saved $(latest "$1")"
     expect_text "$1" 0 "convoy train: error:"
-    expect_text "$1" 1 "stopped as asked after step $step"
+    expect_text "$1" 1 "stopped on request after step $step"
 }
 
 # stop_slow RUN SIGNAL FILES TEXT SECONDS KEY=VALUE... - on a storage where files whose path holds

@@ -43,7 +43,8 @@ unlike "accumulated" two micro 1e-3
 train halves 4 "${sync[@]}" train.batch_per_rank=4 model.bn_group=2 train.max_steps=1
 train halves 4 "${sync[@]}" train.batch_per_rank=4 model.bn_group=2
 same "resumed" pairs halves
-train_fails halves 64 "model.bn_group: 8 images shared statistics in the checkpoint, now 16" 2 \
+train_fails halves 64 \
+    "model.bn_group: 8 images shared statistics in the checkpoint's run, now 16" 2 \
     "${sync[@]}" train.max_steps=3 train.batch_per_rank=8 model.bn_group=2
 
 # A network that has no statistics of its own batch: one image a rank.
@@ -96,13 +97,13 @@ for group in 0 2; do
         "model.bn_group=$group" "${told[@]}"
     expect_text "a group of $group" 1 "GiB per rank"
 done
-expect_error "told of three" 64 "model.bn_group: 3 ranks a group do not divide 4 ranks" 1 \
+expect_error "told of three" 64 "model.bn_group: 4 ranks cannot be divided into groups of 3" 1 \
     inspect config model.name=efficientnet_b0 model.bn_group=3 "${told[@]}"
 expect "the memory of one of two" 0 run 1 inspect memory "$SCRATCH/small.yaml" model.bn=sync \
     model.bn_group=2
 
 # Wrong keys.
-train_fails wrong 64 "model.bn_group: 3 ranks a group do not divide 2 ranks" 2 "${sync[@]}" \
+train_fails wrong 64 "model.bn_group: 2 ranks cannot be divided into groups of 3" 2 "${sync[@]}" \
     model.bn_group=3
-train_fails wrong 64 "model.bn_group is of model.bn: sync" 1 model.bn_group=2
+train_fails wrong 64 "model.bn_group requires model.bn: sync" 1 model.bn_group=2
 exit "$failed"

@@ -94,7 +94,7 @@ refused()
 }
 refused 64 "/dev/zero: cannot read: not a regular file" train /dev/zero
 refused 64 "fifo: cannot read: not a regular file" train "$SCRATCH/fifo"
-refused 64 ": is a folder, but not" train "$SCRATCH"
+refused 64 ": not a run folder" train "$SCRATCH"
 head -c 300000 /dev/zero > "$SCRATCH/large.yaml"
 refused 64 "large.yaml: has 300000 bytes; at most 262144 are read" train "$SCRATCH/large.yaml"
 refused 65 "fifo.jpg: cannot read: not a regular file" predict "$checkpoint" "$SCRATCH/fifo.jpg"

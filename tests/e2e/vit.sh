@@ -41,7 +41,7 @@ expect_error "names that are not known" 64 "is written with timm's names alone" 
     "$(latest whole)" "$SCRATCH/torchvision.safetensors" --names torchvision
 train larger 1 "${net[@]}" "model.init=$SCRATCH/timm.safetensors" train.max_steps=1 \
     data.image_size=48 data.eval_resize=48
-expect_text "positions that fit" 1 "pos_embed: of 2 x 2 patches there, made to fit 3 x 3"
+expect_text "positions that fit" 1 "pos_embed: resized from 2 x 2 patches to 3 x 3"
 expect "export onnx" 0 run 1 export "$(latest whole)" "$SCRATCH/run.onnx"
 expect "inspect memory" 0 run 1 inspect memory "${sets[@]}"
 expect "inspect model" 0 run 1 inspect model vit_b_16
@@ -56,7 +56,8 @@ train_fails heedless 64 "model.attention_dropout: this network has no attention"
     model.name=resnet20 model.attention_dropout=0.3
 train_fails stemless 64 "model.stem: this network has no stem for small images" 1 "${net[@]}" \
     model.stem=cifar
-train_fails growing 64 "needs a network that takes any image size" 1 "${net[@]}" data.train_size=48
+train_fails growing 64 "requires a network that takes any image size" 1 \
+    "${net[@]}" data.train_size=48
 train_fails normless 64 "model.bn, model.zero_init_last_gamma: this network has no batch norm" 1 \
     "${net[@]}" model.bn=frozen
 exit "$failed"

@@ -15,7 +15,7 @@ hang()
     wait_to_end 60
     cp "$SCRATCH/$phase.out" "$out"
     ((code == 76)) || broken_run "$phase: exit code $code, expected 76"
-    expect_one_error "$phase" "no sign of life within watchdog.${phase}_s"
+    expect_one_error "$phase" "no progress within watchdog.${phase}_s"
     expect_text "$phase" some "rank 0 on $(hostname): no progress for 2."
     grep -q "\"phase\":\"$phase\"" "$SCRATCH/$phase/hang-0.json" ||
         broken "$phase: hang-0.json does not name the phase"
@@ -58,7 +58,7 @@ END
     cp "$SCRATCH/guilty.out" "$out"
     ((code == 76)) || broken_run "guilty: exit code $code, expected 76"
     expect_text "guilty" some "rank 1 on $(hostname): no progress for"
-    expect_text "guilty" some "no sign of life when a peer gave up; see hang-1.json"
+    expect_text "guilty" some "no progress when a peer timed out; see hang-1.json"
     for rank in 0 1; do
         grep -q '"stack":\[.*"train_with_log+0x' "$SCRATCH/guilty/hang-$rank.json" ||
             broken "guilty: hang-$rank.json does not say where the main thread was"
@@ -69,7 +69,7 @@ wait "$output"
 cp "$SCRATCH/blocked.out" "$out"
 [[ $(< "$SCRATCH/blocked.code") == 76 ]] ||
     broken_run "output that nobody reads: exit code $(< "$SCRATCH/blocked.code"), expected 76"
-expect_one_error "output that nobody reads" "no sign of life within watchdog.step_s"
+expect_one_error "output that nobody reads" "no progress within watchdog.step_s"
 grep -q '"phase":"step"' "$SCRATCH/blocked/hang-0.json" ||
     broken "output that nobody reads: no hang-0.json"
 exit "$failed"

@@ -27,7 +27,7 @@ train resumed 1 "${frozen[@]}" checkpoint.every_steps=1
 expect_text "resumed" some "resumed from"
 same "three steps and two and one" whole resumed
 train resumed 1 "${frozen[@]}" train.max_steps=4 "model.init=$(latest whole)"
-expect_text "weights for a run that goes on" 1 "model.init is not read: the run goes on from"
+expect_text "weights for a run that goes on" 1 "model.init is not used: the run continues from"
 
 # Out and in again.
 train run 1 "${net[@]}"
@@ -146,7 +146,7 @@ grep -qF '8,su\rn,' "$SCRATCH/renamed.csv" || broken "a carriage return in a nam
 # What leaves must not land on what it comes from.
 for name in "$checkpoint" "$SCRATCH/run/checkpoints/latest"; do
     ln -sf "$checkpoint" "$SCRATCH/self.safetensors"
-    expect_error "export onto itself" 64 "is read here too" 1 export "$name" \
+    expect_error "export onto itself" 64 "is also read" 1 export "$name" \
         "$SCRATCH/self.safetensors"
     cmp "$checkpoint" "$SCRATCH/self.safetensors" || broken "export changed its checkpoint"
 done
@@ -171,20 +171,20 @@ expect_error "predict by large weights" 65 "the network produced NaN or infinity
 expect_text "predict by large weights: once" 1 "the same for 1 more"
 nan=$SCRATCH/nan.safetensors
 "$tools"/make_ckptmeta "$large" "$nan" bias fc1.bias || broken "cannot make weights of no numbers"
-expect_error "eval of no numbers" 65 "is no finite number" 1 "${wild[@]}" "$nan"
-expect_error "predict by no numbers" 65 "is no finite number" 1 predict "$nan" "$picture"
-expect_error "export of no numbers" 65 "is no finite number" 1 export "$nan" "$SCRATCH/wild.onnx"
+expect_error "eval of no numbers" 65 "is NaN or infinite" 1 "${wild[@]}" "$nan"
+expect_error "predict by no numbers" 65 "is NaN or infinite" 1 predict "$nan" "$picture"
+expect_error "export of no numbers" 65 "is NaN or infinite" 1 export "$nan" "$SCRATCH/wild.onnx"
 
 # Another number of classes.
 mkdir "$SCRATCH/pair"
 cp -r "$SCRATCH"/data/train/{circle,star} "$SCRATCH/pair/"
 train few 1 model.name=efficientnet_b0 "data.train=$SCRATCH/pair" train.max_steps=1 \
     "model.init=$SCRATCH/timm.safetensors"
-expect_text "fine-tuning" 1 "of the last layer 2 classes by name, 0 start afresh"
+expect_text "fine-tuning" 1 "in the last layer 2 classes are matched by name, 0 start from scratch"
 
 # What cannot be used.
 expect_error "eval of another number of classes" 65 \
-    "weights for 10 classes, but there are 12 here" 1 eval "$SCRATCH/small.yaml" \
+    "has weights for 10 classes, but model.classes is 12" 1 eval "$SCRATCH/small.yaml" \
     --checkpoint "$SCRATCH/timm.safetensors" --set model.name=efficientnet_b0 \
     --set model.classes=12 --set data.format=synthetic --set "run.dir=$SCRATCH/evals"
 train_fails other 65 "not the weights of resnet20: missing: conv1.weight" \

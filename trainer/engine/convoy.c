@@ -82,7 +82,7 @@ int convoy_open(ConvoyEngine **out, ConvoyRanks *ranks, const char *config,
     ConvoyEngine *e = mem_calloc(1, sizeof *e);
     Status status = e ? config_load(&e->config, config, settings, count) : ERR_MEMORY;
     if (status == OK && e->config->run.dir[0] == '\0')
-        status = fail(ERR_USAGE, "run.dir is not set: where the run keeps its checkpoints");
+        status = fail(ERR_USAGE, "run.dir is not set; the run needs a folder for its checkpoints");
     status = comm_agree(ranks->comm, status);
     if (e) e->comm = ranks->comm;
     *out = status == OK ? e : NULL;

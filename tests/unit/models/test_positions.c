@@ -113,7 +113,7 @@ static void check_weights(const char *model, const char *positions, bool antiali
     got = values_of(&large, positions);
     CHECK(memcmp(got, want, bytes) == 0);
     CHECK_STATUS(pass_weights(&large, &small, model, 9), ERR_DATA); /* 8 patches and the token */
-    CHECK_CONTAINS(status_message(), "of another shape: ");
+    CHECK_CONTAINS(status_message(), "with another shape: ");
     CHECK_CONTAINS(status_message(), positions);
     mem_free(from);
     mem_free(want);

@@ -68,11 +68,10 @@ Status comm_create(Comm **out, double start_s, bool (*stopped)(void))
     if (ranks > 1 && (*out)->world == 1) {
         comm_destroy(*out);
         *out = NULL;
-        return fail(
-            ERR_ENV,
-            "started as one of %lld ranks, but MPI sees only this one: start with the mpirun of "
-            "the MPI library that convoy was built with, or with srun --mpi=pmix",
-            (long long)ranks);
+        return fail(ERR_ENV,
+                    "started as one of %lld ranks, but MPI sees only this one; use the mpirun of "
+                    "the MPI library that convoy was built with, or srun --mpi=pmix",
+                    (long long)ranks);
     }
     return OK;
 }

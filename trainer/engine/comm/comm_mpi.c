@@ -452,15 +452,15 @@ static const CommVTable mpi_vtable = {
 static _Noreturn void leave_unstarted(double waited_s)
 {
     if (waited_s == 0) {
-        log_info("convoy: stopped as asked while MPI was starting: nothing to save; run the "
-                 "same command to continue");
+        log_info("convoy: stopped on request while MPI was starting; there was nothing to save; "
+                 "run the same command to continue");
         _exit(status_exit_code(ERR_STOPPED));
     }
     if (log_rank() != 0) clock_sleep_s(OTHERS_SPEAK_S);
-    log_error("rank %d on %s: MPI has not started within %.0f s (watchdog.start_s): a rank has not "
-              "come to MPI_Init; see whether convoy runs on all hosts, as the same program, and "
-              "whether they reach each other",
-              log_rank(), process_host(), waited_s);
+    log_error(
+        "rank %d on %s: MPI did not start within %.0f s (watchdog.start_s): a rank has not reached "
+        "MPI_Init; check that the same convoy runs on all hosts and that they reach each other",
+        log_rank(), process_host(), waited_s);
     _exit(EXIT_PEER_LOST);
 }
 

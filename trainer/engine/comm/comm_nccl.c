@@ -84,11 +84,11 @@ static Status check_version(const NcclFunctions *f)
     int version = 0;
     char found[32], oldest[32];
     if (f->get_version(&version) != ncclSuccess)
-        return fail(ERR_ENV, "NCCL does not tell its version");
+        return fail(ERR_ENV, "NCCL does not report its version");
     if (version >= OLDEST_VERSION && version / 10000 == NCCL_MAJOR) return OK;
     format_version(version, found, sizeof found);
     format_version(OLDEST_VERSION, oldest, sizeof oldest);
-    return fail(ERR_ENV, "NCCL %s was found; needed is %s or newer, of major version %d", found,
+    return fail(ERR_ENV, "found NCCL %s, but %s or newer with major version %d is required", found,
                 oldest, NCCL_MAJOR);
 }
 
@@ -294,8 +294,8 @@ static Status nccl_alloc(DeviceTransport *c, size_t bytes, void **out)
     ncclResult_t result = n->f.mem_alloc(&b->data, bytes);
     if (result != ncclSuccess)
         return fail(ERR_MEMORY,
-                    "NCCL: ncclMemAlloc: %s: %.1f MB for sums (comm.zero_copy: false "
-                    "does without)",
+                    "NCCL: ncclMemAlloc: %s: cannot allocate %.1f MB for sums; comm.zero_copy: "
+                    "false does not need it",
                     n->f.error_string(result), (double)bytes / 1e6);
     cudaError_t error = cudaMemset(b->data, 0, bytes);
     if (error == cudaSuccess) error = cudaDeviceSynchronize();
@@ -330,7 +330,7 @@ static Status nccl_type(DType type, ncclDataType_t *out)
     case DTYPE_COUNT:
         break;
     }
-    return fail(ERR_INTERNAL, "NCCL: sums of %s are not offered", dtype_name(type));
+    return fail(ERR_INTERNAL, "NCCL: sums of %s are not supported", dtype_name(type));
 }
 
 static Status nccl_allreduce(DeviceTransport *c, const void *from, void *data, size_t count,

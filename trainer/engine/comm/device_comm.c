@@ -129,8 +129,8 @@ Status device_transport_choose(DeviceCommTransport *out, Comm *comm, int device,
     if (most > 1 && sharers > 1) return OK;
     *out = DEVICE_COMM_NCCL;
     if (sharers > 1)
-        log_warning("ranks share a GPU and sum by NCCL, since NCCL_HOSTID gives them hosts of "
-                    "their own: for tests, and slow");
+        log_warning("ranks share a GPU and use NCCL, because NCCL_HOSTID declares them to be on "
+                    "different hosts; slow, for tests");
     return OK;
 }
 

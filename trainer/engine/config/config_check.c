@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define SENTENCE_BYTES 512
 
@@ -18,14 +19,108 @@ Status config_fail_key(const ConfigOrigin *origin, const char *key, const char *
     va_start(args, format);
     vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
-    int line = origin->line[config_find_key(key)];
-    if (line > 0) return fail(ERR_USAGE, "%s:%d: %s %s", origin->path, line, key, sentence);
-    return fail(ERR_USAGE, "%s%s %s", line == ORIGIN_SET ? FROM_SET : "", key, sentence);
+    const int line = origin->line[config_find_key(key)];
+    const char *gap = sentence[0] == ':' ? "" : " ";
+    if (line > 0) return fail(ERR_USAGE, "%s:%d: %s%s%s", origin->path, line, key, gap, sentence);
+    return fail(ERR_USAGE, "%s%s%s%s", line == ORIGIN_SET ? FROM_SET : "", key, gap, sentence);
 }
 
-/* Keys that cannot stand beside others. Those that need a partner and would change nothing without
- * it are among them: who gives them means another run. A family's number that another choice leaves
- * unread, such as optimizer.alpha with sgd, is let be: a file may hold both recipes. */
+/* Keys that change nothing without another one: who gives them means another run. A family's number
+ * that another choice leaves unread, such as optimizer.alpha with sgd, is let be: a file may hold
+ * both recipes. */
+typedef struct Requirement {
+    const char *key, *other;
+    const char *words;   /* of other, as a message has them; NULL: other must be above 0 */
+    const char *instead; /* a key that may be above 0 in place of other, or NULL */
+} Requirement;
+
+static const Requirement requirements[] = {
+    { "model.bn_group", "model.bn", "sync", NULL },
+    { "data.cache_dir", "data.cache", "disk", NULL },
+    { "schedule.warmup_lr", "schedule.warmup_epochs", NULL, "schedule.warmup_steps" },
+    { "schedule.decay_steps", "schedule.name", "cosine, poly or triangular", NULL },
+    { "schedule.decay_from", "schedule.name", "cosine or poly", NULL },
+    { "ema.half_life", "ema.rule", "timm", NULL },
+    { "ema.warmup", "ema.rule", "timm", NULL },
+    { "ema.rule", "ema.decay", NULL, "ema.half_life" },
+    { "ema.warmup", "ema.decay", NULL, "ema.half_life" },
+    { "ema.every", "ema.decay", NULL, "ema.half_life" },
+    { "data.mixup_prob", "data.mixup", NULL, "data.cutmix" },
+    { "data.mixup_off_epoch", "data.mixup", NULL, "data.cutmix" },
+    { "data.mixup_switch_prob", "data.mixup", NULL, NULL },
+    { "data.mixup_switch_prob", "data.cutmix", NULL, NULL },
+    { "data.erase_mode", "data.random_erase", NULL, NULL },
+    { "train.bce_threshold", "train.loss", "bce", NULL },
+    { "train.bce_sum", "train.loss", "bce", NULL },
+    { "optimizer.nesterov", "optimizer.momentum", NULL, NULL },
+    { "optimizer.trust_clip", "optimizer.name", "lars or lamb", NULL },
+    { "optimizer.always_adapt", "optimizer.name", "lars or lamb", NULL },
+    { "optimizer.lookahead_steps", "optimizer.lookahead", "timm or airbench", NULL },
+    { "optimizer.lookahead_alpha", "optimizer.lookahead", "timm", NULL },
+    { "optimizer.sam_interval", "optimizer.sam_rho", NULL, NULL },
+};
+
+/* Whether the key's value is text, as config_add_value() writes it. */
+static bool has_value(const Config *c, const char *key, const char *text)
+{
+    StrBuf value = { 0 };
+    config_add_value(c, &config_keys[config_find_key(key)], &value);
+    const bool same = value.failed || strcmp(value.text, text) == 0;
+    str_free(&value);
+    return same;
+}
+
+static bool has_default(const Config *c, const char *key)
+{
+    const char *fallback = config_keys[config_find_key(key)].fallback;
+    return has_value(c, key, fallback[0] ? fallback : "\"\"");
+}
+
+static bool is_listed(const char *words, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = words; (at = strstr(at, word)); at += n)
+        if ((at == words || at[-1] == ' ') && strchr(", ", at[n])) return true;
+    return false;
+}
+
+static Status check_requirement(const Config *c, const ConfigOrigin *origin, const Requirement *r)
+{
+    StrBuf value = { 0 };
+    config_add_value(c, &config_keys[config_find_key(r->other)], &value);
+    Status status = value.failed ? ERR_MEMORY : OK;
+    if (status == OK && r->words && !is_listed(r->words, value.text))
+        status = config_fail_key(origin, r->key, "requires %s: %s (it is %s)", r->other, r->words,
+                                 value.text);
+    else if (status == OK && !r->words && strcmp(value.text, "0") == 0 &&
+             (!r->instead || has_value(c, r->instead, "0")))
+        status = config_fail_key(origin, r->key, "requires %s%s%s above 0", r->other,
+                                 r->instead ? " or " : "", r->instead ? r->instead : "");
+    str_free(&value);
+    return status;
+}
+
+static Status check_requirements(const Config *c, const ConfigOrigin *origin)
+{
+    for (size_t i = 0; i < sizeof requirements / sizeof *requirements; i++)
+        if (!has_default(c, requirements[i].key))
+            TRY(check_requirement(c, origin, &requirements[i]));
+    return OK;
+}
+
+/* Two numbers of which one replaces the other. */
+static Status check_either(const Config *c, const ConfigOrigin *origin)
+{
+    static const char *const pairs[][2] = { { "schedule.warmup_steps", "schedule.warmup_epochs" },
+                                            { "ema.half_life", "ema.decay" } };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (!has_value(c, pairs[i][0], "0") && !has_value(c, pairs[i][1], "0"))
+            return config_fail_key(origin, pairs[i][0],
+                                   "cannot be combined with %s; set one of them to 0", pairs[i][1]);
+    return OK;
+}
+
+/* Values that exclude each other in ways of their own. */
 typedef struct Refusal {
     bool wrong;
     const char *key, *sentence;
@@ -43,21 +138,8 @@ static Status check_model(const Config *c, const ConfigOrigin *origin)
     char suggestion[MODEL_SUGGESTION_BYTES];
     if (model_find(c->model.name)) return OK;
     model_suggest(c->model.name, suggestion, sizeof suggestion);
-    return config_fail_key(origin, "model.name", "is \"%s\", which is no network%s", c->model.name,
+    return config_fail_key(origin, "model.name", ": unknown network \"%s\"%s", c->model.name,
                            suggestion);
-}
-
-static Status check_norms_and_cache(const Config *c, const ConfigOrigin *origin)
-{
-    const bool disk = c->data.cache == DATA_CACHE_DISK, dir = c->data.cache_dir[0] != '\0';
-    const Refusal rows[] = {
-        { c->model.bn_group != 0 && c->model.bn != BN_CHOICE_SYNC, "model.bn_group",
-          "is of model.bn: sync, which is not what it is" },
-        { disk && !dir, "data.cache_dir",
-          "is empty; data.cache: disk needs a folder on a disk of each node" },
-        { dir && !disk, "data.cache_dir", "is of data.cache: disk, which is not what it is" },
-    };
-    return refuse(origin, rows, sizeof rows / sizeof *rows);
 }
 
 static Status check_channels(const Config *c, const ConfigOrigin *origin, const char *key,
@@ -66,7 +148,7 @@ static Status check_channels(const Config *c, const ConfigOrigin *origin, const 
     if (list->count == 1 || list->count == c->model.in_channels) return OK;
     return config_fail_key(
         origin, key,
-        "has %d values and model.in_channels is %lld; give one value, or one for each channel",
+        "has %d values, but model.in_channels is %lld; give one value, or one per channel",
         list->count, (long long)c->model.in_channels);
 }
 
@@ -90,7 +172,7 @@ static Status check_whole(const ConfigOrigin *origin, const char *key, const Con
 {
     for (int i = 0; i < list->count; i++)
         if (list->values[i] != floor(list->values[i]))
-            return config_fail_key(origin, key, "takes whole numbers");
+            return config_fail_key(origin, key, "must be whole numbers");
     return OK;
 }
 
@@ -101,76 +183,65 @@ static Status check_progressive(const Config *c, const ConfigOrigin *origin)
 {
     const ConfigList *sizes = &c->data.progressive_sizes, *until = &c->data.progressive_until;
     if (c->data.train_size != 0 && c->data.train_size < TRAIN_SIZE_MIN)
-        return config_fail_key(origin, "data.train_size", "takes 0, or 8 to 4096");
+        return config_fail_key(origin, "data.train_size", "must be 0, or from 8 to 4096");
     if (c->data.train_size != 0 && c->data.augment == AUGMENT_NONE)
         return config_fail_key(origin, "data.train_size",
-                               "is beside data.augment none, which makes evaluation's images of "
-                               "data.image_size; leave one of the two");
+                               "cannot be combined with data.augment: none, which makes training "
+                               "images of data.image_size, as for evaluation");
     const ModelDef *def = model_find(c->model.name);
     if (def && def->one_size && (c->data.train_size != 0 || sizes->count > 0))
         return config_fail_key(
             origin, sizes->count > 0 ? "data.progressive_sizes" : "data.train_size",
-            "needs a network that takes any image size; %s (model.name) does not", def->name);
+            "requires a network that takes any image size; %s (model.name) does not", def->name);
     TRY(check_whole(origin, "data.progressive_sizes", sizes));
     TRY(check_whole(origin, "data.progressive_until", until));
     if (sizes->count >= PROGRESSIVE_STAGES_MAX)
         return config_fail_key(origin, "data.progressive_sizes",
-                               "has %d values; it takes at most %d", sizes->count,
+                               "has %d values; at most %d are allowed", sizes->count,
                                PROGRESSIVE_STAGES_MAX - 1);
     if (sizes->count != until->count)
         return config_fail_key(
             origin, "data.progressive_until",
-            "has %d values and data.progressive_sizes %d; give one for each size", until->count,
+            "has %d values, but data.progressive_sizes has %d; give one per size", until->count,
             sizes->count);
     return OK;
 }
 
-static Status check_schedule(const Config *c, const ConfigOrigin *origin)
+static Status check_combinations(const Config *c, const ConfigOrigin *origin)
 {
-    const ScheduleShape name = c->schedule.name;
+    const bool triangular = c->schedule.name == SCHEDULE_TRIANGULAR;
     const bool warms = c->schedule.warmup_steps > 0 || c->schedule.warmup_epochs > 0;
-    const bool counts = name == SCHEDULE_COSINE || name == SCHEDULE_POLY;
+    const bool balanced = c->data.order == ORDER_BALANCED;
+    const bool cudnn = c->device.attention == KERNELS_CUDNN;
+    const bool global = c->train.batch_mode == BATCH_GLOBAL, list = c->train.accumulate.count > 1;
+    const LrScaling scaling = c->optimizer.lr_scaling;
     const Refusal rows[] = {
-        { c->schedule.warmup_steps > 0 && c->schedule.warmup_epochs > 0, "schedule.warmup_steps",
-          "stands beside schedule.warmup_epochs; give one of the two, or 0 for the other" },
+        { c->data.cache == DATA_CACHE_DISK && !c->data.cache_dir[0], "data.cache_dir",
+          "must be set with data.cache: disk, to a folder on a local disk of each node" },
         { c->schedule.warmup_lr < 0 && c->schedule.warmup_lr != -1, "schedule.warmup_lr",
-          "is below 0; give -1 or a learning rate" },
-        { c->schedule.warmup_lr >= 0 && !warms, "schedule.warmup_lr",
-          "needs a warm-up: schedule.warmup_epochs or schedule.warmup_steps above 0" },
-        { name == SCHEDULE_TRIANGULAR && !warms, "schedule.name",
-          "is triangular, which rises in schedule.warmup_epochs or schedule.warmup_steps; give one "
-          "above 0" },
-        { name == SCHEDULE_TRIANGULAR && c->schedule.warmup_lr < 0, "schedule.name",
-          "is triangular, which needs schedule.warmup_lr to start from" },
-        { c->schedule.decay_steps > 0 && !counts && name != SCHEDULE_TRIANGULAR,
-          "schedule.decay_steps", "is of cosine, poly and triangular; schedule.name is another" },
-        { c->schedule.decay_from == DECAY_FROM_START && !counts, "schedule.decay_from",
-          "is start, which is of cosine and poly; schedule.name is another" },
-    };
-    return refuse(origin, rows, sizeof rows / sizeof *rows);
-}
-
-/* More than one set of weights. */
-static Status check_averages(const Config *c, const ConfigOrigin *origin)
-{
-    static const char none[] = "needs ema.decay or ema.half_life above 0";
-    const bool timm = c->ema.rule == EMA_TIMM, any = c->ema.decay > 0 || c->ema.half_life > 0;
-    const LookaheadForm lookahead = c->optimizer.lookahead;
-    const Refusal rows[] = {
-        { c->ema.decay > 0 && c->ema.half_life > 0, "ema.half_life",
-          "stands beside ema.decay; give one of the two, or 0 for the other" },
-        { c->ema.half_life > 0 && !timm, "ema.half_life",
-          "is of timm's rule; ema.rule is another" },
-        { c->ema.warmup && !timm, "ema.warmup", "is of timm's rule; ema.rule is another" },
-        { !any && !timm, "ema.rule", none },
-        { !any && c->ema.warmup, "ema.warmup", none },
-        { !any && c->ema.every != 1, "ema.every", none },
-        { lookahead == LOOKAHEAD_OFF && c->optimizer.lookahead_steps != 6,
-          "optimizer.lookahead_steps", "needs optimizer.lookahead" },
-        { lookahead != LOOKAHEAD_TIMM && c->optimizer.lookahead_alpha != 0.5,
-          "optimizer.lookahead_alpha", "needs optimizer.lookahead timm" },
-        { c->optimizer.sam_rho == 0 && c->optimizer.sam_interval != 1, "optimizer.sam_interval",
-          "needs optimizer.sam_rho above 0" },
+          "is below 0; set a learning rate, or -1 for the default" },
+        { triangular && !warms, "schedule.name",
+          ": triangular requires schedule.warmup_epochs or schedule.warmup_steps above 0" },
+        { triangular && c->schedule.warmup_lr < 0, "schedule.name",
+          ": triangular requires schedule.warmup_lr, the learning rate to start from" },
+        { balanced && c->data.repeated_augmentation > 1, "data.order",
+          ": balanced cannot be combined with data.repeated_augmentation, which counts by epochs" },
+        { balanced && c->data.augment == AUGMENT_AIRBENCH, "data.order",
+          ": balanced cannot be combined with data.augment: airbench, which flips by epochs" },
+        { cudnn && c->model.attention_dropout > 0, "device.attention",
+          ": cudnn does not support model.attention_dropout; use own or auto" },
+        { cudnn && (c->train.precision == PRECISION_FP32 || c->train.precision == PRECISION_TF32),
+          "device.attention",
+          ": cudnn does not support train.precision: fp32 and tf32; use own or auto" },
+        { global && c->train.global_batch == 0, "train.global_batch",
+          "must be above 0 with train.batch_mode: global" },
+        { c->train.accumulate.count == 0, "train.accumulate", "is empty; give at least one value" },
+        { list && global, "train.accumulate",
+          "cannot be a list with train.batch_mode: global, where every step has "
+          "train.global_batch images; use per_rank" },
+        { list && (scaling == LR_LINEAR || scaling == LR_SQRT), "optimizer.lr_scaling",
+          ": linear and sqrt depend on the global batch, which train.accumulate changes between "
+          "epochs; use none or world_size" },
     };
     return refuse(origin, rows, sizeof rows / sizeof *rows);
 }
@@ -181,51 +252,28 @@ static Status check_augmentation(const Config *c, const ConfigOrigin *origin)
     if (jitter->count != 4)
         return config_fail_key(
             origin, "data.color_jitter",
-            "has %d values; it takes four: brightness, contrast, saturation and hue",
-            jitter->count);
+            "has %d values; it takes 4: brightness, contrast, saturation and hue", jitter->count);
     if (jitter->values[3] > 0.5)
         return config_fail_key(origin, "data.color_jitter",
-                               "changes the hue by %g; at most 0.5 is possible", jitter->values[3]);
+                               "has %g for hue; at most 0.5 is allowed", jitter->values[3]);
     const bool timm = c->data.auto_augment == POLICY_RANDAUGMENT_TIMM;
     if (timm && c->data.randaugment_magnitude > 10)
         return config_fail_key(origin, "data.randaugment_magnitude",
-                               "is above 10, the most that randaugment_timm has");
+                               "must be at most 10 with data.auto_augment: randaugment_timm");
     if (!timm && c->data.randaugment_magnitude >= c->data.magnitude_bins)
-        return config_fail_key(
-            origin, "data.randaugment_magnitude", "is %lld, not below data.magnitude_bins %lld",
-            (long long)c->data.randaugment_magnitude, (long long)c->data.magnitude_bins);
+        return config_fail_key(origin, "data.randaugment_magnitude",
+                               "is %lld; it must be below data.magnitude_bins (%lld)",
+                               (long long)c->data.randaugment_magnitude,
+                               (long long)c->data.magnitude_bins);
     return check_channels(c, origin, "data.auto_augment_fill", &c->data.auto_augment_fill);
-}
-
-/* Keys of images and the loss that would change nothing. */
-static Status check_idle(const Config *c, const ConfigOrigin *origin)
-{
-    const bool mixup = c->data.mixup > 0, cutmix = c->data.cutmix > 0, none = !mixup && !cutmix;
-    const Refusal rows[] = {
-        { none && c->data.mixup_prob < 1, "data.mixup_prob", "needs data.mixup or data.cutmix" },
-        { none && c->data.mixup_off_epoch > 0, "data.mixup_off_epoch",
-          "needs data.mixup or data.cutmix" },
-        { !(mixup && cutmix) && c->data.mixup_switch_prob != 0.5, "data.mixup_switch_prob",
-          "needs data.mixup and data.cutmix" },
-        { c->data.random_erase == 0 && c->data.erase_mode != ERASE_CONST, "data.erase_mode",
-          "needs data.random_erase above 0" },
-        { c->data.order == ORDER_BALANCED && c->data.repeated_augmentation > 1, "data.order",
-          "is balanced, which has no epochs for data.repeated_augmentation to be of" },
-        { c->data.order == ORDER_BALANCED && c->data.augment == AUGMENT_AIRBENCH, "data.order",
-          "is balanced, which has no epochs for data.augment airbench to flip by" },
-        { c->train.bce_threshold > 0 && c->train.loss != LOSS_BCE, "train.bce_threshold",
-          "is of bce; train.loss is another" },
-        { c->train.bce_sum && c->train.loss != LOSS_BCE, "train.bce_sum",
-          "is of bce; train.loss is another" },
-    };
-    return refuse(origin, rows, sizeof rows / sizeof *rows);
 }
 
 static Status check_scale(const Config *c, const ConfigOrigin *origin)
 {
     const ConfigList *ranks = &c->scale.ranks;
     if (ranks->count == 0)
-        return config_fail_key(origin, "scale.ranks", "names no number of ranks");
+        return config_fail_key(origin, "scale.ranks",
+                               "is empty; give at least one number of ranks");
     for (int i = 0; i < ranks->count; i++) {
         if (ranks->values[i] != (double)(int64_t)ranks->values[i])
             return config_fail_key(origin, "scale.ranks", "must be whole numbers");
@@ -235,8 +283,7 @@ static Status check_scale(const Config *c, const ConfigOrigin *origin)
         if (c->scale.mode != SCALE_STRONG || (c->train.global_batch > 0 && shared)) continue;
         return config_fail_key(
             origin, "scale.mode",
-            "is strong, which needs train.global_batch to be a multiple of %g ranks; it is "
-            "%lld",
+            ": strong requires train.global_batch to be a multiple of %g ranks (it is %lld)",
             ranks->values[i], (long long)c->train.global_batch);
     }
     return OK;
@@ -244,58 +291,29 @@ static Status check_scale(const Config *c, const ConfigOrigin *origin)
 
 static Status check_optimizer(const Config *c, const ConfigOrigin *origin)
 {
-    const int name = c->optimizer.name;
-    const UpdateTraits *traits = update_traits((UpdateKind)name);
-    const bool timm = name == UPDATE_LARS || name == UPDATE_LAMB;
+    const UpdateTraits *traits = update_traits((UpdateKind)c->optimizer.name);
     if (c->optimizer.betas.count != 2)
-        return config_fail_key(origin, "optimizer.betas", "has %d values; it takes two",
+        return config_fail_key(origin, "optimizer.betas", "has %d values; it takes 2",
                                c->optimizer.betas.count);
     if (c->optimizer.nesterov && !traits->by_momentum)
         return config_fail_key(origin, "optimizer.nesterov",
-                               "must be false: %s has no Nesterov form (optimizer.name)",
-                               traits->name);
-    const Refusal rows[] = {
-        { c->optimizer.nesterov && c->optimizer.momentum <= 0, "optimizer.nesterov",
-          "needs optimizer.momentum above 0" },
-        { c->optimizer.trust_clip && !timm, "optimizer.trust_clip",
-          "needs optimizer.name lars or lamb" },
-        { c->optimizer.always_adapt && !timm, "optimizer.always_adapt",
-          "needs optimizer.name lars or lamb" },
-    };
-    return refuse(origin, rows, sizeof rows / sizeof *rows);
+                               "is not supported by %s (optimizer.name)", traits->name);
+    return OK;
 }
 
-static Status check_trace(const Config *c, const ConfigOrigin *origin)
-{
-    int64_t first, last;
-    if (c->log.trace_steps[0] == '\0' ||
-        config_parse_trace_steps(c->log.trace_steps, &first, &last) == OK)
-        return OK;
-    return config_fail_key(origin, "log.trace_steps", "%s", status_message());
-}
-
-static Status check_device(const Config *c, const ConfigOrigin *origin)
+/* Keys whose text has a form of its own. */
+static Status check_texts(const Config *c, const ConfigOrigin *origin)
 {
     FuseChoice fuse;
-    const bool cudnn = c->device.attention == KERNELS_CUDNN;
-    const Refusal rows[] = {
-        { cudnn && c->model.attention_dropout > 0, "device.attention",
-          "is cudnn, which drops nothing: model.attention_dropout needs own or auto" },
-        { cudnn && (c->train.precision == PRECISION_FP32 || c->train.precision == PRECISION_TF32),
-          "device.attention",
-          "is cudnn, which is for 16 bits: train.precision fp32 and tf32 need own or auto" },
-    };
-    TRY(refuse(origin, rows, sizeof rows / sizeof *rows));
-    if (fuse_choice_parse(&fuse, c->device.fuse) == OK) return OK;
-    return config_fail_key(origin, "device.fuse", "%s", status_message());
-}
-
-/* By what rule parameters decay, and at which rates they learn. */
-static Status check_groups(const Config *c, const ConfigOrigin *origin)
-{
     ParamGroups groups;
-    if (param_groups_parse(&groups, c->optimizer.groups) == OK) return OK;
-    return config_fail_key(origin, "optimizer.groups", "%s", status_message());
+    int64_t first, last;
+    const char *wrong = NULL;
+    if (param_groups_parse(&groups, c->optimizer.groups) != OK) wrong = "optimizer.groups";
+    else if (fuse_choice_parse(&fuse, c->device.fuse) != OK) wrong = "device.fuse";
+    else if (c->log.trace_steps[0] &&
+             config_parse_trace_steps(c->log.trace_steps, &first, &last) != OK)
+        wrong = "log.trace_steps";
+    return wrong ? config_fail_key(origin, wrong, "%s", status_message()) : OK;
 }
 
 /* How images come into the network. */
@@ -304,15 +322,15 @@ static Status check_input(const Config *c, const ConfigOrigin *origin)
     TRY(check_channels(c, origin, "data.mean", &c->data.mean));
     TRY(check_channels(c, origin, "data.std", &c->data.std));
     if (c->model.in_channels != 1 && c->model.in_channels != 3)
-        return config_fail_key(origin, "model.in_channels",
-                               "is %lld; images are read with 1 or 3 channels",
+        return config_fail_key(origin, "model.in_channels", "is %lld; it must be 1 or 3",
                                (long long)c->model.in_channels);
     if (c->data.val_split > 0 && c->data.val[0])
         return config_fail_key(origin, "data.val_split",
-                               "stands beside data.val; give one, or \"\" for data.val");
+                               "cannot be combined with data.val; set data.val_split to 0, or "
+                               "data.val to \"\"");
     if (c->data.eval_resize != 0 && c->data.eval_resize < c->data.image_size)
         return config_fail_key(origin, "data.eval_resize",
-                               "is %lld, smaller than data.image_size %lld; 0 means the same",
+                               "is %lld, less than data.image_size (%lld); 0 means data.image_size",
                                (long long)c->data.eval_resize, (long long)c->data.image_size);
     return OK;
 }
@@ -323,40 +341,18 @@ Status config_check_input(const Config *c)
     return check_input(c, &stored);
 }
 
-static Status check_batch(const Config *c, const ConfigOrigin *origin)
-{
-    const bool global = c->train.batch_mode == BATCH_GLOBAL, list = c->train.accumulate.count > 1;
-    const LrScaling scaling = c->optimizer.lr_scaling;
-    const Refusal rows[] = {
-        { global && c->train.global_batch == 0, "train.global_batch",
-          "must be given (above 0) when train.batch_mode is global" },
-        { c->train.accumulate.count == 0, "train.accumulate", "is empty; give at least 1" },
-        { list && global, "train.accumulate",
-          "is a list by epoch, which train.batch_mode global has no use for: its step has "
-          "train.global_batch images; make that per_rank" },
-        { list && (scaling == LR_LINEAR || scaling == LR_SQRT), "optimizer.lr_scaling",
-          "goes by the global batch, which train.accumulate changes from epoch to epoch; make it "
-          "none or world_size" },
-    };
-    TRY(check_whole(origin, "train.accumulate", &c->train.accumulate));
-    return refuse(origin, rows, sizeof rows / sizeof *rows);
-}
-
 Status config_check(const Config *c, const ConfigOrigin *origin)
 {
     TRY(check_model(c, origin));
-    TRY(check_norms_and_cache(c, origin));
     TRY(check_input(c, origin));
     TRY(check_ascending(c, origin));
     TRY(check_progressive(c, origin));
-    TRY(check_schedule(c, origin));
-    TRY(check_averages(c, origin));
+    TRY(check_combinations(c, origin));
+    TRY(check_either(c, origin));
     TRY(check_augmentation(c, origin));
-    TRY(check_groups(c, origin));
-    TRY(check_idle(c, origin));
+    TRY(check_texts(c, origin));
     TRY(check_scale(c, origin));
-    TRY(check_trace(c, origin));
-    TRY(check_device(c, origin));
     TRY(check_optimizer(c, origin));
-    return check_batch(c, origin);
+    TRY(check_whole(origin, "train.accumulate", &c->train.accumulate));
+    return check_requirements(c, origin);
 }

@@ -34,502 +34,486 @@
 
 /* clang-format off */
 const ConfigKey config_keys[] = {
-    {STRING(model, name, "resnet50"), KEY_MATH, "Network; convoy inspect model NAME shows one"},
+    {STRING(model, name, "resnet50"), KEY_MATH, "Network; convoy inspect model NAME describes one"},
     {STRING(model, init, ""), KEY_RUNTIME,
-     "Safetensors file whose weights a new run starts from: a checkpoint, or saved by torchvision "
-     "or timm; or the folder of a run, for the trained weights of its best; rows of the last layer "
-     "go to the classes of their names, and what has none, or other weights of another number of "
-     "classes, starts afresh"},
+     "Weights that a new run starts from: a safetensors file (a checkpoint, or saved by "
+     "torchvision or timm) or a run folder (its best checkpoint). Rows of the last layer are "
+     "matched by class name; rows without a match, and the whole layer if the number of classes "
+     "differs, start from scratch"},
     {STRING(model, freeze, ""), KEY_MATH,
-     "Parameters that training leaves as they are: a stage or layer with all before it (layer2), "
-     "or patterns of names (*.bias); several between commas"},
-    {INT(model, classes, "0", 0, 1e6), KEY_MATH,
-     "Number of classes; 0 takes it from the training set"},
+     "Parameters that training does not change: a stage or layer and all before it (layer2), or "
+     "name patterns (*.bias), separated by commas"},
+    {INT(model, classes, "0", 0, 1e6), KEY_MATH, "Number of classes; 0: from the training set"},
     {INT(model, in_channels, "3", 1, 16), KEY_MATH,
-     "Channels of an image: 3 for colour, 1 for grey"},
+     "Channels of an image: 3 for colour, 1 for greyscale"},
     {ENUM(model, stem, "imagenet", stem_names), KEY_MATH,
-     "First layers: those of the paper (imagenet), or for small images a 3x3 convolution of stride "
-     "1 (ResNet-18 to -152, without the max pooling, RegNets, MobileNets, EfficientNets)"},
+     "First layers: as published (imagenet), or for small images a 3x3 convolution of stride 1 "
+     "(ResNet-18 to -152, without the max pooling, RegNets, MobileNets, EfficientNets)"},
     {ENUM(model, blurpool, "none", blurpool_names), KEY_MATH,
      "ResNets: 3x3 blurs where images shrink: before convolutions with a stride (ffcv), there and "
-     "at the max pool (composer), or behind the 3x3 and the max pool (timm's resnetblur)"},
+     "at the max pool (composer), or after the 3x3 and the max pool (timm's resnetblur)"},
     {ENUM(model, bn, "train", bn_choice_names), KEY_MATH,
-     "Batch norm by the statistics of a rank's batch, by those of several ranks (sync), or by "
-     "frozen running statistics (gamma and beta still train)"},
+     "Batch norm: by the statistics of each rank's batch (train), of several ranks (sync), or by "
+     "frozen running statistics (frozen; gamma and beta still train)"},
     {INT(model, bn_group, "0", 0, 1e6), KEY_MATH,
-     "Ranks in a row that share the statistics of model.bn: sync; 0: all"},
+     "Number of consecutive ranks that share statistics with model.bn: sync; 0: all"},
     {BOOL(model, zero_init_last_gamma, "false"), KEY_MATH,
-     "Start the last batch norm of each residual block at zero, so that blocks begin as the "
+     "Start the last batch norm of each residual block at zero, so that each block starts as the "
      "identity"},
     {DOUBLE(model, stochastic_depth, "-1", -1, 1), KEY_MATH | KEY_OPEN_MAX,
-     "Share of images for which training drops the last residual block (less for earlier ones); "
-     "-1 is the network's own: 0.2 of EfficientNets, 0.1 to 0.5 of ConvNeXts, none of others"},
+     "Probability of dropping the last residual block in training (lower for earlier blocks); -1: "
+     "the network's own, 0.2 for EfficientNets, 0.1 to 0.5 for ConvNeXts, else 0"},
     {DOUBLE(model, dropout, "-1", -1, 1), KEY_MATH | KEY_OPEN_MAX,
-     "Share of the features that training drops before the last layer; -1 is the network's own: "
-     "of ResNets none"},
+     "Dropout probability before the last layer; -1: the network's own, 0 for ResNets"},
     {DOUBLE(model, attention_dropout, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
-     "Share of the softmax's weights that training drops in each head of vision transformers"},
+     "Dropout probability of attention weights in vision transformers"},
 
     {STRING(data, dir, ""), KEY_RUNTIME,
-     "Stands for data.train and data.val: its folders train and val, or the folder itself with "
-     "data.val_split and where it holds tar, TFRecord, IDX or CIFAR files, whose names tell the "
-     "sets apart"},
+     "Sets data.train and data.val to its folders train and val, or both to the folder itself with "
+     "data.val_split or where it holds tar, TFRecord, IDX or CIFAR files, whose names say which "
+     "set they belong to"},
     {STRING(data, train, ""), KEY_RUNTIME,
-     "Training set: a folder or, where its format is that, a file"},
-    {STRING(data, val, ""), KEY_RUNTIME, "Folder of the validation set; empty means no evaluation"},
+     "Training set: a folder, or a file for formats that are one file"},
+    {STRING(data, val, ""), KEY_RUNTIME,
+     "Validation set: a folder or a file; empty: no evaluation"},
     {DOUBLE(data, val_split, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
-     "Share of each class of data.train that is held out and validates in place of data.val; which "
-     "images follows from their names and val_split_seed"},
-    {INT(data, val_split_seed, "0", 0, 9e15), KEY_MATH,
-     "Another number holds other images out"},
+     "Share of each class of data.train to hold out for validation instead of data.val; image "
+     "names and val_split_seed decide which images"},
+    {INT(data, val_split_seed, "0", 0, 9e15), KEY_MATH, "Another number holds out other images"},
     {STRING(data, class_map, ""), KEY_MATH,
-     "Text file that lists the classes to train on, a line each in the order of labels: the set's "
-     "name of it, and behind a tab another to call it by; lines with one name are one class, and "
+     "Text file with the classes to train on, one per line in label order: the name in the "
+     "dataset, optionally a tab and a new name. Lines with the same new name become one class; "
      "images of other classes are left out; generated images keep their classes"},
     {ENUM(data, format, "auto", data_format_names), KEY_RUNTIME,
-     "How the images are kept: one folder a class (imagefolder), what convoy pack writes (shards), "
-     "tar files (webdataset), tfrecord, a text file of paths and classes (list), the binary files "
-     "of MNIST (idx) or CIFAR (cifar), or generated ones; auto looks"},
+     "Format of the dataset: one folder per class (imagefolder), written by convoy pack (shards), "
+     "tar files (webdataset), tfrecord, a text file of paths and classes (list), MNIST files "
+     "(idx), CIFAR files (cifar), or generated images (synthetic); auto detects it"},
     {BOOL(data, allow_empty_classes, "false"), KEY_RUNTIME,
-     "Class folders without an image are classes too, in a tar as well, as with torchvision's "
-     "allow_empty, and data.val may lack classes of data.train; false refuses both"},
+     "Accept class folders without images, in a tar too (torchvision's allow_empty), and a "
+     "data.val without some classes of data.train; false: both are errors"},
     {ENUM(data, order, "shuffle", sample_order_names), KEY_MATH,
-     "Training images: each once an epoch (shuffle), or drawn so that all classes come equally "
-     "often, those of small classes several times an epoch (balanced)"},
+     "Order of training images: each once per epoch (shuffle), or drawn so that all classes are "
+     "equally frequent, with images of small classes several times per epoch (balanced)"},
     {STRING(data, index, "auto"), KEY_RUNTIME,
-     "Where the list of the images is kept between runs: a folder, or a file ending in .index; "
-     "auto is the folder index beside the run folder, off lists them at every start"},
+     "Where to keep the list of images between runs: a folder, or a file ending in .index; auto: "
+     "the folder index next to the run folder; off: list the images at every start"},
     {INT(data, image_size, "224", 8, 4096), KEY_MATH,
-     "Height and width of the images that the network sees"},
+     "Height and width of the network's input images"},
     {HEAD(data, eval_resize, KEY_INT), "auto", 0, 8192, "auto", NULL, 0, KEY_MATH,
-     "Evaluation scales the shorter side to this before the centre crop; 0 means image_size. auto: "
-     "in the network's own ratio of both (convoy inspect model), rounded down; a run that goes on "
-     "keeps what it has had"},
+     "Evaluation scales the shorter side to this before the centre crop; 0: image_size; auto: in "
+     "the network's own ratio (convoy inspect model), rounded down; a resumed run keeps its value"},
     {INT(data, train_size, "0", 0, 4096), KEY_MATH,
-     "Height and width of training images where evaluation has others: 176 for 224, say; 0 means "
-     "image_size"},
+     "Height and width of training images if they differ from those for evaluation, for example "
+     "176 with image_size 224; 0: image_size"},
     {LIST(data, progressive_sizes, "", 8, 4096), KEY_MATH,
-     "Progressive resizing: sizes that training images have first, one after the other (at most "
-     "7), before they have train_size, or image_size; evaluation always has image_size"},
+     "Progressive resizing: training image sizes to use one after the other (at most 7) before "
+     "train_size or image_size; evaluation always uses image_size"},
     {LIST(data, progressive_until, "", 1, 1e6), KEY_MATH,
-     "Progressive resizing: for each of those sizes the epoch, counted from 1, with which it ends"},
+     "Progressive resizing: the last epoch of each size, counted from 1"},
     {LIST(data, mean, "0.485, 0.456, 0.406", -1e3, 1e3), KEY_MATH,
-     "Subtracted from pixels in 0..1; one value, or one for each channel"},
+     "Subtracted from pixels in 0..1; one value, or one per channel"},
     {LIST(data, std, "0.229, 0.224, 0.225", 1e-6, 1e3), KEY_MATH,
-     "Divides pixels after the mean is subtracted; one value, or one for each channel"},
+     "Pixels are divided by this after the mean is subtracted; one value, or one per channel"},
     {ENUM(data, augment, "imagenet", augment_names), KEY_MATH,
-     "Training images: random resized crop and flip (imagenet), random crop of the image padded "
-     "by an eighth of its size and flip (cifar), moved by up to 2 reflected pixels and flipped in "
-     "every other epoch (airbench), or as in evaluation (none)"},
+     "Training images: random resized crop and flip (imagenet), random crop of the image padded by "
+     "an eighth of its size and flip (cifar), shift by up to 2 reflected pixels and flip in every "
+     "other epoch (airbench), or as in evaluation (none)"},
     {DOUBLE(data, min_crop_area, "0.08", 0, 1), KEY_MATH | KEY_OPEN_MIN,
-     "augment imagenet: smallest share of the image that a crop may be of (torchvision's scale, "
-     "timm's --scale)"},
+     "augment imagenet: smallest crop, as a share of the image area (torchvision's scale, timm's "
+     "--scale)"},
     {NAMES(data, interpolation, "bilinear", NULL, interpolation_names, INTERPOLATION_RANDOM),
      KEY_MATH,
-     "How images are resized, in training and evaluation; both are Pillow's, with antialiasing"},
+     "Resizing filter for training and evaluation; both are as in Pillow, with antialiasing"},
     {NAMES(data, train_interpolation, "same", "same", interpolation_names, INTERPOLATION_COUNT),
      KEY_MATH,
-     "The same for training images alone; random draws one of the two for each, as timm does"},
+     "Resizing filter for training images; same: as interpolation; random: drawn for each image, "
+     "as timm does"},
     {ENUM(data, decoder, "fast", huffman_decoder_names), KEY_RUNTIME,
-     "JPEG: read Huffman codes by Convoy's own decoder where it can, or always by libjpeg (stock); "
-     "same pixels"},
+     "JPEG: decode Huffman codes with Convoy's faster decoder where possible (fast), or always "
+     "with libjpeg (stock); same pixels"},
     {ENUM(data, seek_index, "auto", seek_use_names), KEY_RUNTIME,
-     "JPEG: auto uses positions of rows, from shards or made while files are read for the first "
-     "time, to skip what lies above a crop; same pixels"},
+     "JPEG: auto skips the rows above a crop by an index of row positions, from shards or made on "
+     "the first read; same pixels"},
     {INT(data, seek_index_mb, "1024", 0, 1e6), KEY_RUNTIME,
-     "Most MiB of memory of a rank for such positions; 1000 images of ImageNet take 0.6 MiB, or "
-     "3.4 for a little more speed where so much is left for each"},
+     "Maximum memory in MiB of this index per rank; 1000 ImageNet images take 0.6 MiB, or 3.4 MiB "
+     "for slightly more speed if there is room"},
     {LIST(data, color_jitter, "0, 0, 0, 0", 0, 100), KEY_MATH,
-     "Training: brightness, contrast, saturation and hue are changed by random factors, in random "
-     "order; each value is torchvision's, hue at most 0.5; 0 leaves alone"},
+     "Training: random changes of brightness, contrast, saturation and hue, in random order; "
+     "values as in torchvision, hue at most 0.5; 0: no change"},
     {ENUM(data, auto_augment, "none", auto_policy_names), KEY_MATH,
      "Training: automatic augmentation after crop, flip and color_jitter, as torchvision's "
      "transform of that name; randaugment_timm is timm's rand-m9-mstd0.5-inc1"},
     {INT(data, randaugment_ops, "2", 1, 16), KEY_MATH,
-     "randaugment, randaugment_timm: operations one after the other"},
+     "randaugment, randaugment_timm: operations per image"},
     {INT(data, randaugment_magnitude, "9", 0, 999), KEY_MATH,
-     "randaugment: their strength, below magnitude_bins; randaugment_timm: at most 10"},
+     "randaugment: strength, below magnitude_bins; randaugment_timm: at most 10"},
     {DOUBLE(data, randaugment_std, "0.5", 0, 100), KEY_MATH,
-     "randaugment_timm: deviation of the strength, which is normal and cut to 0..10"},
+     "randaugment_timm: standard deviation of the strength, which is normal and clipped to 0..10"},
     {INT(data, magnitude_bins, "31", 2, 1000), KEY_MATH,
-     "randaugment and trivialaugment: strengths that an operation is divided into"},
+     "randaugment, trivialaugment: number of strength levels"},
     {ENUM(data, autoaugment_policy, "imagenet", autoaugment_table_names), KEY_MATH,
-     "autoaugment: the data set for which its policy was found"},
-    {INT(data, augmix_severity, "3", 1, 10), KEY_MATH,
-     "augmix: strengths, of ten, from which one is drawn"},
+     "autoaugment: dataset whose policy is used"},
+    {INT(data, augmix_severity, "3", 1, 10), KEY_MATH, "augmix: maximum strength, out of 10"},
     {ENUM(data, auto_augment_interpolation, "bilinear", sampling_names), KEY_MATH,
-     "How automatic augmentation shears, moves and rotates; random draws bilinear or bicubic for "
-     "each operation, as timm does"},
+     "Interpolation of shear, translate and rotate in automatic augmentation; random draws "
+     "bilinear or bicubic for each operation, as timm does"},
     {LIST(data, auto_augment_fill, "0", 0, 255), KEY_MATH,
-     "Pixel that shearing, moving and rotating bring in; one value, or one for each channel"},
+     "Pixel value for areas that shear, translate and rotate leave empty; one value, or one per "
+     "channel"},
     {DOUBLE(data, random_erase, "0", 0, 1), KEY_MATH,
-     "Training: probability with which a box of the image is erased, 0.02 to 0.33 of its area"},
+     "Training: probability of erasing a box of 0.02 to 0.33 of the image's area"},
     {ENUM(data, erase_mode, "const", input_erase_names), KEY_MATH,
-     "random_erase: the box becomes the mean colour (const), one normal draw a channel (rand), or "
-     "one for each value (pixel), as timm's"},
+     "random_erase: fill the box with the mean colour (const), one normal value per channel (rand) "
+     "or one per pixel and channel (pixel), as in timm"},
     {DOUBLE(data, mixup, "0", 0, 100), KEY_MATH,
-     "Training: alpha of mixup, which blends each image and its target with its neighbour's; 0 "
-     "means off"},
+     "Training: alpha of mixup, which blends each image and its target with those of another image "
+     "in the batch; 0: off"},
     {DOUBLE(data, cutmix, "0", 0, 100), KEY_MATH,
-     "Training: alpha of cutmix, which takes a box from the neighbour; with mixup on too, one "
-     "of them is chosen each time (mixup_switch_prob)"},
+     "Training: alpha of cutmix, which pastes a box from another image; if mixup is on too, one of "
+     "them is chosen per batch (mixup_switch_prob); 0: off"},
     {DOUBLE(data, mixup_prob, "1", 0, 1), KEY_MATH | KEY_OPEN_MIN,
-     "Training: share of the batches that mixup and cutmix change at all"},
+     "Training: share of the batches that get mixup or cutmix"},
     {DOUBLE(data, mixup_switch_prob, "0.5", 0, 1),
      KEY_MATH | KEY_OPEN_MIN | KEY_OPEN_MAX,
-     "Training: how often it is cutmix where mixup is on too"},
+     "Training: probability of cutmix if mixup is on too"},
     {INT(data, mixup_off_epoch, "0", 0, 1e6), KEY_MATH,
-     "Training: mixup and cutmix end when so many epochs are over; 0 means never"},
+     "Training: stop mixup and cutmix after this many epochs; 0: never"},
     {ENUM(data, tta, "none", tta_choice_names), KEY_RUNTIME,
-     "Evaluation averages the logits of several views of an image: its mirror image too (flip, "
-     "twice the cost), or both of them at half the weight and both moved by one pixel up and to "
-     "the left, and down and to the right, reflected at the edges (airbench, six times the cost)"},
+     "Evaluation averages the logits of several views of an image: with its mirror image (flip, "
+     "twice the cost), or both at half weight and both shifted by one pixel to the upper left and "
+     "to the lower right, reflected at the edges (airbench, six times the cost)"},
     {INT(data, repeated_augmentation, "1", 1, 256), KEY_MATH,
-     "Training: how many differently augmented views of each sample a global batch holds; an epoch "
-     "then has fewer samples (repeated augmentation)"},
+     "Training: differently augmented views of each sample per global batch; an epoch then has "
+     "fewer samples (repeated augmentation)"},
     {INT(data, threads, "0", 0, 1024), KEY_RUNTIME,
-     "Decode threads of each rank; 0 chooses by the CPUs that the rank may use"},
+     "Decode threads per rank; 0: by the CPUs that the rank may use"},
     {INT(data, readers, "0", 0, 256), KEY_RUNTIME,
-     "Threads of each rank that read files ahead of the decode threads; 0 starts with 2 and takes "
-     "as many as it needs for the decode threads not to wait"},
+     "Threads per rank that read files ahead of the decode threads; 0: start with 2 and add more "
+     "while decode threads wait"},
     {DOUBLE(data, read_ahead_mb, "64", 0, 65536), KEY_RUNTIME | KEY_OPEN_MIN,
-     "How many MiB of files each rank reads ahead of the decode threads"},
+     "MiB of files that each rank reads ahead of the decode threads"},
     {ENUM(data, cache, "page", data_cache_names), KEY_RUNTIME,
-     "What keeps files that were read: the kernel's page cache, memory that the ranks of a node "
-     "share and that keeps what it has (ram), the same in a file of cache_dir, which outlives the "
-     "run (disk), or nothing (none)"},
+     "Cache of files read: the kernel's page cache (page), memory shared by a node's ranks, "
+     "without eviction (ram), the same in a file in cache_dir that outlives the run (disk), or "
+     "none"},
     {INT(data, cache_mb, "0", 0, 1e9), KEY_RUNTIME,
-     "With cache ram or disk: MiB of files that a node keeps; 0 takes up to half of the memory or "
-     "disk that is free there"},
+     "With cache: ram or disk: MiB of files to keep per node; 0: up to half of the free memory or "
+     "disk space"},
     {STRING(data, cache_dir, ""), KEY_RUNTIME,
-     "With cache disk: a folder on a disk of each node"},
+     "With cache: disk: a folder on a local disk of each node"},
     {DOUBLE(data, max_bad_fraction, "0.01", 0, 1), KEY_RUNTIME,
-     "Training fails when more than this share of the images (but at least 10) cannot be decoded"},
+     "Training fails if more than this share of the images (and at least 10) cannot be decoded"},
     {INT(data, synthetic_images, "1024", 1, 1e9), KEY_MATH,
-     "Images of each set where data.format is synthetic"},
+     "Images per set with format: synthetic"},
 
     {DOUBLE(train, epochs, "90", 0, 1e6), KEY_MATH | KEY_OPEN_MIN,
-     "Length of the run in passes over the training set; may be a fraction"},
+     "Passes over the training set; may be a fraction"},
     {INT(train, max_steps, "0", 0, 1e15), KEY_MATH,
-     "Stop after this many steps in all; 0 means no limit"},
+     "Stop after this many steps in total; 0: no limit"},
     {ENUM(train, batch_mode, "per_rank", batch_mode_names), KEY_RUNTIME,
-     "Whether batch_per_rank or global_batch decides the batch"},
+     "Whether batch_per_rank or global_batch sets the batch size"},
     {INT(train, batch_per_rank, "32", 1, 1e6), KEY_RUNTIME,
-     "Images of a rank in one pass through the network; with batch_mode global, at most so many"},
+     "Images per rank and pass through the network; with batch_mode: global, the maximum"},
     {INT(train, global_batch, "0", 0, 1e9), KEY_RUNTIME,
-     "Images of a step over all ranks and passes, with batch_mode global"},
+     "Images per step over all ranks and passes, with batch_mode: global"},
     {LIST(train, accumulate, "1", 1, 1e6), KEY_RUNTIME,
-     "Passes through the network whose gradients are summed for one step; with batch_mode global, "
-     "at least so many. A list is by epoch, its last value that of all further ones"},
+     "Passes through the network per step, with gradients summed; with batch_mode: global, the "
+     "minimum. A list has one value per epoch; the last one holds for all later epochs"},
     {NAMES(train, precision, "auto", "auto", precision_names, PRECISION_COUNT), KEY_MATH,
      "Number format of the computation; parameters stay fp32. auto: bf16 on GPUs that have it "
-     "(compute capability 8.0), fp16 on older ones; on the CPU bf16 where all ranks have AMX, or "
-     "AVX-512 of AMD with bf16, and it takes half of the network's work, or AMD's a quarter, else "
-     "fp32. tf32 and fp16 are the GPU's alone"},
+     "(compute capability 8.0), fp16 on older ones; on the CPU bf16 if all ranks have AMX, or "
+     "AMD's AVX-512 with bf16, and it covers half of the network's work (a quarter on AMD), else "
+     "fp32. tf32 and fp16 are for GPUs only"},
     {NAMES(train, precision_auto, "open", "open", precision_names, PRECISION_COUNT),
      KEY_MATH,
-     "What auto stands for: open until a run begins, which keeps here what was chosen then and "
-     "goes on in it on any machine; evaluation by itself chooses anew"},
-    {DOUBLE(train, loss_scale, "65536", 1, 16777216), KEY_MATH,
-     "fp16: what the loss is multiplied by at first"},
+     "The choice of precision: auto: open until a run starts, then the run keeps its choice on any "
+     "machine; separate evaluations choose again"},
+    {DOUBLE(train, loss_scale, "65536", 1, 16777216), KEY_MATH, "fp16: initial loss scale"},
     {INT(train, loss_scale_interval, "2000", 1, 1e9), KEY_MATH,
-     "fp16: the loss scale doubles after so many steps with finite gradients; any other step is "
-     "skipped, halving it"},
+     "fp16: steps with finite gradients after which the loss scale doubles; a step with other "
+     "gradients is skipped and halves it"},
     {ENUM(train, on_nan, "stop", on_nan_names), KEY_RUNTIME,
-     "When the loss, a parameter or a running statistic is no finite number: stop ends the run "
-     "with exit code 71; rollback goes on from the newest checkpoint with a lower learning rate"},
+     "If the loss, a parameter or a running statistic is NaN or infinite: stop ends the run with "
+     "exit code 71; rollback continues from the newest checkpoint with a lower learning rate"},
     {DOUBLE(train, rollback_lr, "0.5", 0, 1), KEY_RUNTIME | KEY_OPEN_MIN | KEY_OPEN_MAX,
-     "rollback: what the learning rate is multiplied by each time, from there to the end of the "
-     "run"},
+     "rollback: factor on the learning rate each time, until the end of the run"},
     {INT(train, rollback_limit, "3", 1, 1e6), KEY_RUNTIME,
-     "rollback: how many times in a run; after that it ends with exit code 71"},
+     "rollback: maximum number of rollbacks per run; then it ends with exit code 71"},
     {INT(train, seed, "1", 0, 9007199254740992.0), KEY_MATH,
      "Seed of initial weights, shuffling and augmentation"},
     {DOUBLE(train, label_smoothing, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Share of the target that is spread over all classes"},
     {ENUM(train, loss, "cross_entropy", softmax_xent_loss_names), KEY_MATH,
-     "What training minimises: cross entropy over the classes, or binary cross entropy (bce) of "
-     "each class, as timm's; evaluation reports cross entropy"},
+     "Training loss: cross entropy over the classes, or binary cross entropy (bce) per class, as "
+     "in timm; evaluation reports cross entropy"},
     {DOUBLE(train, bce_threshold, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
-     "bce: targets above it become 1, all others 0; 0 leaves them as they are"},
+     "bce: targets above this become 1, all others 0; 0: targets are not changed"},
     {BOOL(train, bce_sum, "false"), KEY_MATH,
-     "bce: sum over the classes, as Composer has it, instead of their mean"},
+     "bce: sum over the classes, as Composer does, instead of the mean"},
     {STRING(train, class_weights, ""), KEY_MATH,
      "Weight of each class in the loss: auto is images / (classes x images of the class); or a "
-     "file with a number a line for each class; empty: all count alike"},
+     "file with one number per line and class; empty: all equal"},
     {DOUBLE(train, eval_every, "1", 0, 1e6), KEY_RUNTIME,
-     "Evaluate every so many epochs; 0 means only at the end"},
+     "Evaluate every N epochs; 0: only at the end"},
 
     {INT(train, patience, "0", 0, 1e6), KEY_RUNTIME,
-     "Early stopping: the run ends after so many evaluations in a row that were no better than the "
-     "best before; 0 never"},
+     "Early stopping: end the run after N evaluations in a row that do not improve on the best; 0: "
+     "off"},
     {ENUM(optimizer, name, "sgd", update_kind_names), KEY_MATH, "Update rule"},
     {DOUBLE(optimizer, lr, "0.1", 0, 1e6), KEY_MATH, "Learning rate before scaling"},
     {ENUM(optimizer, lr_scaling, "linear", lr_scaling_names), KEY_MATH,
-     "Multiplies lr: linear by global batch / 256, sqrt by the root of that, world_size by the "
-     "number of ranks"},
+     "Factor on lr: global batch / 256 (linear), its square root (sqrt), or the number of ranks "
+     "(world_size)"},
     {DOUBLE(optimizer, momentum, "0.9", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "Momentum of sgd, lars, lars_mlperf and rmsprop_tf"},
     {BOOL(optimizer, nesterov, "false"), KEY_MATH,
-     "Nesterov's form of momentum, of sgd, lars and lars_mlperf"},
+     "Nesterov momentum, for sgd, lars and lars_mlperf"},
     {DOUBLE(optimizer, weight_decay, "0.0001", 0, 100), KEY_MATH,
-     "L2 penalty of sgd, adam, lars, lars_mlperf and rmsprop_tf, decoupled decay of adamw, "
-     "lamb and lion"},
+     "L2 penalty of sgd, adam, lars, lars_mlperf and rmsprop_tf; decoupled decay of adamw, lamb "
+     "and lion"},
     {ENUM(optimizer, decay_skip, "timm", decay_skip_names), KEY_MATH,
-     "What does not decay, and lars and lamb do not adapt: biases, norms, layer scales, positions "
-     "and class tokens (timm, mlperf), norms (torchvision), parameters with bn in their name "
-     "(ffcv), or nothing (none)"},
+     "Parameters without weight decay (and without adaptation by lars and lamb): biases, norms, "
+     "layer scales, positions and class tokens (timm, mlperf), norms (torchvision), parameters "
+     "with bn in their name (ffcv), or none"},
     {STRING(optimizer, groups, ""), KEY_MATH,
-     "Factors of lr and weight_decay by patterns of parameter names, of which the first that fits "
-     "counts: \"fc.*: lr=10; *.bias: lr=64 decay=0\""},
+     "Factors on lr and weight_decay by parameter name patterns; the first pattern that matches "
+     "applies: \"fc.*: lr=10; *.bias: lr=64 decay=0\""},
     {DOUBLE(optimizer, head_lr, "1", 0, 1e6), KEY_MATH | KEY_OPEN_MIN,
-     "Factor of the last layer's learning rate"},
+     "Factor on the learning rate of the last layer"},
     {DOUBLE(optimizer, layer_decay, "1", 0, 1), KEY_MATH | KEY_OPEN_MIN,
-     "Factor of the learning rate from each block of the network to the one before it, from the "
-     "last layer down (timm's --layer-decay)"},
+     "Factor on the learning rate from each block to the one before it, starting at the last layer "
+     "(timm's --layer-decay)"},
     {HEAD(optimizer, betas, KEY_LIST), "auto", 0, 1, "auto", NULL, 0, KEY_MATH | KEY_OPEN_MAX,
-     "Decay rates of the two moments of adam, adamw and lamb; of lion, its update's and its "
-     "momentum's. auto: as published, 0.9, 0.99 for lion, 0.9, 0.999 for others"},
+     "Decay rates of the two moments of adam, adamw and lamb; for lion, of the update and the "
+     "momentum. auto: as published, 0.9, 0.99 for lion, else 0.9, 0.999"},
     {DOUBLE(optimizer, alpha, "0.9", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "rmsprop_tf: decay rate of the mean square"},
     {HEAD(optimizer, eps, KEY_DOUBLE), "auto", 1e-30, 1, "auto", NULL, 0, KEY_MATH,
-     "Added to the root of the second moment (adam, adamw, lamb), under the root (rmsprop_tf), or "
-     "to what a norm is divided by (lars, lars_mlperf). auto: as published, 1e-8 for adam, adamw "
-     "and lars, 1e-7 for lars_mlperf, 1e-6 for lamb, 1e-3 for rmsprop_tf"},
+     "Added to the square root of the second moment (adam, adamw, lamb), inside the root "
+     "(rmsprop_tf), or to the norm in the denominator (lars, lars_mlperf). auto: as published, "
+     "1e-8 for adam, adamw and lars, 1e-7 for lars_mlperf, 1e-6 for lamb, 1e-3 for rmsprop_tf"},
     {DOUBLE(optimizer, trust_coefficient, "0.001", 0, 1e6), KEY_MATH | KEY_OPEN_MIN,
-     "lars, lars_mlperf: eta, factor of the trust ratio"},
+     "lars, lars_mlperf: eta, factor on the trust ratio"},
     {BOOL(optimizer, trust_clip, "false"), KEY_MATH,
-     "lars: the trust ratio makes no learning rate larger than it is (LARC); lamb: the ratio is at "
-     "most 1"},
+     "lars: the trust ratio never raises the learning rate (LARC); lamb: the ratio is at most 1"},
     {BOOL(optimizer, always_adapt, "false"), KEY_MATH,
-     "lars, lamb: trust ratios also where nothing decays"},
+     "lars, lamb: use trust ratios also for parameters without weight decay"},
     {DOUBLE(optimizer, clip_norm, "0", 0, 1e30), KEY_MATH,
-     "Largest norm of all gradients together, beyond which they are shrunk to it; 0 does not clip"},
+     "Clip the norm of all gradients to this; 0: off"},
     {DOUBLE(optimizer, sam_rho, "0", 0, 1e6), KEY_MATH,
-     "Sharpness-aware minimisation: a step takes the gradient of weights moved so far along the "
-     "gradient of the global batch, summed over ranks; two passes a step; 0 is off"},
+     "Sharpness-aware minimisation: take the gradient at weights moved by this distance along the "
+     "gradient of the global batch, summed over ranks; two passes per step; 0: off"},
     {INT(optimizer, sam_interval, "1", 1, 1e15), KEY_MATH,
-     "sam_rho: in every so many-th step, counted from the first; 1 means all"},
+     "sam_rho: apply it in every Nth step, starting with the first; 1: in every step"},
 
     {ENUM(optimizer, lookahead, "off", lookahead_form_names), KEY_MATH,
-     "Slow weights that the trained ones go back to every few steps: timm's, of parameters; or "
-     "airbench's, of running statistics too, with a share that shrinks over the run, which ends "
-     "with the slow ones"},
-    {INT(optimizer, lookahead_steps, "6", 1, 1e9), KEY_MATH,
-     "Updates from one time to the next"},
+     "Slow weights that the trained ones return to every few steps: of parameters (timm), or also "
+     "of running statistics, with a share that shrinks over the run, which ends with the slow "
+     "weights (airbench)"},
+    {INT(optimizer, lookahead_steps, "6", 1, 1e9), KEY_MATH, "lookahead: every N updates"},
     {DOUBLE(optimizer, lookahead_alpha, "0.5", 0, 1), KEY_MATH,
-     "timm: how far the slow weights go towards the trained ones"},
+     "lookahead timm: step of the slow weights towards the trained ones, as a share"},
 
     {DOUBLE(ema, decay, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
-     "Decay of an exponential moving average of parameters and running statistics, which is "
-     "evaluated beside them; 0 means none"},
+     "Decay of an exponential moving average (EMA) of parameters and running statistics, which is "
+     "evaluated as well; 0: none"},
     {DOUBLE(ema, half_life, "0", 0, 1e15), KEY_MATH,
-     "timm: the decay as the steps after which a step counts half, in place of ema.decay; 0 means "
-     "that counts"},
+     "timm: the decay as a half-life in steps, instead of ema.decay; 0: use ema.decay"},
     {ENUM(ema, rule, "timm", ema_rule_names), KEY_MATH,
-     "Whose rule: timm's ModelEmaV3, or that of torchvision's references, which adjusts the decay "
-     "by global batch, ema.every and train.epochs, and copies while the learning rate warms up"},
+     "EMA as in timm's ModelEmaV3, or as in torchvision's references, which adjust the decay by "
+     "global batch, ema.every and train.epochs, and copy the weights while the learning rate warms "
+     "up"},
     {INT(ema, every, "1", 1, 1e9), KEY_MATH,
-     "Steps from one time to the next; torchvision's 32 are counted within each epoch"},
-    {BOOL(ema, warmup, "false"), KEY_MATH,
-     "timm: in update n the decay is at most 1 - n^(-2/3)"},
+     "Update the average every N steps; torchvision's 32 are counted within each epoch"},
+    {BOOL(ema, warmup, "false"), KEY_MATH, "timm: limit the decay to 1 - n^(-2/3) in update n"},
     {BOOL(ema, best, "true"), KEY_RUNTIME,
-     "The average decides which checkpoint is the best, and is what eval, predict and export take; "
-     "false: the trained weights"},
+     "Choose the best checkpoint by the averaged weights, and use them in eval, predict and "
+     "export; false: the trained weights"},
 
     {ENUM(schedule, name, "cosine", schedule_shape_names), KEY_MATH,
-     "Course of the learning rate after warmup; triangular is a straight line"},
+     "Shape of the learning rate after warm-up; triangular is a straight line"},
     {DOUBLE(schedule, warmup_epochs, "5", 0, 1e6), KEY_MATH,
-     "Epochs of linear rise to the learning rate; 0 means none"},
+     "Epochs of linear warm-up to the learning rate; 0: none"},
     {INT(schedule, warmup_steps, "0", 0, 1e15), KEY_MATH,
-     "The rise in steps, in place of warmup_epochs; 0 means that those count"},
+     "Warm-up in steps, instead of warmup_epochs; 0: use warmup_epochs"},
     {DOUBLE(schedule, warmup_lr, "-1", -1, 1e6), KEY_MATH,
-     "Learning rate of the first step of the rise, which lr_scaling leaves as it is; 0 moves "
-     "nothing in that step. -1: of w steps the first has 1/w of the learning rate, the last all"},
+     "Learning rate of the first warm-up step, not scaled by lr_scaling; with 0 that step changes "
+     "nothing. -1: of w steps the first has 1/w of the learning rate, the last all of it"},
     {DOUBLE(schedule, min_lr, "0", 0, 1e6), KEY_MATH,
-     "Where cosine, poly and triangular end, and what step and exponential do not fall below"},
+     "Final learning rate of cosine, poly and triangular; lower limit of step and exponential"},
     {DOUBLE(schedule, power, "1", 0, 100), KEY_MATH | KEY_OPEN_MIN, "Exponent of poly"},
     {INT(schedule, decay_steps, "0", 0, 1e15), KEY_MATH,
-     "Steps that cosine, poly and triangular take to min_lr, however long the run is; 0 means to "
-     "its end"},
+     "Steps for cosine, poly and triangular to reach min_lr, independent of the run's length; 0: "
+     "the rest of the run"},
     {ENUM(schedule, decay_from, "warmup", decay_from_names), KEY_MATH,
-     "cosine and poly count their steps from the end of warmup, or from the start of the run as "
-     "timm does"},
+     "cosine and poly count steps from the end of warm-up (warmup), or from the start of the run, "
+     "as timm does (start)"},
     {LIST(schedule, milestones, "30, 60, 80", 0, 1e6), KEY_MATH,
-     "Epochs, ascending, at which step multiplies the learning rate by gamma"},
+     "step: epochs, ascending, at which the learning rate is multiplied by gamma"},
     {DOUBLE(schedule, gamma, "0.1", 0, 1), KEY_MATH | KEY_OPEN_MIN,
-     "Factor of step and of exponential"},
+     "step, exponential: factor on the learning rate"},
     {DOUBLE(schedule, decay_epochs, "2.4", 0, 1e6), KEY_MATH | KEY_OPEN_MIN,
-     "exponential multiplies the learning rate by gamma every so many epochs, those of warmup "
-     "counted too"},
+     "exponential: multiply the learning rate by gamma every N epochs, counting warm-up"},
 
     {DOUBLE(comm, bucket_mb, "200", 0, 65536), KEY_RUNTIME | KEY_OPEN_MIN,
-     "Most MiB of gradients that are summed over ranks in one piece"},
+     "Maximum size in MiB of a gradient bucket, the unit of summing over ranks"},
     {DOUBLE(comm, first_bucket_mb, "0", 0, 65536), KEY_RUNTIME,
-     "The same for the first piece; 0 means as the others"},
+     "Maximum size of the first bucket; 0: bucket_mb"},
     {DOUBLE(comm, timeout_s, "600", 0, 1e6), KEY_RUNTIME,
-     "Seconds without an answer after which a peer counts as lost; 0 waits for ever"},
+     "Seconds without an answer after which a peer counts as lost; 0: no limit"},
     {INT(comm, max_ctas, "16", 0, 64), KEY_RUNTIME,
-     "GPU: most thread blocks that NCCL may take from the computation while it sums; 0 leaves it "
-     "to NCCL"},
+     "GPU: maximum number of thread blocks for NCCL while the computation runs; 0: NCCL's choice"},
     {ENUM(comm, grad_dtype, "auto", grad_dtype_names), KEY_MATH,
-     "GPU: number format in which gradients are summed over ranks. auto: bf16 where the "
-     "computation is 16-bit and NCCL sums at most 16 ranks, else fp32"},
+     "GPU: number format of gradients in sums over ranks. auto: bf16 if the computation is 16-bit "
+     "and NCCL sums at most 16 ranks, else fp32"},
     {BOOL(comm, zero_copy, "true"), KEY_RUNTIME,
-     "GPU: gradients are summed in memory that NCCL has allocated and registered, so that it need "
-     "not copy them; it may take more than they need"},
+     "GPU: sum gradients in memory that NCCL has allocated and registered, which saves copies; may "
+     "need slightly more memory"},
 
     {DOUBLE(watchdog, start_s, "3600", 0, 1e7), KEY_RUNTIME,
-     "A rank that needs more seconds to its first step, the start of MPI included, ends the run "
-     "with exit code 76; 0 means no limit"},
+     "Maximum seconds from the start of a rank (including MPI) to its first step; after that the "
+     "run ends with exit code 76; 0: no limit"},
     {DOUBLE(watchdog, step_s, "1200", 0, 1e7), KEY_RUNTIME,
-     "The same for a step of training; keep it above comm.timeout_s, which names the operation "
-     "that a peer misses in"},
+     "The same for a training step; keep it above comm.timeout_s, whose message names the "
+     "operation in which a peer is missing"},
     {DOUBLE(watchdog, evaluation_s, "1200", 0, 1e7), KEY_RUNTIME,
-     "The same for a batch of evaluation"},
+     "The same for an evaluation batch"},
     {DOUBLE(watchdog, checkpoint_s, "1200", 0, 1e7), KEY_RUNTIME, "The same for a checkpoint"},
     {DOUBLE(watchdog, disconnect_s, "25", 0, 1e7), KEY_RUNTIME,
-     "Seconds without an answer from mpirun after which a host that makes no progress counts as "
-     "cut off: its ranks exit with code 76, and so does mpirun's daemon there; 0 means no limit"},
+     "Seconds without an answer from mpirun after which a host without progress counts as cut off: "
+     "its ranks and mpirun's daemon there exit with code 76; 0: no limit"},
 
     {DOUBLE(checkpoint, every_epochs, "1", 0, 1e6), KEY_RUNTIME,
-     "Save every so many epochs; 0 means only at the end"},
-    {INT(checkpoint, every_steps, "0", 0, 1e15), KEY_RUNTIME,
-     "Save every so many steps as well; 0 means off"},
+     "Save every N epochs; 0: only at the end"},
+    {INT(checkpoint, every_steps, "0", 0, 1e15), KEY_RUNTIME, "Also save every N steps; 0: off"},
     {INT(checkpoint, keep, "3", 1, 1e6), KEY_RUNTIME,
-     "How many of the newest checkpoints stay (at least 2 with train.on_nan: rollback); the best "
-     "one always does"},
+     "Number of newest checkpoints to keep (at least 2 with train.on_nan: rollback); the best one "
+     "is always kept"},
     {STRING(checkpoint, resume, "auto"), KEY_RUNTIME,
-     "auto continues the run folder if it holds a checkpoint, none starts afresh, anything else "
-     "names the file to continue from"},
+     "auto: continue the run folder if it has a checkpoint; none: start a new run; anything else: "
+     "checkpoint file to continue from"},
 
     {STRING(checkpoint, on_save, ""), KEY_RUNTIME,
-     "Command that rank 0 runs beside the training for each checkpoint that is on disk, such as a "
-     "copy to an object store; CONVOY_CHECKPOINT, CONVOY_STEP and CONVOY_RUN_DIR say which; empty "
-     "means none"},
+     "Command that rank 0 runs in the background after each checkpoint, for example a copy to an "
+     "object store; the environment has CONVOY_CHECKPOINT, CONVOY_STEP and CONVOY_RUN_DIR; empty: "
+     "none"},
     {DOUBLE(checkpoint, on_save_timeout_s, "600", 0, 1e6), KEY_RUNTIME | KEY_OPEN_MIN,
-     "Seconds that on_save may take, for a checkpoint and again at the end of the run; then it is "
+     "Time limit of on_save in seconds, per checkpoint and again at the end of the run; then it is "
      "killed"},
 
-    {INT(log, every, "1", 1, 1e9), KEY_RUNTIME, "Record every so many steps"},
+    {INT(log, every, "1", 1, 1e9), KEY_RUNTIME, "Record every Nth step"},
     {BOOL(log, grad_norm, "false"), KEY_RUNTIME,
-     "Record the norm of all gradients before clipping; done anyway where optimizer.clip_norm is "
-     "set"},
+     "Record the norm of all gradients before clipping; always on with optimizer.clip_norm"},
     {ENUM(log, format, "line", log_format_names), KEY_RUNTIME,
-     "What is printed: a progress line (line); Step, Epoch, Speed, Loss, FinLoss and LR of "
-     "steps 0, 1 and every log.every-th, counted from 0 (table); a line of each rank for each "
-     "epoch, and a table at the end (epoch); the records of metrics.jsonl (json)"},
+     "Printed output: a progress line (line); Step, Epoch, Speed, Loss, FinLoss and LR of steps 0, "
+     "1 and every log.every-th, counted from 0 (table); one line per rank and epoch, and a table "
+     "at the end (epoch); the records of metrics.jsonl (json)"},
     {STRING(log, file, ""), KEY_RUNTIME,
-     "A log file of each rank, with its recorded steps: %r is the rank, %w the number of ranks, %h "
-     "the host, %% a per cent sign; a path from the run folder, out of it too by ../, unless it "
-     "begins with a slash; empty means none"},
+     "Log file of each rank with its recorded steps: %r is the rank, %w the number of ranks, %h "
+     "the host, %% a percent sign; relative paths start at the run folder; empty: none"},
     {STRING(log, trace_steps, ""), KEY_RUNTIME,
-     "Steps, such as 100-104, of which each rank writes what its threads and its device did, as "
-     "trace-RANK.json in the run folder for Perfetto or chrome://tracing; empty means none"},
+     "Steps to trace, for example 100-104: each rank writes the activity of its threads and its "
+     "device to trace-RANK.json in the run folder, for Perfetto or chrome://tracing; empty: none"},
     {BOOL(monitor, tensorboard, "false"), KEY_RUNTIME,
-     "Write event files for TensorBoard into the folder tensorboard of the run folder"},
+     "Write TensorBoard event files to the folder tensorboard in the run folder"},
     {STRING(monitor, prometheus, ""), KEY_RUNTIME,
-     "File to replace every monitor.every_s with metrics for Prometheus (node_exporter's textfile "
-     "collector), by the first rank of each host; %h is the host; empty means none"},
+     "File with metrics for Prometheus (node_exporter's textfile collector), rewritten every "
+     "monitor.every_s by the first rank of each host; %h is the host; empty: none"},
     {STRING(monitor, emf, ""), KEY_RUNTIME,
-     "File to which lines of CloudWatch's embedded metric format are added every monitor.every_s, "
-     "by the first rank of each host; %h is the host, - alone is standard output, of rank 0's "
-     "host only; empty means none"},
+     "File to which the first rank of each host appends CloudWatch metrics (embedded metric "
+     "format) every monitor.every_s; %h is the host; - is standard output, only on rank 0's host; "
+     "empty: none"},
     {ENUM(monitor, gpu, "auto", monitor_gpu_names), KEY_RUNTIME,
-     "Watch the GPUs of each host through NVML; auto: where the run computes on them and the "
-     "driver has NVML"},
+     "Monitor the GPUs of each host through NVML; auto: if the run uses GPUs and the driver has "
+     "NVML"},
     {DOUBLE(monitor, every_s, "10", 1, 1e6), KEY_RUNTIME,
-     "Seconds between two looks that are written down"},
+     "Seconds between two recorded measurements"},
     {DOUBLE(cost, price_per_host_hour, "0", 0, 1e9), KEY_RUNTIME,
-     "What an hour of a host costs, for the sums in records and reports; 0 means that it is not "
-     "told. No price comes with Convoy"},
+     "Price per host and hour, for costs in records and reports; 0: not given. Convoy comes with "
+     "no prices"},
     {DOUBLE(cost, price_per_kwh, "0", 0, 1e9), KEY_RUNTIME,
-     "What a kWh costs, where it is paid beside the hours of hosts; 0 means that it is not told"},
-    {STRING(cost, currency, ""), KEY_RUNTIME, "Of the prices, as it is printed: USD"},
+     "Price per kWh, if energy is not included in the price of hosts; 0: not given"},
+    {STRING(cost, currency, ""), KEY_RUNTIME, "Currency to print with prices, for example USD"},
     {STRING(cost, price_note, ""), KEY_RUNTIME,
-     "What the prices are, printed beside every sum: p5.48xlarge, capacity block, 2024-12"},
+     "Note printed with every cost, for example p5.48xlarge, capacity block, 2024-12"},
     {DOUBLE(cost, pue, "1", 1, 10), KEY_RUNTIME,
-     "Power usage effectiveness: what the building takes for each watt of a host"},
-    {DOUBLE(cost, grams_per_kwh, "0", 0, 1e5), KEY_RUNTIME,
-     "Grams of CO2 for each kWh; 0 means that it is not told"},
+     "Power usage effectiveness: power of the building divided by power of the hosts"},
+    {DOUBLE(cost, grams_per_kwh, "0", 0, 1e5), KEY_RUNTIME, "Grams of CO2 per kWh; 0: not given"},
     {DOUBLE(cost, host_watts, "0", 0, 1e6), KEY_RUNTIME,
-     "Watts that a host is assumed to take, beside those of its GPUs that are measured, where the "
-     "energy of its CPUs is not measured; 0 assumes nothing"},
+     "Assumed power of a host in watts, without GPUs that are measured, where the energy of its "
+     "CPUs is not measured; 0: none"},
     {STRING(cost, powercap, "/sys/class/powercap"), KEY_RUNTIME,
-     "Folder of the kernel's energy counters of CPUs; empty does not look"},
-    {STRING(run, dir, ""), KEY_RUNTIME,
-     "Run folder; empty means runs/ and the name of the config file"},
+     "Folder of the kernel's CPU energy counters; empty: do not measure"},
+    {STRING(run, dir, ""), KEY_RUNTIME, "Run folder; empty: runs/ and the name of the config file"},
     {LIST(scale, ranks, "1, 2, 4, 8", 1, 65536), KEY_RUNTIME,
      "convoy scale: numbers of ranks to measure, ascending"},
     {ENUM(scale, mode, "weak", scale_mode_names), KEY_RUNTIME,
-     "convoy scale: every rank has train.batch_per_rank images (weak), or all together "
-     "train.global_batch (strong)"},
-    {INT(scale, repeats, "3", 1, 1000), KEY_RUNTIME, "convoy scale: runs for each number of ranks"},
+     "convoy scale: train.batch_per_rank images for every rank (weak), or train.global_batch for "
+     "all together (strong)"},
+    {INT(scale, repeats, "3", 1, 1000), KEY_RUNTIME, "convoy scale: runs per number of ranks"},
     {INT(scale, steps, "0", 0, 1e9), KEY_RUNTIME,
-     "convoy scale: measured steps of a run; 0 measures whole epochs instead"},
+     "convoy scale: measured steps per run; 0: measure whole epochs"},
     {INT(scale, warmup_steps, "10", 0, 1e9), KEY_RUNTIME,
-     "convoy scale: steps before those, which do not count"},
+     "convoy scale: steps before the measurement"},
     {INT(scale, epochs, "3", 2, 1e6), KEY_RUNTIME,
-     "convoy scale: epochs of a run where scale.steps is 0; the first one does not count"},
+     "convoy scale: epochs per run with scale.steps: 0; the first one is not measured"},
     {ENUM(scale, data, "real", scale_data_names), KEY_RUNTIME,
-     "convoy scale: trains on data.train (real), or on generated images as data.format synthetic "
-     "does"},
+     "convoy scale: train on data.train (real), or on generated images (synthetic)"},
     {STRING(scale, dir, ""), KEY_RUNTIME,
-     "convoy scale: folder of the series; empty means the run folder with -scale behind its name"},
+     "convoy scale: folder for the results; empty: the run folder's name with -scale appended"},
     {ENUM(device, backend, "auto", backend_choice_names), KEY_RUNTIME,
-     "What computes; auto takes the GPU where there is one"},
+     "Device that computes; auto: GPU if there is one"},
     {INT(device, index, "-1", -1, 1023), KEY_RUNTIME,
-     "GPU of each rank among the visible ones; -1 shares them out by the rank's number on its "
-     "host"},
+     "GPU of each rank among the visible ones; -1: by the rank's number on its host"},
     {INT(device, threads, "0", 0, 1024), KEY_RUNTIME,
-     "Compute threads of each rank; 0 takes the CPUs that the rank may use"},
+     "Compute threads per rank; 0: one per CPU that the rank may use"},
     {ENUM(device, bind, "auto", bind_choice_names), KEY_RUNTIME,
-     "Which CPUs a rank runs on. auto: on hosts of several NUMA nodes, of all that the host gives "
-     "those near the rank's GPU, or an equal part, unless the launcher has bound ranks itself; "
-     "none: those that it was started with"},
+     "CPU binding of ranks. auto: on hosts with several NUMA nodes, each rank gets the CPUs near "
+     "its GPU, or an equal part, unless the launcher has bound ranks already; none: no binding by "
+     "Convoy"},
     {DOUBLE(device, peak_tflops, "0", 0, 1e6), KEY_RUNTIME,
-     "Peak of a GPU, or of a rank's CPUs, in TFLOP/s of dense products in the run's precision: "
-     "what mfu in records is a share of. 0: by the GPU's data sheet, where it is known; else "
-     "records have no mfu"},
+     "Peak of a GPU, or of a rank's CPUs, in TFLOP/s of dense products in the run's precision; mfu "
+     "in records is relative to it. 0: from the GPU's data sheet, where known; else records have "
+     "no mfu"},
     {BOOL(device, emulate, "false"), KEY_RUNTIME,
-     "CPU: take train.precision bf16 also where the CPU has no instructions for it (no AVX-512): "
-     "slow, for tests"},
+     "CPU: allow train.precision bf16 on CPUs without instructions for it (no AVX-512); slow, for "
+     "tests"},
     {BOOL(device, cuda_graph, "true"), KEY_RUNTIME,
-     "GPU: record a step once and replay it as a whole; false launches every kernel of every step"},
+     "GPU: record a step once as a CUDA graph and replay it; false: launch every kernel of every "
+     "step"},
     {INT(device, side_depth, "2", 0, 64), KEY_RUNTIME,
-     "GPU: weight gradients that may lag behind the rest of the backward pass, on a stream of "
-     "their own; each keeps memory that it reads for longer. 0: they run in turn with the rest. "
-     "Results are the same bits"},
+     "GPU: maximum number of weight gradients that may run late, on a second stream; each keeps "
+     "its inputs in memory for longer. 0: all on one stream. Same results, bit for bit"},
     {STRING(device, fuse, "auto"), KEY_RUNTIME,
-     "Give batch norm to the convolutions beside it; none: nowhere. CPU, evaluation: norm, "
+     "Fuse batch norm with neighbouring convolutions; none: nowhere. CPU, evaluation: norm, "
      "residual and activation become the end of the convolution (epilogue); auto: where its "
-     "weights are few against what it leaves; all: wherever oneDNN can. GPU, fp16, training: parts "
-     "of the norm; in any precision max pooling behind one (pool, pool_gradient); in 16 bits the "
-     "signs that ends of blocks keep (signs), and the norm of their shortcut (shortcut); auto: "
-     "where that was measured to be faster, shape by shape, with the answers kept in "
-     "device.plan_cache; all: wherever cuDNN can. Or some patterns between commas, wherever "
-     "possible: statistics, prologue, block_end, block_end_with_shortcut, gradient, "
+     "weights are few compared to its output; all: wherever oneDNN can. GPU, fp16, training: parts "
+     "of the norm; in any precision max pooling after a norm (pool, pool_gradient); in 16-bit "
+     "precisions the stored signs at ends of blocks (signs), and the norm of the shortcut there "
+     "(shortcut); auto: where measured to be faster, shape by shape, with results kept in "
+     "device.plan_cache; all: wherever cuDNN can. Or a list of patterns, separated by commas, to "
+     "use wherever possible: statistics, prologue, block_end, block_end_with_shortcut, gradient, "
      "residual_gradient, shortcut_gradient, epilogue, pool, pool_gradient, signs, shortcut"},
     {ENUM(device, batchnorm, "own", kernel_mode_names), KEY_RUNTIME,
-     "GPU: what normalises in training. own: our kernels, nothing to compile; cudnn: its norm "
-     "graphs wherever there is one that does exactly the same, each compiled at the first start "
-     "(seconds) and kept in device.plan_cache; auto: whichever was measured to be faster, shape by "
-     "shape, with the answers kept there too"},
+     "GPU: batch norm in training. own: Convoy's kernels, nothing to compile; cudnn: cuDNN's norm "
+     "graphs wherever one does exactly the same, each compiled at the first start (seconds) and "
+     "kept in device.plan_cache; auto: whichever was measured to be faster, shape by shape, with "
+     "results kept there too"},
     {ENUM(device, depthwise, "own", kernel_mode_names), KEY_RUNTIME,
-     "GPU: what runs 3x3 and 5x5 convolutions with one filter for each channel (EfficientNet). "
-     "own: our kernels; cudnn: its engines, of which the fast ones are compiled at the first "
-     "start; auto: whichever was measured to be faster, as above"},
+     "GPU: 3x3 and 5x5 depthwise convolutions (EfficientNet). own: Convoy's kernels; cudnn: "
+     "cuDNN's engines, the fast ones compiled at the first start; auto: whichever was measured to "
+     "be faster, as above"},
     {ENUM(device, attention, "auto", kernel_mode_names), KEY_RUNTIME,
-     "GPU: what runs the attention of transformers in 16 bits without model.attention_dropout; all "
-     "other is for our kernels. own: these, in fp32 without tensor cores; cudnn: its fused engines "
-     "wherever there is one, compiled at the first start; auto: the same, but with "
-     "device.plan_cache only those that were measured to be faster"},
+     "GPU: attention of transformers in 16-bit precisions without model.attention_dropout; "
+     "everything else uses Convoy's kernels. own: Convoy's kernels, in fp32 without tensor cores; "
+     "cudnn: cuDNN's fused engines wherever there is one, compiled at the first start; auto: the "
+     "same, but with device.plan_cache only those measured to be faster"},
     {INT(device, workspace_mb, "0", 0, 65536), KEY_RUNTIME,
-     "GPU: most MiB of scratch memory of one operation; 0 means 256 in 16-bit precisions and 2048 "
-     "in fp32 and tf32, whose convolutions are fast only with more"},
+     "GPU: maximum scratch memory of one operation in MiB; 0: 256 in 16-bit precisions, 2048 in "
+     "fp32 and tf32, whose convolutions are only fast with more"},
     {STRING(device, plan_cache, ""), KEY_RUNTIME,
-     "GPU: folder for chosen convolution plans, which later runs start from; empty means "
-     "plan-cache beside the run folder, none keeps nothing"},
+     "GPU: folder that keeps chosen convolution plans for later runs; empty: plan-cache next to "
+     "the run folder; none: do not keep them"},
 };
 /* clang-format on */
 

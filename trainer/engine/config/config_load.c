@@ -66,7 +66,7 @@ static Status apply_set(Config *c, ConfigOrigin *origin, const char *set)
 {
     char name[128];
     const char *equals = strchr(set, '=');
-    if (!equals) return fail(ERR_USAGE, FROM_SET "%s: write it as key=value", set);
+    if (!equals) return fail(ERR_USAGE, FROM_SET "%s: expected key=value", set);
     snprintf(name, sizeof name, "%.*s", (int)(equals - set < 127 ? equals - set : 127), set);
     int index = config_find_key(name);
     if (index < 0) return config_fail_unknown(FROM_SET, name);
@@ -145,13 +145,13 @@ static Status check_names(const Config *c, const ConfigOrigin *origin, const cha
     if (status == OK && !there) status = dataset_find_set(&train, c->data.dir, DATA_TRAIN);
     if (status == OK && !there) status = dataset_find_set(&val, c->data.dir, DATA_VAL);
     if (status == OK && train && val)
-        status = config_fail_key(origin, "data.dir",
-                                 "%s is not there; name each set by itself in its place: "
-                                 "--set 'data.train=%s' --set 'data.val=%s'",
-                                 folder, train, val);
+        status = config_fail_key(
+            origin, "data.dir",
+            ": %s does not exist; use --set 'data.train=%s' --set 'data.val=%s' instead", folder,
+            train, val);
     else if (status == OK && !there && has_other_folders(c->data.dir))
         status = config_fail_key(origin, "data.dir",
-                                 "%s has no folders train and val; if its folders are classes, "
+                                 ": %s has no folders train and val; if its folders are classes, "
                                  "data.val_split=0.1 holds out a tenth for validation",
                                  c->data.dir);
     mem_free(folder);
@@ -175,7 +175,8 @@ static Status resolve_sets(Config *c, const ConfigOrigin *origin)
         if (given == ORIGIN_SET && (dir != ORIGIN_SET || (i == 1 && !values[i][0]))) continue;
         if (values[i][0] && (given == ORIGIN_SET) == (dir == ORIGIN_SET))
             return config_fail_key(origin, "data.dir",
-                                   "stands for data.train and data.val; give it or them");
+                                   "sets data.train and data.val, which are set too; set either "
+                                   "data.dir or those two");
         if (!both) TRY(check_names(c, origin, i == 0 ? "train" : "val"));
         StrBuf folder = { 0 };
         if (!both) str_printf(&folder, "%s/%s", c->data.dir, i == 0 ? "train" : "val");
@@ -270,8 +271,7 @@ static Status find_folder(ConfigOrigin *origin, char **folder, char **path)
     if (!(*path = fs_join(*folder, "config.yaml"))) return ERR_MEMORY;
     origin->path = *path;
     if (fs_exists(*path)) return OK;
-    return fail(ERR_USAGE, "%s: is a folder, but not that of a run: it has no config.yaml",
-                *folder);
+    return fail(ERR_USAGE, "%s: not a run folder: it has no config.yaml", *folder);
 }
 
 Status config_load(Config **out, const char *path, const char *const *sets, int set_count)

@@ -130,17 +130,16 @@ static const char *resume_word(const ConfigKey *key)
 
 Status config_write_markdown(StrBuf *out)
 {
-    str_add(
-        out,
-        "# Configuration keys\n\n"
-        "This page is generated: `./convoy inspect config --markdown > docs/config.md`. A "
-        "test\ncompares it with the table of keys in `trainer/engine/config/config_keys.c`.\n\nA "
-        "config file is YAML: sections that hold keys. `section.key=value` on the command "
-        "line, behind\n`--set` or alone, overrides the file; where one key is set twice, "
-        "the last one holds. A key that is\nnot in this list is an error.\n\n*Resume*: a "
-        "key marked "
-        "`same` decides results, and a run that continues from a checkpoint with\nanother "
-        "value says so in a warning; a key marked `free` may change at any time.\n");
+    str_add(out,
+            "# Configuration keys\n\n"
+            "This page is generated: `./convoy inspect config --markdown > docs/config.md`.\n"
+            "A test compares it with `trainer/engine/config/config_keys.c`.\n\n"
+            "A config file is YAML: sections that hold keys. On the command line\n"
+            "`section.key=value`, after `--set` or alone, overrides the file; if a key is set\n"
+            "twice, the last value applies. An unknown key is an error.\n\n"
+            "*Resume*: a key marked `same` decides results; a run that continues from a\n"
+            "checkpoint with another value prints a warning. A key marked `free` may change at\n"
+            "any time.\n");
     for (int i = 0; i < config_key_count; i++) {
         const ConfigKey *key = &config_keys[i];
         if (starts_section(i)) {
@@ -182,7 +181,7 @@ Status config_print_help(StrBuf *out)
     str_add(out,
             "Every key of a config file, with its default. Values given by --set section.key=value "
             "override the file.\n(same): decides results; a run that continues from a checkpoint "
-            "with another value warns. (free): may change.\n");
+            "with another value prints a warning. (free): may change.\n");
     for (int i = 0; i < config_key_count && !text.failed; i++) {
         const ConfigKey *key = &config_keys[i];
         if (starts_section(i)) str_add(out, "\n");

@@ -35,15 +35,15 @@ Status config_file_name(char **out, const char *key, const char *pattern, int ra
             str_free(&name);
             return fail(
                 ERR_USAGE,
-                "%s: \"%s\": behind a %% comes r (rank), w (number of ranks), h (host) or %%", key,
-                pattern);
+                "%s: \"%s\": %% must be followed by r (rank), w (number of ranks), h (host) or %%",
+                key, pattern);
         }
     }
     if (!names_rank && world > 1) {
         str_free(&name);
         return fail(ERR_USAGE,
-                    "%s: \"%s\" is one file for all ranks: %%r puts the rank into the name", key,
-                    pattern);
+                    "%s: \"%s\" is the same file for all ranks; use %%r for the rank in the name",
+                    key, pattern);
     }
     *out = name.text; /* grown by mem_realloc */
     return name.failed ? ERR_MEMORY : OK;
@@ -57,5 +57,6 @@ Status config_parse_trace_steps(const char *text, int64_t *first, int64_t *last)
     if (str_to_i64(begin, first) && str_to_i64(dash ? dash + 1 : begin, last) && *first >= 1 &&
         *last >= *first)
         return OK;
-    return fail(ERR_USAGE, "is \"%s\"; it takes a step or a range of steps, such as 100-104", text);
+    return fail(ERR_USAGE, "is \"%s\"; it must be a step or a range of steps, for example 100-104",
+                text);
 }

@@ -84,7 +84,7 @@ Status config_fail_unknown(const char *where, const char *key)
 {
     const ForeignWord *row = foreign_word_find(key);
     if (config_is_section(key) && !row)
-        return fail(ERR_USAGE, "%s%s is a section; it holds keys and takes no value", where, key);
+        return fail(ERR_USAGE, "%s%s is a section, not a key; it takes no value", where, key);
     const char *nearest = nearest_key(key);
     const bool only_the_section =
         nearest && strchr(key, '.') && strcmp(leaf(nearest), leaf(key)) == 0;
@@ -97,7 +97,7 @@ Status config_fail_unknown(const char *where, const char *key)
 Status config_note_origin(ConfigOrigin *origin, int index, int line, const char *where)
 {
     if (origin->line[index] != 0 && line != ORIGIN_SET)
-        return fail(ERR_USAGE, "%s%s is given twice (first in line %d)", where,
+        return fail(ERR_USAGE, "%s%s is set twice (first in line %d)", where,
                     config_keys[index].key, origin->line[index]);
     origin->line[index] = line;
     return OK;
@@ -191,7 +191,7 @@ static Status set_list(const ConfigKey *key, ConfigList *field, const char *cons
     ConfigList list = { 0 };
     const bool other = key->other && count == 1 && strcmp(items[0], key->other) == 0;
     if (count > CONFIG_LIST_MAX)
-        return fail(ERR_USAGE, "%s%s has %d values; it takes at most %d", where, key->key, count,
+        return fail(ERR_USAGE, "%s%s has %d values; at most %d are allowed", where, key->key, count,
                     CONFIG_LIST_MAX);
     for (int i = 0; i < count && !other; i++)
         if (!parse_number(key, items[i], &list.values[list.count++]))

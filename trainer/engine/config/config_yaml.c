@@ -50,7 +50,7 @@ static Status copy_scalar(Reader *r, const yaml_event_t *e, const char **out)
 {
     const char *text = (const char *)e->data.scalar.value;
     if (strlen(text) != e->data.scalar.length)
-        return fail(ERR_USAGE, "%s:%d: text with a zero byte in it", r->name, event_line(e));
+        return fail(ERR_USAGE, "%s:%d: text contains a zero byte", r->name, event_line(e));
     bool plain = e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     if (plain && (strcmp(text, "~") == 0 || strcmp(text, "null") == 0)) text = "";
     *out = arena_strdup(r->arena, text);
@@ -67,10 +67,10 @@ static Status read_list(Reader *r, const char *key, const char **items, int capa
         Status status = OK;
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
         if (!end && event.type != YAML_SCALAR_EVENT)
-            status = fail(ERR_USAGE, "%s:%d: %s: a list may hold only plain values", r->name,
+            status = fail(ERR_USAGE, "%s:%d: %s: a list may only contain plain values", r->name,
                           event_line(&event), key);
         else if (!end && *count == capacity)
-            status = fail(ERR_USAGE, "%s:%d: %s: a list of more than %d values", r->name,
+            status = fail(ERR_USAGE, "%s:%d: %s: the list has more than %d values", r->name,
                           event_line(&event), key, capacity);
         else if (!end) status = copy_scalar(r, &event, &items[(*count)++]);
         yaml_event_delete(&event);
@@ -108,7 +108,7 @@ static Status enter_section(Reader *r, const char *name, int line)
     if (!config_is_section(name)) return config_fail_unknown(where, name);
     for (int i = 0; i < r->section_count; i++)
         if (strcmp(r->sections[i], name) == 0)
-            return fail(ERR_USAGE, "%ssection %s is given twice (first in line %d)", where, name,
+            return fail(ERR_USAGE, "%ssection %s appears twice (first in line %d)", where, name,
                         r->section_lines[i]);
     /* no name twice, and every name is one of the table's */
     ASSERT(r->section_count < SECTION_MAX);
@@ -175,12 +175,14 @@ static Status read_stream(Reader *r)
         yaml_event_delete(&event);
         if (type == YAML_STREAM_END_EVENT) return OK;
         if (type == YAML_DOCUMENT_START_EVENT && ++documents > 1)
-            return fail(ERR_USAGE, "%s:%d: a second YAML document; a config is one", r->name, line);
+            return fail(ERR_USAGE, "%s:%d: a second YAML document; a config file has only one",
+                        r->name, line);
         if (type == YAML_STREAM_START_EVENT || type == YAML_DOCUMENT_START_EVENT ||
             type == YAML_DOCUMENT_END_EVENT || empty)
             continue;
         if (type != YAML_MAPPING_START_EVENT)
-            return fail(ERR_USAGE, "%s:%d: a config is a map of keys and values", r->name, line);
+            return fail(ERR_USAGE, "%s:%d: a config file must be a map of keys and values", r->name,
+                        line);
         TRY(read_map(r, ""));
     }
 }
@@ -190,7 +192,7 @@ Status config_read_yaml(Config *c, ConfigOrigin *origin, const char *name, const
 {
     Reader r = { .name = name, .config = c, .origin = origin };
     if (bytes > CONFIG_BYTES_MAX)
-        return fail(ERR_USAGE, "%s: has %zu bytes; a config has at most %d", name, bytes,
+        return fail(ERR_USAGE, "%s: has %zu bytes; a config file may have at most %d", name, bytes,
                     CONFIG_BYTES_MAX);
     TRY(arena_create(&r.arena, 0));
     Status status;

@@ -25,18 +25,14 @@ static Status set_factor(ParamGroup *g, const char *word)
     double value = 0;
     const bool lr = str_starts_with(word, "lr="), decay = str_starts_with(word, "decay=");
     if (!lr && !decay)
-        return fail(ERR_USAGE,
-                    "has \"%s\" behind \"%s:\"; there it takes lr=FACTOR and "
-                    "decay=FACTOR",
-                    word, g->pattern);
+        return fail(ERR_USAGE, "has \"%s\" after \"%s:\"; expected lr=FACTOR or decay=FACTOR", word,
+                    g->pattern);
     const bool cut = strlen(word) + 1 == WORD_BYTES;
     if (cut || !str_to_double(strchr(word, '=') + 1, &value) || value < 0 || value > FACTOR_MAX)
-        return fail(ERR_USAGE, "has \"%s\" for \"%s\"; a factor is a number from 0 to %g", word,
-                    g->pattern, FACTOR_MAX);
+        return fail(ERR_USAGE, "has \"%s\" for \"%s\"; a factor must be a number from 0 to %g",
+                    word, g->pattern, FACTOR_MAX);
     if (lr && value == 0)
-        return fail(ERR_USAGE,
-                    "has \"%s\" for \"%s\"; model.freeze is what keeps parameters as "
-                    "they are",
+        return fail(ERR_USAGE, "has \"%s\" for \"%s\"; to freeze parameters, use model.freeze",
                     word, g->pattern);
     *(lr ? &g->lr : &g->decay) = value;
     return OK;
@@ -49,16 +45,16 @@ static Status parse_group(ParamGroup *g, const char *text, const char *end)
     *g = (ParamGroup){ .lr = 1, .decay = PARAM_GROUPS_SAME };
     if (!colon || !next_word(&at, colon, g->pattern, sizeof g->pattern) ||
         next_word(&at, colon, word, sizeof word))
-        return fail(ERR_USAGE,
-                    "is no list of groups such as \"fc.*: lr=10; *.bias: lr=64 decay=0\": "
-                    "see \"%.*s\"",
-                    (int)(end - text), text);
+        return fail(
+            ERR_USAGE,
+            "must be a list such as \"fc.*: lr=10; *.bias: lr=64 decay=0\"; cannot parse \"%.*s\"",
+            (int)(end - text), text);
     if (strlen(g->pattern) + 1 == sizeof g->pattern)
         return fail(ERR_USAGE, "has a pattern of more than %d characters: \"%s...\"",
                     PARAM_GROUPS_PATTERN_BYTES - 2, g->pattern);
     at = colon + 1;
     if (!next_word(&at, end, word, sizeof word))
-        return fail(ERR_USAGE, "says nothing of \"%s\"; it takes lr=FACTOR and decay=FACTOR",
+        return fail(ERR_USAGE, "has no factor for \"%s\"; give lr=FACTOR, decay=FACTOR or both",
                     g->pattern);
     do TRY(set_factor(g, word));
     while (next_word(&at, end, word, sizeof word));

@@ -40,8 +40,8 @@ static void look_at_counter(Energy *e, Gpu *g)
     double now;
     if (!nvml_energy(e->nvml, g->index, &now)) return;
     if (now < g->last_j && !e->began_anew) {
-        log_warning_here("the energy counter of GPU %d began anew: what it used just before that "
-                         "is not in the sums",
+        log_warning_here("the energy counter of GPU %d was reset; the energy used just before that "
+                         "is not counted",
                          g->index);
         e->began_anew = true;
     }
@@ -66,7 +66,7 @@ static void look(Energy *e, double now_s)
         else look_at_power(e, &e->gpu[i], now_s);
     }
     if (!e->powercap || powercap_read(e->powercap, &e->cpu_j) == OK || e->powercap_broken) return;
-    log_warning_here("%s: what CPUs use is not known from here on", status_message());
+    log_warning_here("%s: the energy of CPUs is no longer measured", status_message());
     e->powercap_broken = true;
 }
 
@@ -103,9 +103,10 @@ static Status start_thread(Energy *e)
 static Status open_powercap(Energy *e, const char *dir)
 {
     if (dir[0] && powercap_open(&e->powercap, dir) != OK)
-        log_info("what CPUs use is not measured: %s", status_message());
+        log_info("the energy of CPUs is not measured: %s", status_message());
     else if (dir[0] && !e->powercap && strcmp(dir, POWERCAP_DIR) != 0)
-        log_info("what CPUs use is not measured: cost.powercap: %s has no such counters", dir);
+        log_info("the energy of CPUs is not measured: cost.powercap: %s has no energy counters",
+                 dir);
     return e->powercap ? start_thread(e) : OK;
 }
 
@@ -179,9 +180,10 @@ static Status add_own(Energy *e, const Comm *comm, const RankGpu *ranks, EnergyC
     for (int i = 0; i < comm->world; i++) {
         if (ranks[i].leader != comm->rank || !ranks[i].uuid[0] || named_before(ranks, i)) continue;
         if (cover->gpus++ == 0 && nvml_open(&e->nvml, NULL) != OK)
-            log_info("what GPUs use is not measured: %s", status_message());
+            log_info("the energy of GPUs is not measured: %s", status_message());
         if (!add_gpu(e, ranks[i].uuid, cover) && e->nvml)
-            log_info("what GPU %s uses is not measured: NVML does not tell", ranks[i].uuid);
+            log_info("the energy of GPU %s is not measured: NVML does not report it",
+                     ranks[i].uuid);
     }
     if (cover->power_gpus > 0) status = start_thread(e);
     pthread_mutex_unlock(&e->watcher.lock);
@@ -211,9 +213,9 @@ void energy_describe(const EnergyCover *c, char out[ENERGY_TEXT_BYTES])
         int64_t count, of;
         const char *first, *what, *how;
     } rows[] = { { c->counting_gpus, c->gpus, "", "GPUs", "NVML's counter" },
-                 { c->power_gpus, c->gpus, "", "GPUs", "power summed up" },
+                 { c->power_gpus, c->gpus, "", "GPUs", "integrated power" },
                  { c->cpu_hosts, c->hosts, "CPUs of ", "hosts", "RAPL" },
-                 { c->assumed_hosts, c->hosts, "", "hosts", "the guess cost.host_watts" } };
+                 { c->assumed_hosts, c->hosts, "", "hosts", "the estimate in cost.host_watts" } };
     int n = 0;
     out[0] = '\0';
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

@@ -34,8 +34,9 @@ static Status read_count(const char *path, int64_t *out)
 {
     char text[TEXT_BYTES];
     TRY(read_line(path, text));
-    return str_to_i64(text, out) && *out >= 0 ? OK
-                                              : fail(ERR_ENV, "%s: \"%s\" is no count", path, text);
+    return str_to_i64(text, out) && *out >= 0
+               ? OK
+               : fail(ERR_ENV, "%s: \"%s\" is not a count", path, text);
 }
 
 /* One of dir's folders, if it counts. */

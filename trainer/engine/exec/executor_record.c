@@ -34,7 +34,7 @@ static Status add_record(Executor *x, const char *name, const OpTensor *like)
 {
     Backend *b = x->backend;
     if (x->record_count == EXECUTOR_RECORDS_MAX)
-        return fail(ERR_INTERNAL, "more than %d inputs that no run brings", EXECUTOR_RECORDS_MAX);
+        return fail(ERR_INTERNAL, "more than %d constant inputs", EXECUTOR_RECORDS_MAX);
     Record *r = mem_calloc(1, sizeof *r);
     if (!r) return ERR_MEMORY;
     x->records[x->record_count++] = r;

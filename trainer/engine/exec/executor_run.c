@@ -287,10 +287,10 @@ static void record(Executor *x, Program *p, const Timeline *t, const RunOptions 
     const bool agree = o->sums && o->sums->agree && timeline_has_sums(t);
     const Status st = agree ? capture_agreed(x, p, t, o, r) : capture(x, p, t, o, false, r);
     if (st == OK) return;
-    (agree ? log_warning : log_warning_here)(
-        "%s cannot be recorded for replay (device.cuda_graph), so its kernels are launched one by "
-        "one: %s",
-        o->step ? "a training step" : "a batch", status_message());
+    (agree ? log_warning
+           : log_warning_here)("%s cannot be recorded as a CUDA graph (device.cuda_graph), so its "
+                               "kernels are launched one by one: %s",
+                               o->step ? "a training step" : "a batch", status_message());
     drop_replay(x, r);
     p->unrecordable[o->step] = true;
 }

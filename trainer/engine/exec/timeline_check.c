@@ -76,7 +76,7 @@ static Status walk_item(Check *c, int index, int now[LANE_COUNT][LANE_COUNT])
         const int *other = c->event[item->index];
         if (other[0] < 0) {
             return fail(ERR_INTERNAL,
-                        "timeline: the %s lane waits for event %d, which nobody has recorded",
+                        "timeline: the %s lane waits for event %d, which is never recorded",
                         timeline_lane_name(item->lane), item->index);
         }
         for (int l = 0; l < LANE_COUNT; l++)
@@ -95,7 +95,7 @@ static Status check_fork(const Check *c, int index, bool entered[LANE_COUNT])
     bool joins = item->kind == TIMELINE_WAIT || item->lane == LANE_COMPUTE;
     if (!entered[item->lane] && !joins) {
         return fail(ERR_INTERNAL,
-                    "timeline: %s is on the %s lane before that has waited for another",
+                    "timeline: %s is on the %s lane before that lane has waited for another",
                     item_name(c, index), timeline_lane_name(item->lane));
     }
     entered[item->lane] = true;
@@ -317,7 +317,7 @@ static Status check_once(const Check *c, TimelineKind kind, int index, bool want
     for (int i = 0; i < c->t->count; i++)
         found += c->t->items[i].kind == kind && c->t->items[i].index == index;
     if (found == (wanted ? 1 : 0)) return OK;
-    return fail(ERR_INTERNAL, "timeline: %s (%d) is there %d times instead of %d", name, index,
+    return fail(ERR_INTERNAL, "timeline: %s (%d) appears %d times instead of %d", name, index,
                 found, wanted ? 1 : 0);
 }
 
@@ -345,7 +345,7 @@ static Status check_turns(const Check *c)
         if (!op_of(c, i)) continue;
         if (last >= 0 && (!happens_before(c, last, i) ||
                           !ascends(c, c->t->items[last].index, c->t->items[i].index)))
-            return fail(ERR_INTERNAL, "timeline: %s %d has its turn behind %s %d", item_name(c, i),
+            return fail(ERR_INTERNAL, "timeline: %s %d comes after %s %d", item_name(c, i),
                         op_of(c, i)->bucket, item_name(c, last), op_of(c, last)->bucket);
         last = i;
     }
@@ -449,11 +449,11 @@ static Status check_step(const Check *c)
         TRY(check_bucket(c, k));
         if (o->buckets[k].offset != covered)
             return fail(ERR_INTERNAL,
-                        "timeline: bucket %d does not begin where the one before ends", k);
+                        "timeline: bucket %d does not start where the previous one ends", k);
         covered += o->buckets[k].bytes;
     }
     if (covered == c->p->slab_bytes[SLAB_GRAD]) return OK;
-    return fail(ERR_INTERNAL, "timeline: the buckets are %zu of %zu bytes of gradients", covered,
+    return fail(ERR_INTERNAL, "timeline: the buckets cover %zu of %zu bytes of gradients", covered,
                 c->p->slab_bytes[SLAB_GRAD]);
 }
 

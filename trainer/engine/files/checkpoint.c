@@ -208,12 +208,11 @@ static void set_aside(const CheckpointWriter *w, const char *name, const char *b
     str_printf(&from, "%s/%s", w->dir, name);
     str_printf(&to, "%s/%s%s", w->dir, name, STALE_SUFFIX);
     if (from.failed || to.failed || rename(from.text, to.text) != 0) {
-        log_warning("%s/%s is of a later step than the checkpoint just written and cannot be "
-                    "renamed (%s): a later "
-                    "start would resume from it",
+        log_warning("%s/%s has a later step than the checkpoint just written and cannot be renamed "
+                    "(%s): the next start would resume from it",
                     w->dir, name, from.failed || to.failed ? "out of memory" : strerror(errno));
     } else {
-        log_warning("%s is of a later step than the checkpoint just written: renamed to %s%s",
+        log_warning("%s has a later step than the checkpoint just written: renamed to %s%s",
                     from.text, name, STALE_SUFFIX);
         if (strcmp(name, best_name) == 0 &&
             replace_link(w, best_link, strrchr(to.text, '/') + 1) != OK)
@@ -236,7 +235,7 @@ static void prune(const CheckpointWriter *w)
     char **names = NULL;
     int64_t count = 0, kept = 0;
     if (list_checkpoints(w->dir, &names, &count) != OK) {
-        log_warning("old checkpoints stay: %s", status_message());
+        log_warning("old checkpoints are not deleted: %s", status_message());
         return;
     }
     read_link(w->dir, latest_link, latest);
@@ -483,7 +482,7 @@ Status checkpoint_fail_version(const char *path, const char *writer, const char 
     return fail(ERR_DATA,
                 "%s: was written by another version of convoy and cannot be read: %s (written by "
                 "%.60s)",
-                path, why, writer ? writer : "one without a name");
+                path, why, writer ? writer : "an unnamed version");
 }
 
 /* ERR_DATA unless this version writes the same entries. *other: another does. */
@@ -495,7 +494,8 @@ static Status check_version(const SafeFile *f, const char *writer, const char *p
         return fail(ERR_DATA, "%s: not a convoy checkpoint: no metadata entry %s", path,
                     format_key);
     if (format && strcmp(format, format_number) != 0)
-        snprintf(why, sizeof why, "its %s is %.16s, here %s", format_key, format, format_number);
+        snprintf(why, sizeof why, "its %s is %.16s, this one's is %s", format_key, format,
+                 format_number);
     for (int i = -1; i < SCALARS + TEXTS && why[0] == '\0'; i++) {
         const char *key = i < 0         ? format_key
                           : i < SCALARS ? meta_rows[i].key
@@ -513,8 +513,8 @@ static Status read_meta(const SafeFile *f, CheckpointMeta *meta, const char *pat
     for (int i = 0; i < SCALARS; i++) {
         const char *text = safetensors_metadata(f, meta_rows[i].key);
         if (!parse_scalar(&meta_rows[i], text, meta))
-            return fail(ERR_DATA, "%s: metadata entry %s cannot be %.40s", path, meta_rows[i].key,
-                        text);
+            return fail(ERR_DATA, "%s: metadata entry %s has the invalid value %.40s", path,
+                        meta_rows[i].key, text);
     }
     if (meta->global_batch < 1 || meta->dataset_images < 1 || meta->lr_factor <= 0)
         return fail(

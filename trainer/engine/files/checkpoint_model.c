@@ -25,7 +25,8 @@ static Status find_classes(CheckpointModel *m, const char *path)
     Status status = OK;
     if (t) m->classes = t->desc.dims[0];
     else
-        status = fail(ERR_DATA, "%s: no tensor %s in it, which %s needs", path, name, m->def->name);
+        status =
+            fail(ERR_DATA, "%s: tensor %s is missing, which %s requires", path, name, m->def->name);
     graph_destroy(probe);
     return status;
 }
@@ -37,8 +38,8 @@ static Status check_tensors(const CheckpointModel *m, const char *path)
         if (t->role != ROLE_PARAM && t->role != ROLE_BUFFER) continue;
         const SafeTensor *have = safetensors_find(m->file, t->name);
         if (!have || have->desc.dtype != DTYPE_F32 || !tensor_same_shape(&have->desc, &t->desc))
-            return fail(ERR_DATA, "%s: tensor %s is missing or of another shape than that of %s",
-                        path, t->name, m->def->name);
+            return fail(ERR_DATA, "%s: tensor %s is missing or has another shape than in %s", path,
+                        t->name, m->def->name);
     }
     return OK;
 }
@@ -71,8 +72,7 @@ static Status open_parts(CheckpointModel *m, const char *path, int64_t batch)
     TRY(config_check_input(m->config));
     m->def = model_find(m->meta.model);
     if (!m->def)
-        return fail(ERR_DATA, "%s: a checkpoint of %s, a network that is not known", path,
-                    m->meta.model);
+        return fail(ERR_DATA, "%s: a checkpoint of %s, an unknown network", path, m->meta.model);
     TRY(find_classes(m, path));
     TRY(checkpoint_model_graph(&m->graph, m, m->classes, batch, 0));
     TRY(check_tensors(m, path));

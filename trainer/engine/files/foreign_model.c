@@ -31,7 +31,7 @@ static Status find_model(const ModelDef **def, const ModelWeights **weights, con
     snprintf(name, sizeof name, "%.*s", colon ? (int)(colon - word) : NAME_BYTES - 1, word);
     *def = model_find(name);
     if (!*def)
-        return fail(ERR_USAGE, "--model: %s: no such network (convoy inspect model --help)", name);
+        return fail(ERR_USAGE, "--model: unknown network %s (convoy inspect model --help)", name);
     *weights = (*def)->weights;
     for (int i = 0; colon && i < MODEL_WEIGHTS_MAX && (*def)->weights[i].name; i++)
         if (strcmp((*def)->weights[i].name, colon + 1) == 0) *weights = &(*def)->weights[i];
@@ -80,8 +80,8 @@ void foreign_model_tell_images(const Config *c, const ModelDef *def, const char 
     }
     if (!w && c->data.image_size == USUAL_SIZE && all->name) w = all;
     if (w)
-        log_warning("%s: if these are the published weights of %s (%s), they want "
-                    "data.image_size=%d data.eval_resize=%d data.interpolation=%s%s",
+        log_warning("%s: the published weights of %s (%s) require data.image_size=%d "
+                    "data.eval_resize=%d data.interpolation=%s%s",
                     path, def->name, w->name, w->size, w->resize,
                     model_interpolation_name(w->interpolation),
                     w->halves ? " data.mean=[0.5] data.std=[0.5]" : "");
@@ -114,8 +114,8 @@ static Status configure(CheckpointModel *m, const ModelWeights *w, const Foreign
             may = may || str_starts_with(foreign->sets[i], may_be_set[k]);
         if (!may)
             return fail(ERR_USAGE,
-                        "%s: of a network beside --model only data.*, model.stem, "
-                        "model.blurpool and model.in_channels can be said",
+                        "%s: with --model only data.*, model.stem, model.blurpool and "
+                        "model.in_channels can be set",
                         foreign->sets[i]);
         sets[count++] = foreign->sets[i];
     }
@@ -143,7 +143,7 @@ static Status read_names(CheckpointModel *m, const char *file, const char *path)
     }
     *to = '\0';
     if (!json_is_utf8(m->class_names) || memchr(text, '\0', (size_t)(to - m->class_names)))
-        return fail(ERR_DATA, "%s: no UTF-8 text", file);
+        return fail(ERR_DATA, "%s: not UTF-8 text", file);
     if (lines == m->classes) return OK;
     return fail(ERR_DATA, "%s: %lld names, but %s has weights for %lld classes", file,
                 (long long)lines, path, (long long)m->classes);
@@ -159,7 +159,7 @@ static Status open_parts(CheckpointModel *m, const char *path, const ForeignMode
     TRY(safetensors_open(&m->file, path));
     if (weights_are_checkpoint(m->file))
         return fail(ERR_USAGE,
-                    "%s: a checkpoint, which says itself what it is of: leave out --model", path);
+                    "%s: --model is not needed for a checkpoint, which names its network", path);
     TRY(checkpoint_model_graph(&probe, m, 1, 1, 0));
     Status status = weights_classes(&m->classes, probe, m->def, m->file, path);
     graph_destroy(probe);

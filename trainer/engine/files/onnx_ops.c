@@ -434,7 +434,7 @@ Status onnx_ops_export(OnnxGraph *e)
         const GraphNode *n = graph_node(g, i);
         Names names = { .out = "" };
         if (!exports[n->kind])
-            return fail(ERR_INTERNAL, "%s: ONNX has no form of op %s here", n->name,
+            return fail(ERR_INTERNAL, "%s: cannot be exported to ONNX: operation %s", n->name,
                         op_name(n->kind));
         for (int k = 0; k < OP_MAX_INPUTS; k++)
             if (n->in[k] != TENSOR_NONE) onnx_graph_name_tensor(e, n->in[k], names.in[k]);

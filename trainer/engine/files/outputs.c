@@ -111,16 +111,17 @@ Status outputs_check_apart(const char *key, const char *path, const char *set_ke
     if (!set->path || !set->path[0] || !fs_lies_in(path, set->path)) return OK;
     TRY(dataset_is_folders(&folders, set));
     if (folders)
-        return fail(ERR_USAGE, "%s: %s lies in %s (%s), where each folder is a class; name another",
-                    key, path, set_key, set->path);
+        return fail(ERR_USAGE,
+                    "%s: %s is in %s (%s), where each folder is a class; use another folder", key,
+                    path, set_key, set->path);
     char *place = fs_place(path);
     if (!place) return ERR_MEMORY;
     for (size_t i = 0; i < sizeof set_files / sizeof *set_files; i++)
         in_place |= str_matches(set_files[i], strrchr(place, '/') + 1);
     mem_free(place);
     return in_place ? fail(ERR_USAGE,
-                           "%s: %s has the name of a file of images and lies in %s "
-                           "(%s); name another",
+                           "%s: %s is named like a dataset file and is in %s (%s); use another "
+                           "name or folder",
                            key, path, set_key, set->path)
                     : OK;
 }
@@ -154,21 +155,21 @@ static Status check(const Outputs *o, int i, char *place)
     const char *key = o->written[i].key, *path = o->written[i].path, *own;
     for (int k = 0; k < i; k++)
         if (same_place(place, o->written[k].path))
-            return fail(ERR_USAGE, "%s: %s is written by %s too: give each a file of its own", key,
-                        path, o->written[k].key);
+            return fail(ERR_USAGE, "%s: %s is also written by %s; use different files", key, path,
+                        o->written[k].key);
     for (int k = 0; k < o->read_count; k++)
         if (same_place(place, o->read[k].path))
-            return fail(ERR_USAGE, "%s: %s is read here too (%s): give another file", key, path,
+            return fail(ERR_USAGE, "%s: %s is also read (%s); use another file", key, path,
                         o->read[k].key);
     for (size_t k = 0; k < sizeof images / sizeof *images; k++)
         if (str_ends_with_nocase(place, images[k]) && fs_exists(place))
-            return fail(ERR_USAGE, "%s: %s holds images: give another file", key, path);
+            return fail(ERR_USAGE, "%s: %s contains images; use another file", key, path);
     if (o->config) TRY(check_apart(o->config, key, path));
     own = own_file_of(place, o->run_dir);
     for (int k = 0; k < o->read_count && !own; k++) /* a folder stands for the checkpoints in it */
         if (fs_holds(o->read[k].path, "checkpoints")) own = own_file_of(place, o->read[k].path);
     if (!own) own = any_own_file(place);
-    return own ? fail(ERR_USAGE, "%s: %s is the run's own (%s): give another file", key, path, own)
+    return own ? fail(ERR_USAGE, "%s: %s belongs to the run (%s); use another file", key, path, own)
                : OK;
 }
 
@@ -180,7 +181,7 @@ static Status check_read(const Outputs *o, int i)
     mem_free(place);
     if (!place) return ERR_MEMORY;
     if (!own || str_starts_with(own, "checkpoints") || str_starts_with(own, "config")) return OK;
-    return fail(ERR_USAGE, "%s: %s is the run's own (%s), which it writes: name another",
+    return fail(ERR_USAGE, "%s: %s belongs to the run (%s), which writes it; use another file",
                 o->read[i].key, o->read[i].path, own);
 }
 

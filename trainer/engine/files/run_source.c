@@ -80,7 +80,8 @@ Status run_source_checkpoint(char **out, const char *word)
     mem_free(dir);
     if (*out) return OK;
     if (fs_holds(word, "config.yaml") || fs_holds(word, "checkpoints"))
-        return fail(ERR_DATA, "%s: no checkpoint in this run: neither checkpoints/best nor latest",
+        return fail(ERR_DATA,
+                    "%s: the run has no checkpoint: no checkpoints/best or checkpoints/latest",
                     word);
     return fail(ERR_USAGE, "%s: not a run folder: it has no checkpoints", word);
 }

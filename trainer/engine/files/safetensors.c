@@ -207,21 +207,20 @@ static Status fail_start(const SafeFile *f, const uint8_t start[LENGTH_BYTES], u
     if (memcmp(start, "PK\3\4", 4) == 0 || (start[0] == 0x80 && start[1] >= 2 && start[1] <= 5)) {
         StrBuf word = { 0 };
         str_add_word(&word, f->path);
-        (void)fail(ERR_DATA,
-                   "%s: a file of PyTorch's torch.save, not a safetensors file; convert it: "
-                   "python3 -c \"import sys, torch, safetensors.torch as s; "
-                   "w = torch.load(sys.argv[1], map_location='cpu', weights_only=True); "
-                   "s.save_file({k: v.clone().contiguous() for k, v in "
-                   "w.get('state_dict', w).items()}, sys.argv[2])\" %s weights.safetensors",
-                   f->path, word.text);
+        (void)fail(
+            ERR_DATA,
+            "%s: saved by torch.save, not a safetensors file; convert it: python3 -c \"import sys, "
+            "torch, safetensors.torch as s; w = torch.load(sys.argv[1], map_location='cpu', "
+            "weights_only=True); s.save_file({k: v.clone().contiguous() for k, v in "
+            "w.get('state_dict', w).items()}, sys.argv[2])\" %s weights.safetensors",
+            f->path, word.text);
         str_free(&word);
         return ERR_DATA;
     }
-    return fail(
-        ERR_DATA,
-        "%s: not a safetensors file, or cut off: its first bytes tell of a header of %" PRIu64
-        " bytes, and it has %zu",
-        f->path, length, f->file_bytes);
+    return fail(ERR_DATA,
+                "%s: not a safetensors file, or truncated: the header should have %" PRIu64
+                " bytes, but the file has %zu",
+                f->path, length, f->file_bytes);
 }
 
 /* Before there is room for the data, so that what is no such file costs nothing. */
@@ -240,8 +239,8 @@ static Status read_header(SafeFile *f, bool whole)
     if (!whole) f->file_bytes = LENGTH_BYTES + (size_t)length;
     int64_t left = process_available_bytes();
     if (left > 0 && f->file_bytes > (uint64_t)left)
-        return fail(ERR_MEMORY, "%s: has %zu MiB, more than the %lld MiB of memory that are free",
-                    f->path, f->file_bytes >> 20, (long long)(left >> 20));
+        return fail(ERR_MEMORY, "%s: has %zu MiB, more than the %lld MiB of free memory", f->path,
+                    f->file_bytes >> 20, (long long)(left >> 20));
     if (!(f->bytes = mem_alloc_aligned(f->file_bytes, MEM_ALIGN))) return ERR_MEMORY;
     f->header = (const char *)f->bytes + LENGTH_BYTES;
     f->header_bytes = (size_t)length;
@@ -273,7 +272,7 @@ static Status check_name(const SafeFile *f, const char *name)
     bool text = json_is_utf8(name);
     for (const char *p = name; *p; p++) text = text && (unsigned char)*p >= ' ' && *p != 127;
     return text ? OK
-                : fail(ERR_DATA, "%s: tensor %d: its name is no UTF-8 text", f->path, f->count);
+                : fail(ERR_DATA, "%s: tensor %d: its name is not UTF-8 text", f->path, f->count);
 }
 
 static bool whole_number(const JsonValue *v)
@@ -290,7 +289,7 @@ static Status parse_dtype(const SafeFile *f, const JsonValue *entry, DType *out)
         *out = dtype_rows[i].dtype;
         return OK;
     }
-    return bad_tensor(f, entry->key, "dtype is none of F32, F64, U8, I32, BF16, F16, I64");
+    return bad_tensor(f, entry->key, "dtype is not one of F32, F64, U8, I32, BF16, F16, I64");
 }
 
 /* A scalar (empty shape) becomes a vector of one element. */
@@ -303,7 +302,7 @@ static Status parse_shape(const SafeFile *f, const JsonValue *entry, TensorDesc 
     int rank = 0;
     *bytes = dtype_bytes(desc->dtype);
     for (const JsonValue *d = shape->child; d; d = d->next) {
-        if (!whole_number(d)) return bad_tensor(f, entry->key, "a dimension is no whole number");
+        if (!whole_number(d)) return bad_tensor(f, entry->key, "a dimension is not a whole number");
         if (rank == TENSOR_MAX_RANK) return bad_tensor(f, entry->key, "more than 4 dimensions");
         if (!mem_mul(*bytes, (size_t)d->integer, bytes))
             return bad_tensor(f, entry->key, "size overflows");
@@ -322,9 +321,9 @@ static Status parse_range(const SafeFile *f, const JsonValue *entry, size_t byte
     if (!whole_number(begin) || !whole_number(end) || end->next)
         return bad_tensor(f, entry->key, "data_offsets are not two whole numbers");
     if (begin->integer > end->integer || (uint64_t)end->integer > f->data_bytes)
-        return bad_tensor(f, entry->key, "data_offsets lie outside of the file: not complete?");
+        return bad_tensor(f, entry->key, "data_offsets are outside the file; is it truncated?");
     if ((uint64_t)(end->integer - begin->integer) != bytes)
-        return bad_tensor(f, entry->key, "data_offsets and shape differ in size");
+        return bad_tensor(f, entry->key, "data_offsets do not match the shape");
     out->data = f->data + begin->integer;
     return OK;
 }
@@ -356,7 +355,7 @@ static Status check_cover(const SafeFile *f)
     for (int i = 0; i < f->count; i++) {
         const SafeTensor *t = &f->tensors[i];
         if ((const uint8_t *)t->data != expected)
-            return bad_tensor(f, t->name, "overlaps another one or leaves a hole before it");
+            return bad_tensor(f, t->name, "overlaps another tensor or leaves a gap before it");
         expected += tensor_plain_bytes(&t->desc);
     }
     if (expected != f->data + f->data_bytes)
@@ -384,7 +383,7 @@ static Status sort_names(SafeFile *f)
     qsort(f->by_name, (size_t)f->count, sizeof *f->by_name, compare_names);
     for (int i = 1; i < f->count; i++)
         if (compare_names(&f->by_name[i - 1], &f->by_name[i]) == 0)
-            return bad_tensor(f, f->by_name[i]->name, "is there twice");
+            return bad_tensor(f, f->by_name[i]->name, "appears twice");
     return OK;
 }
 
@@ -411,7 +410,7 @@ static Status check_data_crc(const SafeFile *f)
     char digits[CRC_DIGITS + 1];
     snprintf(digits, sizeof(digits), "%08" PRIx32, f->data_crc);
     if (strcmp(stored, digits) != 0)
-        return fail(ERR_DATA, "%s: corrupt: data checksum is %s, should be %.20s", f->path, digits,
+        return fail(ERR_DATA, "%s: corrupt: data checksum is %s, expected %.20s", f->path, digits,
                     stored);
     return OK;
 }

@@ -98,8 +98,8 @@ Status weights_list(WeightList *out, const Graph *g, const ModelDef *def, ModelN
     if (!out->items) return ERR_MEMORY;
     Status status = build_named(&out->named, g, def, names);
     if (status == OK && count_weights(out->named) != count_weights(g))
-        status =
-            fail(ERR_INTERNAL, "%s: the network under other names has other tensors", def->name);
+        status = fail(ERR_INTERNAL, "%s: the network with torchvision's names has other tensors",
+                      def->name);
     if (status == OK) status = fill_weights(out, g);
     if (status != OK) weights_free(out);
     return status;
@@ -117,9 +117,7 @@ Status weights_choose(SafeFile *file, WeightsChoice which, bool best, const char
     const bool has = safetensors_has(file, average_prefix);
     if (which == WEIGHTS_EMA && !has)
         return fail(ERR_DATA,
-                    "%s: no averaged weights in it (--ema): it was trained without "
-                    "ema.decay",
-                    path);
+                    "%s: has no averaged weights (--ema); it was trained without ema.decay", path);
     *ema = has && (which == WEIGHTS_EMA || (which == WEIGHTS_OF_BEST && best));
     if (*ema) safetensors_set_prefix(file, average_prefix);
     return OK;
@@ -232,7 +230,7 @@ static Status check_finite(const SafeTensor *t, const char *path)
     if (!is_float(t->desc.dtype)) return OK;
     for (int64_t i = 0, n = tensor_elements(&t->desc); i < n; i++)
         if (!isfinite(read_float(t->desc.dtype, t->data, i)))
-            return fail(ERR_DATA, "%s: element %lld of tensor %s is no finite number", path,
+            return fail(ERR_DATA, "%s: element %lld of tensor %s is NaN or infinite", path,
                         (long long)i, t->name);
     return OK;
 }
@@ -314,7 +312,8 @@ static void compare(const Weight *w, const SafeFile *file, Findings *f)
     }
     tensor_format(&have->desc, have_text, sizeof have_text);
     tensor_format(&w->desc, want_text, sizeof want_text);
-    snprintf(text, sizeof text, "%.120s (%s there, %s here)", w->other, have_text, want_text);
+    snprintf(text, sizeof text, "%.120s (%s in the file, %s in the network)", w->other, have_text,
+             want_text);
     note(&f->shapes, &f->shape_count, text);
 }
 
@@ -346,12 +345,12 @@ static Status report_prefix(const Findings *f, const ModelDef *def, const char *
     if (prefix.text) str_add_word(&words, prefix.text);
     Status status = ERR_MEMORY;
     if (!prefix.failed && !words.failed)
-        status = fail(ERR_DATA,
-                      "%s: not the weights of %s as it is: %s stands before its names; take that "
-                      "off: python3 -c \"import sys, safetensors.torch as s; a = sys.argv; "
-                      "s.save_file({k[len(a[3]):]: v for k, v in s.load_file(a[1]).items() "
-                      "if k.startswith(a[3])}, a[2])\" %s",
-                      path, def->name, prefix.text, words.text);
+        status =
+            fail(ERR_DATA,
+                 "%s: the weights of %s have the prefix %s in their names; remove it: python3 -c "
+                 "\"import sys, safetensors.torch as s; a = sys.argv; s.save_file({k[len(a[3]):]: "
+                 "v for k, v in s.load_file(a[1]).items() if k.startswith(a[3])}, a[2])\" %s",
+                 path, def->name, prefix.text, words.text);
     str_free(&prefix);
     str_free(&words);
     return status;
@@ -362,7 +361,7 @@ static Status report(const Findings *f, const ModelDef *def, const char *path)
     StrBuf text = { 0 };
     if (f->prefix > 0) return report_prefix(f, def, path);
     add_kind(&text, "missing:", &f->missing, f->missing_count);
-    add_kind(&text, "of another shape:", &f->shapes, f->shape_count);
+    add_kind(&text, "with another shape:", &f->shapes, f->shape_count);
     add_kind(&text, "not of this network:", &f->strangers, f->stranger_count);
     Status status = text.failed ? ERR_MEMORY : OK;
     if (text.length)
@@ -420,8 +419,8 @@ static Status fit_positions(float *own, const Weight *w, const ModelDef *def, in
 {
     const PositionGrid *g = &w->grid;
     TRY(positions_resample(g, side, w->desc.dims[2], def->names == MODEL_NAMES_TIMM, values, own));
-    log_warning("%s: of %lld x %lld patches there, made to fit %lld x %lld", w->other,
-                (long long)side, (long long)side, (long long)g->height, (long long)g->width);
+    log_warning("%s: resized from %lld x %lld patches to %lld x %lld", w->other, (long long)side,
+                (long long)side, (long long)g->height, (long long)g->width);
     return OK;
 }
 
@@ -436,7 +435,7 @@ static void fit_channels(float *own, const Weight *w, int64_t there, const float
                 for (int64_t i = 0; i < window; i++)
                     own[(k * d[1] + to) * window + i] +=
                         values[(k * there + from) * window + i] / (float)d[1];
-    log_warning("%s: of %lld channels there, made to fit %lld", w->other, (long long)there,
+    log_warning("%s: converted from %lld channels to %lld", w->other, (long long)there,
                 (long long)d[1]);
 }
 
@@ -491,7 +490,8 @@ Status weights_classes(int64_t *out, const Graph *g, const ModelDef *def, const 
     TRY(recognise(&list, &names, g, def, file));
     Status status = check(&list, def, file, path, false, out);
     if (status == OK && *out == 0)
-        status = fail(ERR_USAGE, "%s: no last layer whose rows are classes", def->name);
+        status =
+            fail(ERR_USAGE, "%s: the network has no last layer with one row per class", def->name);
     weights_free(&list);
     return status;
 }
@@ -516,13 +516,12 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
     TRY(recognise(&list, &names, g, def, file));
     Status status = check(&list, def, file, path, rows != NULL, &there);
     if (status == OK && there != here && !rows)
-        status =
-            fail(ERR_DATA, "%s: weights for %lld classes, but there are %lld here (model.classes)",
-                 path, (long long)there, (long long)here);
+        status = fail(ERR_DATA, "%s: has weights for %lld classes, but model.classes is %lld", path,
+                      (long long)there, (long long)here);
     if (rows) settle_rows(rows, here, there);
     if (status == OK && weights_change_meaning(def, names))
-        log_warning("%s: torchvision's names: weights of %s fit %s, but it pads and normalises in "
-                    "another way",
+        log_warning("%s: has torchvision's names: weights of %s fit %s, but its padding and "
+                    "normalisation differ",
                     path, model_named(def, names)->name, def->name);
     for (int i = 0; i < list.count && status == OK; i++) {
         const SafeTensor *t = safetensors_find(file, list.items[i].other);

@@ -48,7 +48,7 @@ static double limit_of(const RankWatchdogLimits *l, const char *phase)
 static _Noreturn void give_up(const RankWatchdog *w, const char *phase, double waited_s)
 {
     char reason[128];
-    snprintf(reason, sizeof reason, "no sign of life within watchdog.%s_s; see hang-%d.json",
+    snprintf(reason, sizeof reason, "no progress within watchdog.%s_s; see hang-%d.json",
              phase ? phase : "start", w->comm->rank);
     peer_watchdog_report(w->comm, waited_s, "none", reason);
     peer_watchdog_exit(w->comm);
@@ -64,7 +64,7 @@ static bool peers_gave_up(const RankWatchdog *w, double quiet_s)
 static _Noreturn void leave_missed(const RankWatchdog *w, double waited_s)
 {
     char reason[128];
-    snprintf(reason, sizeof reason, "no sign of life when a peer gave up; see hang-%d.json",
+    snprintf(reason, sizeof reason, "no progress when a peer timed out; see hang-%d.json",
              w->comm->rank);
     peer_watchdog_report(w->comm, waited_s, "none", reason);
     _exit(EXIT_PEER_LOST);
@@ -74,9 +74,8 @@ static _Noreturn void leave_missed(const RankWatchdog *w, double waited_s)
  * takes long: a scan, a checkpoint to read. */
 static _Noreturn void leave_start(const RankWatchdog *w)
 {
-    static const char reason[] =
-        "stopped as asked before the first step: nothing to save; run the same command to "
-        "continue";
+    static const char reason[] = "stopped on request before the first step; there was nothing to "
+                                 "save; run the same command to continue";
     alarm(LAST_WORDS_S);      /* should they hang */
     if (w->comm->rank != 0) { /* where rank 0 was asked too, it says it, and mpirun ends this one */
         clock_sleep_s(OTHERS_SPEAK_S);

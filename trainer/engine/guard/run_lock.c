@@ -16,7 +16,7 @@ Status run_lock_take(int fd, const char *dir, double wait_s)
         if (clock_s() - start >= wait_s || signals_stop_requested())
             return fail(ERR_IO, "%s: another convoy is writing to this run folder", dir);
         if (said++ > 0) continue;
-        log_info("%s: another convoy is writing to this run folder: waiting %.0f s for its end",
+        log_info("%s: another convoy is writing to this run folder: waiting %.0f s for it to end",
                  dir, wait_s);
     }
 }

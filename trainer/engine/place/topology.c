@@ -15,9 +15,9 @@ static Status configure(hwloc_topology_t t, const char *xml)
         hwloc_topology_set_components(t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, asleep[i]);
     hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     if (!xml) return OK;
-    if (!fs_exists(xml)) return fail(ERR_IO, "%s: there is no such file", xml);
+    if (!fs_exists(xml)) return fail(ERR_IO, "%s: no such file", xml);
     if (hwloc_topology_set_xml(t, xml) == 0) return OK;
-    return fail(ERR_DATA, "%s: no topology as lstopo writes it (lstopo %s)", xml, "FILE.xml");
+    return fail(ERR_DATA, "%s: not a topology file (create one with lstopo %s)", xml, "FILE.xml");
 }
 
 Status topology_open(hwloc_topology_t *out, const char *xml)

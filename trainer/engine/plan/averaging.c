@@ -98,7 +98,7 @@ static void add_fitting(StrBuf *out, const Config *c, const TrainPlan *p, Averag
                fitting_decay(copied ? 1 : then.share, p->total_steps / every - begin / every));
     if (averaging_rest(&warm, p, AVERAGE_EMA, then, from, p->total_steps).share <= REST_MOST)
         str_add(out, "or ema.warmup=true ");
-    str_add(out, "would do");
+    str_add(out, "would be enough");
 }
 
 void averaging_warn_text(StrBuf *out, const Config *c, const TrainPlan *p, AverageKind kind,
@@ -111,7 +111,7 @@ void averaging_warn_text(StrBuf *out, const Config *c, const TrainPlan *p, Avera
     if (!ema && c->optimizer.lookahead == LOOKAHEAD_TIMM) {
         if (first > total)
             str_printf(out,
-                       "optimizer.lookahead_steps: lookahead acts from update %lld on, and the run "
+                       "optimizer.lookahead_steps: lookahead starts with update %lld, but the run "
                        "has %lld",
                        (long long)first, (long long)total);
         return;
@@ -127,10 +127,10 @@ void averaging_warn_text(StrBuf *out, const Config *c, const TrainPlan *p, Avera
                       : "ema.decay",
                (long long)(then.since > 1 ? total - then.since : total), 100 * r.share,
                ema ? "averaged" : "slow", old,
-               !ema          ? ", with which it ends"
+               !ema          ? ", and they are the final weights"
                : c->ema.best ? ", and they choose the best"
                              : "");
     if (ema && !half && c->ema.rule == EMA_TIMM && !c->ema.warmup)
         add_fitting(out, c, p, then, r, from);
-    else str_add(out, "take a smaller number");
+    else str_add(out, "use a smaller number");
 }

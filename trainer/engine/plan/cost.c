@@ -45,11 +45,11 @@ void cost_add_prices(const Config *c, StrBuf *out)
 {
     const char *between = "";
     if (c->cost.price_per_host_hour > 0) {
-        str_printf(out, "%g an hour of a host", c->cost.price_per_host_hour);
+        str_printf(out, "%g per host and hour", c->cost.price_per_host_hour);
         between = ", ";
     }
     if (c->cost.price_per_kwh > 0)
-        str_printf(out, "%s%g a kWh, PUE %g", between, c->cost.price_per_kwh, c->cost.pue);
+        str_printf(out, "%s%g per kWh, PUE %g", between, c->cost.price_per_kwh, c->cost.pue);
     if (c->cost.price_note[0]) {
         str_add(out, "; ");
         str_add_visible(out, c->cost.price_note, "");
@@ -75,7 +75,7 @@ void cost_describe(const Config *c, const SpentParts *p, StrBuf *out)
         str_printf(out, " (%.0f %% of it assumed: cost.host_watts %g)",
                    100 * sum.assumed_j / joules, c->cost.host_watts);
     if (joules > 0 && c->cost.grams_per_kwh > 0)
-        str_printf(out, ", %.4g kg CO2 (%g g a kWh, PUE %g)",
+        str_printf(out, ", %.4g kg CO2 (%g g per kWh, PUE %g)",
                    1e-3 * kwh * c->cost.pue * c->cost.grams_per_kwh, c->cost.grams_per_kwh,
                    c->cost.pue);
     str_printf(out, ", %.4g host hours", sum.host_s / 3600);

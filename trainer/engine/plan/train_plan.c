@@ -9,21 +9,20 @@ static Status check_passes(const TrainPlan *p, const Config *c)
     int64_t least, most;
     train_plan_micros(p, &least, &most);
     if (c->optimizer.sam_rho <= 0 || most == 1) return OK;
-    return fail(
-        ERR_USAGE,
-        "optimizer.sam_rho: a step would be %lld micro-batches, and both of its passes need "
-        "all images at once; make train.accumulate 1%s",
-        (long long)most,
-        c->train.batch_mode == BATCH_GLOBAL
-            ? ", with train.batch_per_rank at least a rank's share of train.global_batch"
-            : "");
+    return fail(ERR_USAGE,
+                "optimizer.sam_rho: a step would be %lld micro-batches, but both passes need all "
+                "images at once; set train.accumulate to 1%s",
+                (long long)most,
+                c->train.batch_mode == BATCH_GLOBAL
+                    ? ", and train.batch_per_rank to at least a rank's share of train.global_batch"
+                    : "");
 }
 
 Status train_plan_check_norms(const Config *c, int world)
 {
     if (c->model.bn_group == 0 || world % c->model.bn_group == 0) return OK;
-    return fail(ERR_USAGE, "model.bn_group: %lld ranks a group do not divide %d ranks",
-                (long long)c->model.bn_group, world);
+    return fail(ERR_USAGE, "model.bn_group: %d ranks cannot be divided into groups of %lld", world,
+                (long long)c->model.bn_group);
 }
 
 static Status global_mode(TrainPlan *p, const Config *c, int world)
@@ -38,10 +37,10 @@ static Status global_mode(TrainPlan *p, const Config *c, int world)
     while (accumulate <= share && (share % accumulate != 0 || share / accumulate > limit))
         accumulate++;
     if (accumulate > share) {
-        return fail(ERR_USAGE,
-                    "train.accumulate: %lld micro-batches are more than the %lld images a rank has "
-                    "per step",
-                    (long long)c->train.accumulate.values[0], (long long)share);
+        return fail(
+            ERR_USAGE,
+            "train.accumulate: %lld micro-batches are more than the %lld images per rank and step",
+            (long long)c->train.accumulate.values[0], (long long)share);
     }
     p->accumulate = accumulate;
     p->batch = share / accumulate;
@@ -183,25 +182,24 @@ Status train_plan_check_turns(const Config *c, const TrainPlan *p, bool evaluate
 {
     const bool averages = c->ema.decay > 0 || c->ema.half_life > 0;
     if (averages && !evaluates)
-        return fail(ERR_USAGE, "%s: the averaged weights would never be evaluated: give data.val",
+        return fail(ERR_USAGE, "%s: the averaged weights would never be evaluated; set data.val",
                     c->ema.decay > 0 ? "ema.decay" : "ema.half_life");
     if (averages && c->ema.every > p->total_steps)
         return fail(ERR_USAGE,
-                    "ema.every: %lld steps, but the run has %lld: the average would stay at the "
-                    "first weights",
+                    "ema.every: %lld steps, but the run has %lld; the average would remain the "
+                    "initial weights",
                     (long long)c->ema.every, (long long)p->total_steps);
     if (c->optimizer.lookahead == LOOKAHEAD_AIRBENCH &&
         c->optimizer.lookahead_steps > p->total_steps)
-        return fail(
-            ERR_USAGE,
-            "optimizer.lookahead_steps: %lld steps, but the run has %lld: it would end with "
-            "the first weights",
-            (long long)c->optimizer.lookahead_steps, (long long)p->total_steps);
+        return fail(ERR_USAGE,
+                    "optimizer.lookahead_steps: %lld steps, but the run has %lld; it would end "
+                    "with the initial weights",
+                    (long long)c->optimizer.lookahead_steps, (long long)p->total_steps);
     if (c->train.patience > 0 && !evaluates)
-        return fail(ERR_USAGE, "train.patience: nothing would ever be evaluated: give data.val or "
-                               "data.val_split");
+        return fail(ERR_USAGE,
+                    "train.patience requires evaluations; set data.val or data.val_split");
     if (c->train.patience > 0 && c->train.eval_every == 0)
-        return fail(ERR_USAGE, "train.patience counts evaluations, of which train.eval_every: 0 "
-                               "makes one, at the end");
+        return fail(ERR_USAGE, "train.patience counts evaluations, but with train.eval_every: 0 "
+                               "there is only one, at the end");
     return OK;
 }

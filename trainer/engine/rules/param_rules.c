@@ -135,8 +135,8 @@ static Status apply_groups(const Rules *r)
         if (!used[k])
             return fail(
                 ERR_USAGE,
-                "optimizer.groups: \"%s\" fits no parameter that trains and that no pattern "
-                "before it fits (convoy inspect model NAME --parameters lists them)",
+                "optimizer.groups: \"%s\" matches no trained parameter that earlier patterns have "
+                "not matched (convoy inspect model NAME --parameters lists them)",
                 groups.list[k].pattern);
     return OK;
 }
@@ -153,7 +153,7 @@ static Status apply_head(const Rules *r)
         any = true;
     }
     return any ? OK
-               : fail(ERR_USAGE, "optimizer.head_lr: is of %.*s, which model.freeze holds",
+               : fail(ERR_USAGE, "optimizer.head_lr applies to %.*s, which model.freeze freezes",
                       (int)layer_length(last), last);
 }
 
@@ -204,11 +204,10 @@ static Status apply_layer_decay(const Rules *r)
     for (int i = 0; i < r->count; i++)
         r->rules[r->order[i]].lr *= pow(r->c->optimizer.layer_decay, groups - 1 - group[i]);
     mem_free(group);
-    return groups > 2 ? OK
-                      : fail(ERR_USAGE,
-                             "optimizer.layer_decay: %s has no blocks; give "
-                             "optimizer.groups",
-                             r->c->model.name);
+    return groups > 2
+               ? OK
+               : fail(ERR_USAGE, "optimizer.layer_decay: %s has no blocks; use optimizer.groups",
+                      r->c->model.name);
 }
 
 Status param_rules_make(ParamRule *out, const Executor *x, const Config *c)

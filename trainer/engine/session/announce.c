@@ -8,9 +8,10 @@ static void say_evaluation(const Session *s)
 {
     const Config *c = s->config;
     const int64_t size = c->data.image_size, resize = c->data.eval_resize;
-    log_info("evaluation: images scaled to %lld pixels, cut to %lld (data.eval_resize%s)",
-             (long long)(resize > 0 ? resize : size), (long long)size,
-             c->data.eval_resize_auto ? ": auto" : "");
+    log_info(
+        "evaluation: images are scaled to %lld pixels and cropped to %lld (data.eval_resize%s)",
+        (long long)(resize > 0 ? resize : size), (long long)size,
+        c->data.eval_resize_auto ? ": auto" : "");
 }
 
 static void say_frozen(const Session *s)
@@ -21,8 +22,8 @@ static void say_frozen(const Session *s)
         params += executor_state_is_param(s->executor, i);
         frozen += executor_state_is_param(s->executor, i) && !executor_state_trains(s->executor, i);
     }
-    log_info("model.freeze: %d of %d parameters stay as they are; norms are by %s (model.bn)",
-             frozen, params,
+    log_info("model.freeze: %d of %d parameters are frozen; batch norm uses %s (model.bn)", frozen,
+             params,
              s->config->model.bn == BN_CHOICE_FROZEN ? "frozen statistics"
                                                      : "statistics of the batch, everywhere");
 }
@@ -44,7 +45,7 @@ static void say_fusions(const Session *s)
     if (f->describe) f->describe(s->backend, text, sizeof text);
     if (text[0]) log_info("fused (device.fuse): %s", text);
     if (taken > 0)
-        log_info("fused (device.fuse): %d of %d batch norms of evaluation with the convolution "
+        log_info("device.fuse: in evaluation %d of %d batch norms are fused with the convolution "
                  "before them",
                  taken, taken + count_kind(s->eval, OP_BATCHNORM));
 }
@@ -85,9 +86,9 @@ static void say_kernels(const Session *s)
     StrBuf names = { 0 };
     const BackendVTable *v = s->backend->v;
     if (v->describe_kernels) v->describe_kernels(s->backend, text, sizeof text);
-    if (text[0]) log_info("by cuDNN (device.batchnorm, depthwise, attention): %s", text);
+    if (text[0]) log_info("run by cuDNN (device.batchnorm, depthwise, attention): %s", text);
     if (!v->device) add_implementations(s->first ? s->first : s->eval, &names);
-    if (names.length > 0 && !names.failed) log_info("by oneDNN: %s", names.text);
+    if (names.length > 0 && !names.failed) log_info("run by oneDNN: %s", names.text);
     str_free(&names);
 }
 

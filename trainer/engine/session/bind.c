@@ -38,7 +38,7 @@ static Status check_this_machine(hwloc_topology_t t)
     if (hwloc_topology_is_thissystem(t)) return OK;
     return fail(ERR_ENV,
                 "device.bind: HWLOC_XMLFILE, HWLOC_SYNTHETIC or HWLOC_FSROOT describes another "
-                "machine%s%s: unset it, or set device.bind to none",
+                "machine%s%s; unset it, or set device.bind to none",
                 host ? ", " : "", host ? host : "");
 }
 
@@ -106,7 +106,7 @@ static Status bind_local(Binding *b)
     if (b->outcome != BOUND) return OK;
     TRY(place_plan(b->t, given, b->near, b->ranks, b->gets));
     if (hwloc_set_cpubind(b->t, b->gets[b->me], HWLOC_CPUBIND_PROCESS) == 0) return OK;
-    log_warning_here("device.bind: this host does not let a process choose its CPUs");
+    log_warning_here("device.bind: this host does not allow a process to set its CPUs");
     b->outcome = KEPT;
     return OK;
 }
@@ -123,16 +123,16 @@ static void add_rank(const Binding *b, int i, StrBuf *text)
     str_printf(text, "rank %d: CPUs %s, NUMA node %s", b->rank[i], cpus, nodes);
     if (!card->bus_id[0]) return;
     str_printf(text, ", GPU %s", card->bus_id);
-    if (!b->near[i]) str_add(text, " (of no known place)");
+    if (!b->near[i]) str_add(text, " (location unknown)");
     else if (!hwloc_bitmap_intersects(set, b->near[i])) str_add(text, " (on another node)");
 }
 
 static void say_host(const Binding *b)
 {
-    log_info(b->outcome == KEPT ? "device.bind: ranks stay on the CPUs that mpirun, srun or the "
-                                  "like gave them (mpirun --bind-to none, srun --cpu-bind=none "
-                                  "leave it to convoy):"
-                                : "device.bind: ranks are bound near their GPUs, or apart:");
+    log_info(b->outcome == KEPT
+                 ? "device.bind: ranks keep the CPUs that mpirun, srun or another launcher "
+                   "assigned (mpirun --bind-to none or srun --cpu-bind=none lets convoy bind them):"
+                 : "device.bind: ranks are bound near their GPUs, or to separate CPUs:");
     for (int i = 0; i < b->ranks; i++) {
         StrBuf text = { 0 };
         add_rank(b, i, &text);
@@ -150,8 +150,8 @@ static void say(Binding *b)
     if (b->comm->rank != 0) return;
     if (b->outcome != ONE_NODE) say_host(b);
     if (ranks[b->outcome] < b->comm->world)
-        log_info("device.bind: of %d ranks on all hosts %lld are bound, %lld stay on the CPUs that "
-                 "they were given, %lld have hosts of one NUMA node",
+        log_info("device.bind: of %d ranks on all hosts, %lld are bound, %lld keep the CPUs that "
+                 "they were given, %lld are on hosts with one NUMA node",
                  b->comm->world, (long long)ranks[BOUND], (long long)ranks[KEPT],
                  (long long)ranks[ONE_NODE]);
 }

@@ -35,11 +35,11 @@ static Status choose_bytes(const Config *c, size_t *out)
     *out = (size_t)c->data.cache_mb * MIB;
     if (c->data.cache_mb == 0 && left == 0)
         return fail(ERR_ENV,
-                    "data.cache: cannot find out how much memory is free here: give data.cache_mb");
+                    "data.cache: cannot find out how much memory is free; set data.cache_mb");
     if (c->data.cache_mb == 0) *out = left / 2 / MIB * MIB;
     if (left > 0 && *out > left) {
         return fail(ERR_USAGE,
-                    "data.cache_mb: %lld MiB are more than the %zu MiB that are left on this node",
+                    "data.cache_mb: %lld MiB are more than the %zu MiB of free memory on this node",
                     (long long)c->data.cache_mb, left / MIB);
     }
     return OK;
@@ -50,8 +50,7 @@ static Status create(SampleCache **out, const Config *c, int64_t samples)
     size_t bytes = 0;
     TRY(choose_bytes(c, &bytes));
     TRY(name_key(cache_create(out, samples, bytes), "data.cache"));
-    log_info("data.cache: files are kept in memory once they were read, up to %.1f GiB for the "
-             "ranks of a node",
+    log_info("data.cache: files are kept in memory after the first read, up to %.1f GiB per node",
              (double)bytes / GIB);
     return OK;
 }
@@ -114,7 +113,7 @@ static Status choose_disk_bytes(CacheFile *file, const Config *c, size_t used)
     file->bytes = (size_t)c->data.cache_mb * MIB;
     if (c->data.cache_mb == 0) file->bytes = left / 2 / MIB * MIB;
     if (file->bytes > left)
-        return fail(ERR_USAGE, "data.cache_mb: %s has %zu MiB free, not %zu", dir, left / MIB,
+        return fail(ERR_USAGE, "data.cache_mb: %s has %zu MiB free, less than %zu", dir, left / MIB,
                     file->bytes / MIB);
     return OK;
 }
@@ -130,7 +129,7 @@ static Status open_first(SampleCache **out, const Config *c, CacheFile *file)
     CacheStats stats = { 0 };
     Status status = fs_exists(file->path) ? open_file(out, file) : OK;
     if (status == ERR_DATA) { /* torn: its name is made of what it is for */
-        log_warning("%s; it is made anew", status_message());
+        log_warning("%s; it is created again", status_message());
         if (unlink(file->path) == 0) status = OK;
     }
     TRY(status);
@@ -142,11 +141,11 @@ static Status open_first(SampleCache **out, const Config *c, CacheFile *file)
     if (*out) cache_set_capacity(*out, file->bytes);
     else if (file->bytes > 0) TRY(open_file(out, file));
     if (!*out)
-        log_warning_here(
-            "data.cache_dir: %s has no room for %s; files are read where they come from",
-            c->data.cache_dir, file->path);
+        log_warning_here("data.cache_dir: %s has no space for %s; files are read without the cache",
+                         c->data.cache_dir, file->path);
     else
-        log_info("data.cache: files are kept in %s once read, up to %.1f GiB; %lld are there",
+        log_info("data.cache: files are kept in %s after the first read, up to %.1f GiB; it "
+                 "already has %lld",
                  file->path, (double)file->bytes / GIB, (long long)stats.samples);
     return OK;
 }

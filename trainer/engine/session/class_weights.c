@@ -40,7 +40,7 @@ static Status parse(double *w, char *text, const char *path, int64_t classes)
             return fail(ERR_DATA, KEY ": %s:%d: more numbers than the %lld classes", path, line,
                         (long long)classes);
         if (!str_to_double(at, &w[count]) || w[count] < 0 || w[count] > WEIGHT_MAX)
-            return fail(ERR_DATA, KEY ": %s:%d: \"%.40s\" is no number from 0 to %g", path, line,
+            return fail(ERR_DATA, KEY ": %s:%d: \"%.40s\" is not a number from 0 to %g", path, line,
                         at, WEIGHT_MAX);
         count++;
     }
@@ -55,7 +55,8 @@ static Status read_weights(double *w, const char *path, int64_t classes)
     size_t bytes = 0;
     Status status = fs_read_limited(path, FS_TEXT_BYTES, &text, &bytes);
     if (status != OK) fail_note(status, KEY);
-    else if (strlen((char *)text) != bytes) status = fail(ERR_DATA, KEY ": %s: is no text", path);
+    else if (strlen((char *)text) != bytes)
+        status = fail(ERR_DATA, KEY ": %s: not a text file", path);
     else status = parse(w, (char *)text, path, classes);
     mem_free(text);
     return status;

@@ -98,7 +98,7 @@ Status device_choose(DeviceChoice *out, const Config *c, int local_rank, CpuBf16
     if (out->cuda && c->device.attention == KERNELS_CUDNN &&
         (p.precision == PRECISION_FP32 || p.precision == PRECISION_TF32))
         return fail(ERR_USAGE,
-                    "device.attention is cudnn, which is for 16 bits: the run is in %s (%s)",
+                    "device.attention: cudnn does not support the precision of this run: %s (%s)",
                     precision_names[p.precision], p.why);
     out->precision = p.precision;
     out->warning = p.warning;

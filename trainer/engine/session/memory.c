@@ -217,12 +217,12 @@ Status memory_largest_batch(Session *s, size_t budget, int64_t *out)
 
 static Status fail_host(const Session *s, size_t needed, size_t budget, int64_t largest)
 {
-    return fail(ERR_MEMORY,
-                "train.batch_per_rank: %lld images at a time need %.2f GiB on this host, where a "
-                "rank has %.2f GiB (its share of the %.2f GiB that are free, less a sixteenth); at "
-                "most %lld fit",
-                (long long)s->plan.batch, (double)needed / GIB, (double)budget / GIB,
-                (double)process_available_bytes() / GIB, (long long)largest);
+    return fail(
+        ERR_MEMORY,
+        "train.batch_per_rank: %lld images need %.2f GiB on this host, where a rank has %.2f GiB "
+        "(its share of %.2f GiB of free memory, less a sixteenth); at most %lld fit",
+        (long long)s->plan.batch, (double)needed / GIB, (double)budget / GIB,
+        (double)process_available_bytes() / GIB, (long long)largest);
 }
 
 Status memory_check(Session *s, Status prepared)
@@ -237,11 +237,10 @@ Status memory_check(Session *s, Status prepared)
     if (largest >= s->plan.batch) return prepared;
     if (!s->backend->v->device) return fail_host(s, needed, budget, largest);
     if (others > 0)
-        snprintf(held, sizeof held, ", other programs hold %.2f GiB", (double)others / GIB);
+        snprintf(held, sizeof held, ", other programs use %.2f GiB", (double)others / GIB);
     return fail(ERR_MEMORY,
-                "train.batch_per_rank: %lld images at a time need %s%.2f GiB on this GPU, where a "
-                "rank has %.2f GiB (%.2f GiB are left to CUDA and its libraries%s); at most %lld "
-                "fit",
+                "train.batch_per_rank: %lld images need %s%.2f GiB on this GPU, where a rank has "
+                "%.2f GiB (%.2f GiB are reserved for CUDA and its libraries%s); at most %lld fit",
                 (long long)s->plan.batch, prepared == OK ? "" : "more than ",
                 (double)(prepared == OK ? needed : budget) / GIB, (double)budget / GIB,
                 MEMORY_RESERVE / GIB, held, (long long)largest);

@@ -82,19 +82,20 @@ static Status check_cuda(const PrecisionFacts *f, Precision p)
     const bool needs_80 = p == PRECISION_BF16 || p == PRECISION_TF32;
     if (!needs_80 || f->capability >= BF16_CAPABILITY) return OK;
     return fail(ERR_ENV,
-                "train.precision is %s; this GPU (compute capability %d.%d) has fp16 and fp32",
+                "train.precision: %s is not supported by this GPU (compute capability %d.%d); use "
+                "fp16 or fp32",
                 precision_names[p], f->capability / 10, f->capability % 10);
 }
 
 static Status check_cpu(const PrecisionFacts *f, Precision p)
 {
     if (p == PRECISION_TF32 || p == PRECISION_FP16)
-        return fail(ERR_ENV, "train.precision is %s; the CPU computes in fp32 and bf16 alone",
+        return fail(ERR_ENV, "train.precision: %s is not supported on the CPU; use fp32 or bf16",
                     precision_names[p]);
     if (p != PRECISION_BF16 || f->cpu != CPU_BF16_NONE || f->emulate) return OK;
     return fail(ERR_ENV,
-                "train.precision is bf16; %s CPU computes in fp32 alone: bf16 needs "
-                "AVX-512, and AMX or AMD's to be fast (device.emulate is for tests)",
+                "train.precision: bf16 is not supported by %s CPU; it requires AVX-512 (fast with "
+                "AMX or on AMD); use fp32 (device.emulate is for tests)",
                 f->other_rank ? "another rank's" : "this");
 }
 
@@ -106,15 +107,15 @@ Status precision_choose(PrecisionChoice *out, const PrecisionFacts *f)
     *out = (PrecisionChoice){ .precision = named  ? (Precision)f->wanted
                                            : kept ? (Precision)f->kept
                                                   : best };
-    if (kept && out->precision != best) snprintf(why, sizeof why, ", as this run began");
+    if (kept && out->precision != best) snprintf(why, sizeof why, ", as when this run started");
     if (!named) snprintf(out->why, sizeof out->why, ", train.precision is auto%s", why);
     Status status = (f->cuda ? check_cuda : check_cpu)(f, out->precision);
     if (status != OK)
-        return kept ? fail_note(status, "this run began so (train.precision_auto)") : status;
+        return kept ? fail_note(status, "this run started with it (train.precision_auto)") : status;
     if (f->cuda || out->precision != PRECISION_BF16) return OK;
     if (f->cpu == CPU_BF16_NONE)
         snprintf(out->why, sizeof out->why, ", device.emulate: slow, for tests");
     else if (f->cpu < CPU_BF16_AMD)
-        out->warning = "train.precision is bf16: a CPU like this is slower in it than in fp32";
+        out->warning = "train.precision: bf16 is slower than fp32 on this CPU";
     return OK;
 }

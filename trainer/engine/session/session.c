@@ -176,9 +176,8 @@ static Status join_devices(Session *s)
     if (!d) return OK;
     TRY(device_comm_choose(&transport, s->comm, d->device_index(s->backend)));
     if (transport == DEVICE_COMM_STAGED && s->comm->rank == 0) {
-        log_info("gradients are summed through host memory (ranks share a GPU, or there is no "
-                 "NCCL): steps are not "
-                 "replayed");
+        log_info("gradients are summed through host memory (ranks share a GPU, or NCCL is "
+                 "missing); CUDA graphs are not used");
     }
     return device_comm_create(&s->device_comm, s->comm, s->backend, transport,
                               (int)s->config->comm.max_ctas);
@@ -190,7 +189,7 @@ static Status join_groups(Session *s)
     const int ranks = session_bn_ranks(s);
     if (!s->first || ranks == 1) return OK;
     if (s->device_comm && device_comm_transport(s->device_comm) == DEVICE_COMM_STAGED)
-        return fail(ERR_USAGE, "model.bn: sync on GPUs needs NCCL, and a GPU for each rank");
+        return fail(ERR_USAGE, "model.bn: sync on GPUs requires NCCL and one GPU per rank");
     if (ranks == s->comm->world) return OK;
     if (s->device_comm) return device_comm_group(s->device_comm, ranks);
     comm_group(s->comm, ranks);

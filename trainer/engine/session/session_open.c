@@ -110,9 +110,8 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, const Clas
     *out = NULL;
     Status status = OK;
     if (!is_set(path) && c->data.format != DATA_SYNTHETIC)
-        status =
-            fail(ERR_USAGE, "%s is not set: name a folder in the config file or with --set %s=DIR",
-                 key, key);
+        status = fail(ERR_USAGE, "%s is not set; set it in the config file or with --set %s=DIR",
+                      key, key);
     if (status == OK) status = index_place(&place, c);
     choose_place(place, listed);
     DatasetOptions o = { .path = path,
@@ -141,8 +140,8 @@ void session_tell_order(const Dataset *d, const char *key, const char *path)
     const ClassList own = dataset_class_list(d, key);
     const int c = own.named ? class_list_misplaced(&own) : -1;
     if (c >= 0)
-        log_warning("%s: class folders are numbers in the order of their text: label %d of %s is "
-                    "taken for %s (data.class_map can order them)",
+        log_warning("%s: class folders are numbers in text order: label %d of %s is read as %s "
+                    "(data.class_map can order them)",
                     key, c, path, own.names[c]);
 }
 
@@ -153,24 +152,24 @@ static Status check_classes(const Session *s, int64_t learnt)
     for (int i = 0; i < 2; i++) {
         const Dataset *d = i == 0 ? s->train : s->val;
         if (d && wanted > 0 && wanted < dataset_classes(d))
-            return fail(ERR_USAGE,
-                        "%s has %d classes, but the network %lld (model.classes): not class %s",
-                        i == 0 ? "data.train" : "data.val", dataset_classes(d), (long long)wanted,
-                        dataset_class_name(d, (int)wanted));
+            return fail(
+                ERR_USAGE,
+                "%s has %d classes, but the network has %lld (model.classes), without class %s",
+                i == 0 ? "data.train" : "data.val", dataset_classes(d), (long long)wanted,
+                dataset_class_name(d, (int)wanted));
     }
     if (!s->val) return OK;
     if (s->train && dataset_classes(s->val) > dataset_classes(s->train) && wanted == 0)
-        log_warning("data.val: labels up to %d there but only %d classes in data.train: the others "
+        log_warning("data.val has labels up to %d, but data.train has only %d classes; the others "
                     "are never learnt%s",
                     dataset_classes(s->val) - 1, dataset_classes(s->train),
-                    dataset_class_images(s->val, 0) == 0 ? ": do labels start at 1?" : "");
+                    dataset_class_images(s->val, 0) == 0 ? "; do labels start at 1?" : "");
     if (s->train || !dataset_named_classes(s->val)) return OK;
     if (wanted == 0 || wanted == dataset_classes(s->val) || learnt == dataset_classes(s->val))
         return OK;
-    return fail(
-        ERR_DATA,
-        "data.val: %d class folders there, but model.classes is %lld: labels would be wrong",
-        dataset_classes(s->val), (long long)wanted);
+    return fail(ERR_DATA,
+                "data.val has %d class folders, but model.classes is %lld; labels would be wrong",
+                dataset_classes(s->val), (long long)wanted);
 }
 
 /* Collective. Which sets there are must not depend on the rank. */
@@ -186,7 +185,7 @@ static Status open_sets(Session *s, SessionUse use, const ClassList *learnt)
         TRY(open_set(&s->train, c, DATA_TRAIN, learnt, s->comm));
         own = dataset_class_list(s->train, "data.train");
         own.may_lack = c->data.allow_empty_classes;
-        own.remedy = " (data.class_map can leave it out)";
+        own.remedy = " (data.class_map can exclude it)";
         learnt = &own;
     }
     return use == SESSION_EVAL || has_val ? open_set(&s->val, c, DATA_VAL, learnt, s->comm) : OK;
@@ -246,7 +245,7 @@ static Status check_alike(Session *s)
     b->v->describe(b, text, sizeof text);
     return fail(
         ERR_ENV,
-        "the ranks' processors, GPUs or libraries differ (here: %s); run on machines of one kind",
+        "the ranks' processors, GPUs or libraries differ (here: %s); use machines of the same kind",
         text);
 }
 
@@ -271,9 +270,9 @@ static Status check_same_data(Session *s)
     for (int i = 0; i < 2; i++) {
         const Dataset *d = sets[i];
         if (!d || comm_all_equal(s->comm, dataset_key(d)) || status != OK) continue;
-        status = fail(ERR_DATA,
-                      "%s: the ranks see different images there (%lld in %d classes on rank %d)",
-                      keys[i], (long long)dataset_images(d), dataset_classes(d), s->comm->rank);
+        status =
+            fail(ERR_DATA, "%s: the ranks see different images (%lld in %d classes on rank %d)",
+                 keys[i], (long long)dataset_images(d), dataset_classes(d), s->comm->rank);
     }
     return status;
 }
@@ -318,8 +317,8 @@ static Status check_targets(const Session *s)
                  even = smoothing / (double)s->classes, label = 1 - smoothing + even;
     if (threshold <= 0 || (threshold > even && threshold < label)) return OK;
     return fail(ERR_USAGE,
-                "train.bce_threshold: %g is not between %g and %g, what train.label_smoothing "
-                "gives each class and what it leaves the label",
+                "train.bce_threshold: %g is not between %g and %g, the targets of other classes "
+                "and of the label with train.label_smoothing",
                 threshold, even, label);
 }
 
@@ -339,7 +338,7 @@ typedef enum Purpose { LOOKS, MEASURES, LEARNS } Purpose;
 static Status check_learns(const Session *s)
 {
     if (!s->train || dataset_classes(s->train) > 1 || s->config->model.classes > 1) return OK;
-    return fail(ERR_DATA, "data.train: one class only (%s), of which nothing can be learnt",
+    return fail(ERR_DATA, "data.train has only one class (%s); training needs at least two",
                 dataset_class_name(s->train, 0));
 }
 
@@ -365,7 +364,7 @@ static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Pur
         TRY(comm_agree(s->comm, s->comm->rank == 0 ? check_apart(s) : OK));
     if (s->train && s->val && s->comm->rank == 0 && purpose == LEARNS &&
         fs_same_file(s->config->data.train, s->config->data.val))
-        log_warning("data.val is data.train: evaluation will be on images that were trained on");
+        log_warning("data.val is data.train; evaluation will use training images");
     TRY(comm_agree(s->comm, plan_local(s, use, count)));
     if (use == SESSION_TRAIN)
         TRY(class_weights_open(&s->class_weights, s->config, s->train, s->classes, s->comm));

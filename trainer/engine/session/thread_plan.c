@@ -74,7 +74,7 @@ ThreadPlan thread_plan_choose(Comm *comm, const Config *c, bool device)
     if (key) {
         int most = p.compute > p.decode ? p.compute : p.decode;
         log_warning("%s: %d threads on %d allowed CPUs; with mpirun use --bind-to none or --map-by "
-                    "slot:PE=%d, or device.bind=none where that dealt them out",
+                    "slot:PE=%d, or device.bind=none if convoy did the binding",
                     key, most, p.allowed, most);
     } else if (c->device.threads == 0 && thread_allowed_cpus() == 1 &&
                online >= 2L * comm->local_world) {

@@ -93,8 +93,8 @@ static Status evaluate_batches(Session *s, double sums[SUM_COUNT], Details *deta
         if (status == OK) status = evaluate_batch(s, sums, details, &more);
         if (status == OK && more && batches % AGREE_BATCHES != 0) continue;
         if (status == OK && more && signals_stop_requested())
-            status = fail(ERR_STOPPED, "stopped as asked during an evaluation, which the same "
-                                       "command makes up for");
+            status = fail(ERR_STOPPED, "stopped on request during an evaluation; run the same "
+                                       "command to repeat it and continue");
         TRY(comm_agree(s->comm, status));
     }
     return OK;

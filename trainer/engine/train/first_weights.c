@@ -53,7 +53,7 @@ static Status whiten(const Session *s, int index)
     if (status == OK) status = whiten_filters(m.whiten, filters);
     if (status == OK) status = executor_import_state(s->executor, index, filters);
     if (status == OK)
-        log_info("%s: filters that whiten the patches of %lld training images",
+        log_info("%s: initialised to whiten the patches of %lld training images",
                  executor_state_name(s->executor, index), (long long)m.images);
     whiten_destroy(m.whiten);
     mem_free(filters);
@@ -77,25 +77,27 @@ static void say(const HeadRows *rows, ClassesBy by, const Session *s, const char
 {
     static const char *const ways[] = { [CLASSES_BY_NUMBER] = "number",
                                         [CLASSES_BY_NAME] = "name",
-                                        [CLASSES_BY_PLACE] = "place, as only one side has names" };
+                                        [CLASSES_BY_PLACE] =
+                                            "position, because only one side has names" };
     const bool other_number = rows->there != s->classes;
     bool same = !rows->known || (!other_number && by != CLASSES_BY_PLACE);
     for (int64_t c = 0; rows->known && c < s->classes; c++) same = same && rows->from[c] == c;
     if (!rows->known && rows->taken > 0) session_tell_order(s->train, "data.train", path);
     if (!rows->known && rows->taken > 0 && dataset_named_classes(s->train) &&
         dataset_classes(s->train) < s->classes)
-        log_warning("%s: %lld classes there without names, in data.train %d with: taken in order, "
-                    "wrong behind the first that data.train lacks",
+        log_warning("%s: its %lld classes have no names, the %d of data.train have; they are "
+                    "matched by position, which is wrong after the first one missing in data.train",
                     path, (long long)s->classes, dataset_classes(s->train));
     if (rows->taken == 0)
-        log_info("weights from %s; the last layer, %s there, starts afresh", path,
-                 rows->there == 0 ? "which is not"
-                 : other_number   ? "of another number of classes"
-                                  : "of other classes");
+        log_info("weights from %s; the last layer, %s, starts from scratch", path,
+                 rows->there == 0 ? "which it does not have"
+                 : other_number   ? "which has another number of classes"
+                                  : "which has other classes");
     else if (same) log_info("weights from %s", path);
     else
-        log_info("weights from %s; of the last layer %d classes by %s, %lld start afresh", path,
-                 rows->taken, ways[by], (long long)s->classes - rows->taken);
+        log_info("weights from %s; in the last layer %d classes are matched by %s, %lld start from "
+                 "scratch",
+                 path, rows->taken, ways[by], (long long)s->classes - rows->taken);
 }
 
 static Status restore_from(const Session *s, const SafeFile *file, const char *path)

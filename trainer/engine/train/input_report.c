@@ -96,21 +96,21 @@ void input_report_describe(const InputReport *r, char *out, size_t bytes)
 
 bool input_report_warn(const InputReport *r, int allowed_cpus)
 {
-    char advice[256] =
-        "the input keeps up between its slowest images only: larger batches would even them out";
+    char advice[256] = "only the slowest images hold it up; larger batches would even this out";
     if (r->data_wait_percent <= INPUT_LIMITS_PERCENT) return false;
     if (r->more_readers > 0 && r->storage_limit) {
         snprintf(advice, sizeof advice,
-                 "the storage gives no more than %.1f MB/s whatever reads from it",
+                 "the storage delivers at most %.1f MB/s, however many readers there are",
                  r->read_mb_per_s);
     } else if (r->more_readers > 0) {
-        snprintf(advice, sizeof advice, "%d more readers would do (data.readers: %lld)",
+        snprintf(advice, sizeof advice, "%d more readers would be enough (data.readers: %lld)",
                  r->more_readers, (long long)r->readers + r->more_readers);
     } else if (r->more_decode_threads > 0) {
         const int want = (int)r->decode_threads + r->more_decode_threads;
-        snprintf(advice, sizeof advice, "%d more decode threads would do (data.threads: %d%s)",
+        snprintf(advice, sizeof advice,
+                 "%d more decode threads would be enough (data.threads: %d%s)",
                  r->more_decode_threads, want,
-                 want > allowed_cpus ? "; that is more than the CPUs that a rank may use" : "");
+                 want > allowed_cpus ? "; a rank may not use that many CPUs" : "");
     }
     log_warning("the input limits training, which waits %.0f %% of the time: %s",
                 r->data_wait_percent, advice);

@@ -228,19 +228,19 @@ static Status evaluate_alone(Loop *l, int64_t step, bool *best)
                           .ema_top5 = ema.top5 };
     tell(l, RECORD_EVAL, &record);
     if (r.bad > 0)
-        log_warning("%lld images of data.val could not be decoded: counted as wrong",
+        log_warning("%lld images of data.val could not be decoded; they count as wrong",
                     (long long)r.bad);
     if (!isfinite(record.ema_best ? ema.loss : r.loss))
-        log_warning("the loss on data.val is not finite: this evaluation cannot be the best");
+        log_warning("the loss on data.val is not finite; this evaluation cannot be the best");
     const double had = l->best.top1; /* -1: none */
     *best = records_better(&record, had < 0 ? (double)NAN : had);
     if (*best) l->best.top1 = records_score(&record);
     l->best.stale = *best ? 0 : l->best.stale + 1;
     if (patience_over(l))
-        log_info("train.patience: %lld evaluation%s without one better than top-1 %.2f %%%s: the "
+        log_info("train.patience: %lld evaluation%s without improvement on top-1 %.2f %%%s; the "
                  "run ends after step %lld",
                  (long long)l->best.stale, l->best.stale == 1 ? "" : "s",
-                 100 * fmax(l->best.top1, 0), record.ema_best ? " of averaged weights" : "",
+                 100 * fmax(l->best.top1, 0), record.ema_best ? " of the averaged weights" : "",
                  (long long)step + 1);
     return OK;
 }
@@ -282,10 +282,10 @@ static Status stop_now(Loop *l, int64_t steps, bool eval_due)
 {
     TRY(loop_checkpoint_save(l, steps, false, eval_due, true));
     bool restarts = strcmp(l->s->config->checkpoint.resume, "none") == 0;
-    return fail(ERR_STOPPED,
-                "stopped as asked after step %lld; checkpoint saved, run the same command%s to "
-                "continue",
-                (long long)steps, restarts ? " with checkpoint.resume=auto" : "");
+    return fail(
+        ERR_STOPPED,
+        "stopped on request after step %lld; checkpoint saved; run the same command%s to continue",
+        (long long)steps, restarts ? " with checkpoint.resume=auto" : "");
 }
 
 static Status after_step(Loop *l, int64_t step, const StepResult *r)
@@ -349,10 +349,10 @@ static void tell_stage(const Loop *l, int64_t step, int stage)
 {
     const TrainPlan *p = &l->s->plan;
     if (progressive_stage_count(l->s->config) > 1)
-        log_info("from step %lld on training images are of %lld pixels", (long long)step + 1,
+        log_info("from step %lld on, training images have %lld pixels", (long long)step + 1,
                  (long long)progressive_image_size(l->s->config, stage));
     if (p->phase_count > 1)
-        log_info("from step %lld on the global batch is %lld, %lld images of a rank at a time",
+        log_info("from step %lld on, the global batch is %lld images, %lld per rank and pass",
                  (long long)step + 1, (long long)p->global_batch, (long long)p->batch);
 }
 
@@ -489,8 +489,8 @@ static Status run(Loop *l)
     const int64_t total = l->s->plan.total_steps;
     const bool over = l->start.step >= total || patience_over(l);
     if (over && !(l->start.eval_due && l->s->eval)) {
-        log_info("nothing to do: the run already has %lld of %lld steps%s (a new one needs another "
-                 "run.dir)",
+        log_info("nothing to do: the run already has %lld of %lld steps%s (for a new run, use "
+                 "another run.dir)",
                  (long long)l->start.step, (long long)total,
                  patience_over(l) ? ", and train.patience ended it" : "");
         return OK;

@@ -132,7 +132,8 @@ static Status find_before(const Loop *l, SafeFile **file, CheckpointMeta *meta, 
     TRY(checkpoint_find(file, meta, l->checkpoint.dir, below, path));
     if (!*file) TRY(checkpoint_find(file, meta, l->checkpoint.dir, below + 1, path));
     return *file ? OK
-                 : fail(ERR_DATA, "%s: no checkpoint is left to go back to", l->checkpoint.dir);
+                 : fail(ERR_DATA, "%s: there is no checkpoint left to roll back to",
+                        l->checkpoint.dir);
 }
 
 /* Finds what to resume from: *file NULL if nothing. path: mem_free. A file named by hand starts a
@@ -162,11 +163,11 @@ static int64_t resume_step(const Loop *l, const CheckpointMeta *meta)
     if (train_plan_images(p, step) > meta->images) step--;
     const int64_t position = train_plan_images(p, step), next = train_plan_images(p, step + 1);
     if (meta->run_step == step && position == meta->images) return step;
-    char batches[96] = "steps before were of other sizes";
+    char batches[96] = "earlier steps had other batch sizes";
     if (meta->global_batch != next - position)
         snprintf(batches, sizeof batches, "the global batch was %lld images and is now %lld",
                  (long long)meta->global_batch, (long long)(next - position));
-    log_warning("%s: step %lld of the checkpoint is step %lld from here on", batches,
+    log_warning("%s: step %lld of the checkpoint is now step %lld", batches,
                 (long long)meta->run_step, (long long)step);
     if (meta->images > position)
         log_warning("%lld images are seen again", (long long)(meta->images - position));
@@ -183,10 +184,10 @@ static Status compare_settings(const Loop *l, const CheckpointMeta *meta, const 
     Status status = config_difference(then, l->s->config, changed);
     if (status == OK) status = config_math_difference(then, l->s->config, math);
     if (status == OK && math->length > 0)
-        log_warning("resuming with other settings than the checkpoint's: %s", math->text);
+        log_warning("settings differ from the checkpoint's: %s", math->text);
     const char *init = l->s->config->model.init;
     if (status == OK && init[0] && strcmp(init, then->model.init) != 0)
-        log_warning("model.init is not read: the run goes on from %s", path);
+        log_warning("model.init is not used: the run continues from %s", path);
     config_destroy(then);
     return status;
 }
@@ -196,14 +197,14 @@ static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const c
 {
     const Session *s = l->s;
     if (strcmp(meta->model, s->config->model.name) != 0) {
-        return fail(ERR_DATA, "%s: a checkpoint of %s, but model.name is %s", path, meta->model,
-                    s->config->model.name);
+        return fail(ERR_DATA, "%s: the checkpoint is of %s, but model.name is %s", path,
+                    meta->model, s->config->model.name);
     }
     if (norm_images(s) > 0 && meta->norm_images > 0 && norm_images(s) != meta->norm_images) {
-        return fail(ERR_USAGE,
-                    "model.bn_group: %lld images shared statistics in the checkpoint, now %lld "
-                    "would",
-                    (long long)meta->norm_images, (long long)norm_images(s));
+        return fail(
+            ERR_USAGE,
+            "model.bn_group: %lld images shared statistics in the checkpoint's run, now %lld do",
+            (long long)meta->norm_images, (long long)norm_images(s));
     }
     if (meta->dataset_images != s->plan.images) {
         log_warning(
@@ -250,8 +251,8 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     const bool other_val = own && meta->best_top1 >= 0 && l->s->val && meta->val_print &&
                            meta->val_print != l->s->val_print;
     if (other_val)
-        log_warning("data.val has other images than those that %s has its best top-1, %.2f %%, of: "
-                    "the best begins anew",
+        log_warning("data.val has other images than those of the best top-1 in %s (%.2f %%); the "
+                    "best starts from scratch",
                     path, 100 * meta->best_top1);
     else if (own) { /* another run's best is not in this folder */ l->best.top1 = meta->best_top1;
         l->best.stale = meta->stale;
@@ -266,7 +267,8 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
                                   .lr_factor = meta->lr_factor };
     log_info("resumed from %s at step %lld", path, (long long)l->start.step);
     if (l->rollback.count > 0)
-        log_info("the learning rate has a factor of %g: this run diverged and went back %lld times",
+        log_info("the learning rate has a factor of %g: this run diverged and was rolled back %lld "
+                 "times",
                  l->rollback.lr_factor, (long long)l->rollback.count);
     const char *differs = changed->text ? changed->text : "";
     return run_events_record(l->events, RECORD_RESUME,

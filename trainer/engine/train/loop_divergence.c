@@ -68,7 +68,7 @@ static void describe(const Loop *l, char *out, size_t bytes)
     else
         snprintf(out + n, bytes - (size_t)n, "%s is %g; %s%s", symptom, l->divergence.value,
                  tensor[0] ? "the first tensor that is not finite is "
-                           : "parameters and statistics are finite still",
+                           : "parameters and statistics are still finite",
                  tensor);
 }
 
@@ -105,14 +105,15 @@ Status loop_divergence_go_back(Loop *l)
     TRY(record(l, count, lr_factor));
     if (!allowed)
         return fail(ERR_DIVERGED,
-                    "%s; checkpoints are from before that: a lower optimizer.lr, a longer warm-up "
-                    "or optimizer.clip_norm may help, or train.on_nan=rollback",
+                    "%s; checkpoints are from before that; try a lower optimizer.lr, a longer "
+                    "warm-up, optimizer.clip_norm or train.on_nan=rollback",
                     what);
     if (!back)
-        return fail(ERR_DIVERGED, "%s; it went back %lld times already (train.rollback_limit)",
-                    what, (long long)count);
+        return fail(ERR_DIVERGED,
+                    "%s; it was already rolled back %lld times (train.rollback_limit)", what,
+                    (long long)count);
     if (loop_is_main(l))
-        log_warning("%s; going back, time %lld of at most %lld, with %g of the learning rate", what,
+        log_warning("%s; rollback %lld of at most %lld, with %g of the learning rate", what,
                     (long long)count, (long long)c->train.rollback_limit, lr_factor);
     return loop_checkpoint_go_back(l, limit_of_steps(l), lr_factor);
 }

@@ -20,7 +20,7 @@ static Status check_build(Comm *comm, const Introduction *own, Introduction *fir
     *first = *own;
     comm_broadcast(comm, first, sizeof *first, 0, "handshake");
     if (strcmp(own->build, first->build) == 0) return OK;
-    return fail(ERR_ENV, "on %s this is %s, but rank 0 on %s is %s: install one build everywhere",
+    return fail(ERR_ENV, "%s runs %s, but rank 0 on %s runs %s; install the same build everywhere",
                 own->host, own->build, first->host, first->build);
 }
 
@@ -36,7 +36,7 @@ static Status check_config(Comm *comm, const Config *c, const Introduction *own,
     comm_broadcast(comm, prints, sizeof prints, 0, "configuration");
     config_add_unlike(c, prints, &text);
     if (text.length > 0)
-        status = fail(ERR_USAGE, "on %s the configuration is not that of rank 0 on %s: %s",
+        status = fail(ERR_USAGE, "the configuration on %s differs from that of rank 0 on %s: %s",
                       own->host, first->host, text.text);
     str_free(&text);
     return status;

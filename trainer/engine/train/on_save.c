@@ -73,7 +73,7 @@ static OnSaveResult run_command(OnSave *h, const Job *job, double limit_s)
     } else if (file.failed || run.failed || step.failed ||
                child_run_in(&child, &h->commands, argv, limit_s, NULL) != OK) {
         r.outcome = ON_SAVE_FAILED;
-        log_warning("checkpoint.on_save: cannot be started for step %lld: %s", (long long)job->step,
+        log_warning("checkpoint.on_save: cannot start for step %lld: %s", (long long)job->step,
                     status_message());
     } else {
         if (!child.timed_out) r.code = child.code;
@@ -140,7 +140,7 @@ Status on_save_submit(OnSave *h, int64_t step, const char *path)
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->lock);
     if (before.path)
-        log_warning("checkpoint.on_save: still busy, step %lld is passed over for step %lld",
+        log_warning("checkpoint.on_save: still busy; step %lld is skipped for step %lld",
                     (long long)before.step, (long long)step);
     mem_free(before.path);
     return OK;

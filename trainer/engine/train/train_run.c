@@ -54,7 +54,7 @@ static Status tell_start(const RunEvents *events, const Session *s, int hosts, E
     r.peak_tflops = 1e-12 * utilization_peak_flops(s, &r.peak_source);
     if (events->start) TRY(events->start(events->self, &r, energy));
     if (s->device.plan_cache[0] && s->comm->rank == 0)
-        log_info("convolution plans are kept in %s (device.plan_cache)", s->device.plan_cache);
+        log_info("convolution plans are saved in %s (device.plan_cache)", s->device.plan_cache);
     return OK;
 }
 
@@ -75,7 +75,7 @@ static Status open_session(Session *s, Comm *comm, const Config *c)
     StrBuf remedy = { 0 };
     Status status = comm->rank == 0 ? learnt_open_run(&learnt, c) : OK;
     str_printf(&remedy,
-               " (data.class_map can rename it; other classes are for another run: a new run.dir "
+               " (data.class_map can rename it; for other classes, start a new run: a new run.dir "
                "with model.init=%s)",
                learnt.path ? learnt.path : "");
     learnt.list.may_lack = c->data.allow_empty_classes;

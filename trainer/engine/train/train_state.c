@@ -70,14 +70,14 @@ static Status check_tensor(const SafeFile *file, const char *path, const char *n
     char have_text[64], want_text[64];
     const SafeTensor *have = safetensors_find(file, name);
     if (!have)
-        return fail(ERR_DATA, "%s: no tensor %s in it, which the settings of this run need", path,
-                    name);
+        return fail(ERR_DATA, "%s: tensor %s is missing, which the settings of this run require",
+                    path, name);
     if (have->desc.dtype == want->dtype && tensor_same_shape(&have->desc, want)) return OK;
     tensor_format(&have->desc, have_text, sizeof have_text);
     tensor_format(want, want_text, sizeof want_text);
     return fail(ERR_DATA,
-                "%s: tensor %s is %s there but %s here: model.name, data.image_size or another key "
-                "of the network is not what it was",
+                "%s: tensor %s is %s in the checkpoint but %s in this run: model.name, "
+                "data.image_size or another key of the network has changed",
                 path, name, have_text, want_text);
 }
 
@@ -90,7 +90,7 @@ static bool lacks(const SafeFile *file, const State *s)
 static Status begin_at_weights(Executor *x, const State *s, const char *path)
 {
     if (s->def.shape == STATE_PARAMS)
-        log_info("%s: no %s* in it: that average starts at its weights", path, s->def.prefix);
+        log_info("%s: has no %s*; that average starts at its weights", path, s->def.prefix);
     return state_follow(x, s);
 }
 

@@ -213,10 +213,10 @@ TEST(dir_stands_for_two_folders)
     check_sets("data: {dir: d}\n", "data.train=t", NULL, "t", "d/val");
     check_sets("data: {dir: d}\n", "data.val=", NULL, "d/train", "");
     check_sets("data: {train: t, val: v}\n", "data.dir=d", NULL, "d/train", "d/val");
-    check_sets("data: {dir: d, val: v}\n", NULL, NULL, "data.dir stands for data.train and", NULL);
-    check_sets("train: {seed: 1}\n", "data.dir=d", "data.train=t",
-               "command line: data.dir stands for", NULL);
-    check_sets("data: {train: t, val: v}\n", "data.val_split=0.1", NULL, "stands beside data.val",
+    check_sets("data: {dir: d, val: v}\n", NULL, NULL, "data.dir sets data.train and", NULL);
+    check_sets("train: {seed: 1}\n", "data.dir=d", "data.train=t", "command line: data.dir sets",
                NULL);
+    check_sets("data: {train: t, val: v}\n", "data.val_split=0.1", NULL,
+               "cannot be combined with data.val", NULL);
     check_sets("data: {train: t, val_split: 0.1}\n", "data.val=v", NULL, "t", "v");
 }

@@ -215,7 +215,7 @@ TEST(sets_under_other_names_are_told)
         snprintf(set, sizeof set, "data.dir=%s", dir);
         const char *const sets[] = { set };
         snprintf(want, sizeof want,
-                 "data.dir %s/%s is not there; name each set by itself in its place: --set "
+                 "data.dir: %s/%s does not exist; use --set "
                  "'data.train=%s/%s' --set 'data.val=%s/%s'",
                  dir, cases[i].missing, dir, cases[i].train, dir, cases[i].val);
         CHECK_STATUS(config_load(&c, NULL, sets, 1), ERR_USAGE);

@@ -88,7 +88,7 @@ TEST(a_run_tells_and_is_gone_on_with)
     CHECK(convoy_rank(ranks) == 0 && convoy_world(ranks) == 1);
     convoy_stop(); /* of no run */
     CHECK_INT(train(ranks, dir, &first), CONVOY_STOPPED);
-    CHECK_CONTAINS(convoy_message(), "stopped as asked after step 3");
+    CHECK_CONTAINS(convoy_message(), "stopped on request after step 3");
     CHECK_STR(first.order.text, "S...C");
     CHECK(first.texts && isfinite(first.loss));
     CHECK(isnan(first.norm)); /* nothing measures it */

@@ -55,7 +55,7 @@ static const Case cases[] = {
       -1,
       "energy",
       NULL,
-      "intel-rapl:0/energy_uj: \"\" is no count" },
+      "intel-rapl:0/energy_uj: \"\" is not a count" },
     { .name = "energy",
       .gpus = -1,
       .efa = -1,

@@ -202,7 +202,7 @@ TEST(unknown_keys_name_line_and_nearest)
                       "command line: unknown key train.epoch (did you mean train.epochs?)");
     check_set_refused("watchdog.disconect_s=3", "(did you mean watchdog.disconnect_s?)");
     check_set_refused("optimiser.name=sgd", "(did you mean optimizer.name?)");
-    check_set_refused("train.epochs", "command line: train.epochs: write it as key=value");
+    check_set_refused("train.epochs", "command line: train.epochs: expected key=value");
     check_set_refused("train=3", "command line: train is a section");
 }
 
@@ -226,7 +226,7 @@ TEST(bad_values_name_key_value_and_range)
     check_refused("data: {std: [0.5, 0, 1]}\n",
                   "data.std is \"0\"; it must be a list of numbers from 1e-06 to 1000");
     check_refused("data: {mean: [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}\n",
-                  "a list of more than 16 values");
+                  "the list has more than 16 values");
     check_refused("train: {epochs: [3]}\n", "train.epochs is a list; it takes one value");
     check_set_refused("train.epochs=-1", "command line: train.epochs is \"-1\"");
     check_set_refused("data.mean=1,,2", "data.mean is empty");
@@ -241,13 +241,13 @@ TEST(bad_yaml_names_the_line)
     check_refused("train:\n  epochs: [3\n", "t.yaml:3: bad YAML");
     check_refused("log: {every: 1}}\n", "t.yaml:1: bad YAML");
     check_refused("train:\n\tepochs: 3\n", "t.yaml:2: bad YAML");
-    check_refused("- 1\n", "t.yaml:1: a config is a map");
-    check_refused("hello\n", "t.yaml:1: a config is a map");
+    check_refused("- 1\n", "t.yaml:1: a config file must be a map");
+    check_refused("hello\n", "t.yaml:1: a config file must be a map");
     check_refused("log: {every: 1}\n---\nlog: {every: 2}\n", "t.yaml:2: a second YAML document");
     check_refused("log: {every: &x 1}\ntrain: {seed: *x}\n",
                   "t.yaml:2: train.seed: aliases are not supported");
     check_refused("? [a]\n: 1\n", "a key must be plain text");
-    check_refused("data: {mean: [[1]]}\n", "a list may hold only plain values");
+    check_refused("data: {mean: [[1]]}\n", "a list may only contain plain values");
     check_refused("data: {train: \"a\\0b\"}\n", "zero byte");
     check_refused("data: {train: \xFF}\n", "bad YAML");
 }
@@ -255,11 +255,11 @@ TEST(bad_yaml_names_the_line)
 TEST(duplicates_name_both_lines)
 {
     check_refused("log:\n  every: 1\n  every: 2\n",
-                  "t.yaml:3: log.every is given twice (first in line 2)");
+                  "t.yaml:3: log.every is set twice (first in line 2)");
     check_refused("log:\n  every: 1\nlog.every: 2\n",
-                  "t.yaml:3: log.every is given twice (first in line 2)");
+                  "t.yaml:3: log.every is set twice (first in line 2)");
     check_refused("train: {epochs: 1}\nlog: {every: 1}\ntrain: {seed: 1}\n",
-                  "t.yaml:3: section train is given twice (first in line 1)");
+                  "t.yaml:3: section train appears twice (first in line 1)");
 }
 
 /* A stored config comes from a file of others. The time that libyaml takes for some of what is
@@ -272,10 +272,11 @@ TEST(stored_configs_are_bounded)
     } rows[] = {
         { "zzz: ", "{a: ", "stored config:1: unknown key zzz", 60000 },
         { "data: ", "{a: ", "stored config:1: unknown key data.a", 60000 },
-        { "data: {mean: ", "[", "stored config:1: data.mean: a list may hold only plain values",
+        { "data: {mean: ", "[", "stored config:1: data.mean: a list may only contain plain values",
           200000 },
         { "zzz: {", "? ", "stored config:1: ", 100000 },
-        { "a: 1\n", "#\n", "stored config: has 600005 bytes; a config has at most 262144", 300000 },
+        { "a: 1\n", "#\n", "stored config: has 600005 bytes; a config file may have at most 262144",
+          300000 },
         { "", "%TAG !a! b\n", "stored config:2: bad YAML", 20000 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -296,57 +297,60 @@ TEST(stored_configs_are_bounded)
 TEST(keys_are_checked_together)
 {
     check_refused("model: {name: resnet51}\n",
-                  "t.yaml:1: model.name is \"resnet51\", which is no network (did you mean "
+                  "t.yaml:1: model.name: unknown network \"resnet51\" (did you mean "
                   "resnet5");
     check_refused("model:\n  in_channels: 1\n",
-                  "data.mean has 3 values and model.in_channels is 1");
+                  "data.mean has 3 values, but model.in_channels is 1");
     check_refused("data:\n  std: [1, 1]\n",
-                  "t.yaml:2: data.std has 2 values and model.in_channels is 3");
-    check_refused("optimizer: {betas: [0.9]}\n", "optimizer.betas has 1 values; it takes two");
+                  "t.yaml:2: data.std has 2 values, but model.in_channels is 3");
+    check_refused("optimizer: {betas: [0.9]}\n", "optimizer.betas has 1 values; it takes 2");
     check_refused("optimizer: {nesterov: true, momentum: 0}\n",
-                  "optimizer.nesterov needs optimizer.momentum");
-    check_refused("train: {batch_mode: global}\n", "train.global_batch must be given");
+                  "optimizer.nesterov requires optimizer.momentum");
+    check_refused("train: {batch_mode: global}\n", "train.global_batch must be above 0");
     check_refused("schedule: {milestones: [3, 3]}\n", "schedule.milestones must be ascending");
     check_refused("data: {image_size: 300, eval_resize: 256}\n",
-                  "data.eval_resize is 256, smaller than data.image_size 300");
+                  "data.eval_resize is 256, less than data.image_size (300)");
     check_set_refused("data.std=[1,1]", "command line: data.std has 2 values");
     check_set_refused("data.progressive_sizes=128,160.5",
-                      "command line: data.progressive_sizes takes whole numbers");
+                      "command line: data.progressive_sizes must be whole numbers");
     check_set_refused("data.progressive_until=1.5",
-                      "command line: data.progressive_until takes whole numbers");
+                      "command line: data.progressive_until must be whole numbers");
     check_refused("data:\n"
                   "  progressive_until: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]\n"
                   "  progressive_sizes: [8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, "
                   "23]\n",
-                  "t.yaml:3: data.progressive_sizes has 16 values; it takes at most 7");
+                  "t.yaml:3: data.progressive_sizes has 16 values; at most 7 are allowed");
     check_set_refused("data.progressive_sizes=128,160",
-                      "data.progressive_until has 0 values and data.progressive_sizes 2");
+                      "data.progressive_until has 0 values, but data.progressive_sizes has 2");
 }
 
 TEST(augmentation_keys_are_checked)
 {
-    check_set_refused("data.color_jitter=0.4,0.4", "it takes four");
+    check_set_refused("data.color_jitter=0.4,0.4", "it takes 4");
     check_set_refused("data.color_jitter=0.4,0.4,0.4,0.6", "at most 0.5");
-    check_set_refused("data.randaugment_magnitude=31", "not below data.magnitude_bins 31");
-    check_set_refused("data.auto_augment_fill=1,2", "one value, or one for each channel");
+    check_set_refused("data.randaugment_magnitude=31", "it must be below data.magnitude_bins (31)");
+    check_set_refused("data.auto_augment_fill=1,2", "one value, or one per channel");
     check_set_refused("data.auto_augment=randaug", "randaugment");
 }
 
 /* What would change nothing is refused: who gives it means another run. */
 TEST(idle_keys_are_refused)
 {
-    check_set_refused("train.bce_threshold=0.2", "train.bce_threshold is of bce");
-    check_set_refused("train.bce_sum=true", "train.bce_sum is of bce");
-    check_set_refused("ema.rule=torchvision", "ema.rule needs ema.decay or ema.half_life");
-    check_set_refused("ema.warmup=true", "ema.warmup needs ema.decay or ema.half_life");
-    check_set_refused("ema.every=32", "ema.every needs ema.decay or ema.half_life");
-    check_set_refused("optimizer.lookahead_steps=5", "lookahead_steps needs optimizer.lookahead");
-    check_set_refused("optimizer.lookahead_alpha=1", "lookahead_alpha needs optimizer.lookahead");
-    check_set_refused("optimizer.sam_interval=5", "sam_interval needs optimizer.sam_rho");
-    check_set_refused("data.mixup_prob=0.5", "data.mixup_prob needs data.mixup or data.cutmix");
-    check_set_refused("data.mixup_off_epoch=3", "data.mixup_off_epoch needs data.mixup or");
-    check_set_refused("data.mixup_switch_prob=0.3", "needs data.mixup and data.cutmix");
-    check_set_refused("data.erase_mode=pixel", "data.erase_mode needs data.random_erase");
+    check_set_refused("train.bce_threshold=0.2", "train.bce_threshold requires train.loss: bce");
+    check_set_refused("train.bce_sum=true", "train.bce_sum requires train.loss: bce");
+    check_set_refused("ema.rule=torchvision", "ema.rule requires ema.decay or ema.half_life");
+    check_set_refused("ema.warmup=true", "ema.warmup requires ema.decay or ema.half_life");
+    check_set_refused("ema.every=32", "ema.every requires ema.decay or ema.half_life");
+    check_set_refused("optimizer.lookahead_steps=5",
+                      "lookahead_steps requires optimizer.lookahead");
+    check_set_refused("optimizer.lookahead_alpha=1",
+                      "lookahead_alpha requires optimizer.lookahead");
+    check_set_refused("optimizer.sam_interval=5", "sam_interval requires optimizer.sam_rho");
+    check_set_refused("data.mixup_prob=0.5", "data.mixup_prob requires data.mixup or data.cutmix");
+    check_set_refused("data.mixup_off_epoch=3", "data.mixup_off_epoch requires data.mixup or");
+    check_set_refused("data.mixup_switch_prob=0.3",
+                      "mixup_switch_prob requires data.mixup above 0");
+    check_set_refused("data.erase_mode=pixel", "data.erase_mode requires data.random_erase");
     check_set_refused("data.mixup_prob=0", "data.mixup_prob");
     check_set_refused("train.bce_threshold=1", "train.bce_threshold");
     check_set_refused("train.loss=mse", "cross_entropy");
@@ -360,7 +364,7 @@ TEST(files_that_cannot_be_read)
     CHECK_STATUS(config_load(&c, path, NULL, 0), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "none.yaml: no such config file");
     CHECK_STATUS(config_load(&c, test_scratch(), NULL, 0), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "is a folder");
+    CHECK_CONTAINS(status_message(), "not a run folder");
     CHECK(c == NULL);
 }
 

@@ -78,7 +78,8 @@ TEST(power_is_summed_up_where_nothing_counts)
     set_up(&r, "cost.host_watts=50");
     REQUIRE_OK(energy_add_gpus(r.energy, r.comm, FAKE_GPU "1", &cover));
     energy_describe(&cover, text);
-    CHECK_STR(text, "1 of 1 GPUs by power summed up, 1 of 1 hosts by the guess cost.host_watts");
+    CHECK_STR(text,
+              "1 of 1 GPUs by integrated power, 1 of 1 hosts by the estimate in cost.host_watts");
     energy_read(r.energy, &first);
     clock_sleep_s(0.05);
     energy_read(r.energy, &s);
@@ -96,7 +97,7 @@ TEST(a_gpu_that_nvml_does_not_know_is_told)
     set_up(&r, "cost.host_watts=50");
     REQUIRE_OK(energy_add_gpus(r.energy, r.comm, "MIG-7", &cover));
     energy_describe(&cover, text);
-    CHECK_STR(text, "1 of 1 hosts by the guess cost.host_watts, 1 GPUs not measured");
+    CHECK_STR(text, "1 of 1 hosts by the estimate in cost.host_watts, 1 GPUs not measured");
     energy_read(r.energy, &s);
     CHECK(s.gpu_j == 0);
     tear_down(&r);
@@ -127,7 +128,7 @@ TEST(costs_are_by_the_prices_that_are_given)
                          "it waiting for data");
     str_clear(&text);
     cost_add_money(c, cost_money(c, &sum), &text);
-    CHECK_STR(text.text, ", 61.2 EUR (30 an hour of a host, 0.5 a kWh, PUE 1.2; a b)");
+    CHECK_STR(text.text, ", 61.2 EUR (30 per host and hour, 0.5 per kWh, PUE 1.2; a b)");
     str_free(&text);
     config_destroy(free_of_charge);
     config_destroy(c);

@@ -97,7 +97,7 @@ TEST(what_cannot_be_read_is_named)
     CHECK(p == NULL);
     write_zone("intel-rapl:0", "package-0\n", "-1\n");
     CHECK_STATUS(powercap_open(&p, test_scratch()), ERR_ENV);
-    CHECK_CONTAINS(status_message(), "energy_uj: \"-1\" is no count");
+    CHECK_CONTAINS(status_message(), "energy_uj: \"-1\" is not a count");
     if (geteuid() == 0) return; /* who may read everything */
     CHECK(chmod(path, 0) == 0);
     CHECK_STATUS(powercap_open(&p, test_scratch()), ERR_ENV);

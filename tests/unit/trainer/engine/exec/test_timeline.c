@@ -433,7 +433,7 @@ TEST(wrong_orders_are_noticed)
     t = step_timeline(&n, TIMELINE_REDUCE_DEVICE); /* an event that is recorded only later */
     for (int i = 0; i < t->count; i++)
         if (t->items[i].kind == TIMELINE_WAIT) t->items[i].index = t->event_count - 1;
-    expect_broken(&n, t, "nobody has recorded");
+    expect_broken(&n, t, "is never recorded");
     close_net(&n);
 }
 

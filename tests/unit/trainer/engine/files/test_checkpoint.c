@@ -282,7 +282,7 @@ TEST(later_steps_that_cannot_be_set_aside_are_named)
     checkpoint_writer_destroy(w);
     log_close();
     REQUIRE_OK(fs_read_file(log, &text, &bytes));
-    CHECK_CONTAINS((const char *)text, "step-00000020.safetensors is of a later step");
+    CHECK_CONTAINS((const char *)text, "step-00000020.safetensors has a later step");
     CHECK_CONTAINS((const char *)text, "cannot be renamed");
     mem_free(text);
 }
@@ -426,7 +426,7 @@ TEST(a_checkpoint_of_another_version_is_not_read)
         const char *key, *value, *why;
     } rows[] = {
         { "checkpoint_format", NULL, "no metadata entry checkpoint_format" },
-        { "checkpoint_format", "2", "its checkpoint_format is 2, here 1" },
+        { "checkpoint_format", "2", "its checkpoint_format is 2, this one's is 1" },
         { "run_step", NULL, "no metadata entry run_step" },
         { "lr_factor", NULL, "no metadata entry lr_factor" },
         { "ema_rest", NULL, "no metadata entry ema_rest" },
@@ -449,7 +449,7 @@ TEST(a_checkpoint_of_another_version_is_not_read)
     SafeFile *f = NULL;
     CheckpointMeta meta;
     CHECK_STATUS(checkpoint_open(&f, &meta, path), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "step cannot be many");
+    CHECK_CONTAINS(status_message(), "step has the invalid value many");
 }
 
 /* Where it is the newest, no older one takes its place. */

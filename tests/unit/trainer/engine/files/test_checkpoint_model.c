@@ -135,10 +135,10 @@ TEST(configurations_that_cannot_be_are_refused)
     Draft d;
     draft_make(&d);
     expect_config_refused(&d, "mean:", "mean: [0.5, 0.5]",
-                          "data.mean has 2 values and model.in_channels is 1");
+                          "data.mean has 2 values, but model.in_channels is 1");
     expect_config_refused(&d, "mean:", "mean: []", "data.mean has 0 values");
     expect_config_refused(&d, "eval_resize:", "eval_resize: 8",
-                          "data.eval_resize is 8, smaller than data.image_size");
+                          "data.eval_resize is 8, less than data.image_size");
     expect_config_refused(&d, "mean:", "mean: [0.5", "stored config");
     draft_free(&d);
 }

@@ -92,7 +92,7 @@ TEST(a_run_keeps_its_own_files)
         for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
             CHECK_STATUS(check_one(own[i], runs[run]), ERR_USAGE);
             CHECK_CONTAINS(status_message(), "log.file: ");
-            CHECK_CONTAINS(status_message(), "is the run's own");
+            CHECK_CONTAINS(status_message(), "belongs to the run");
         }
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             CHECK_OK(check_one(others[i], runs[run]));
@@ -115,13 +115,13 @@ TEST(what_is_read_or_written_already_is_no_output)
     outputs_add_written(&o, "--confusion", in_scratch("run/../x.csv"));
     CHECK_STATUS(outputs_check(&o), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "--confusion: ");
-    CHECK_CONTAINS(status_message(), "is written by --csv too");
+    CHECK_CONTAINS(status_message(), "is also written by --csv");
     o.written_count = 0;
     outputs_add_written(&o, "--csv", in_scratch("link/../list.csv"));
     CHECK_STATUS(outputs_check(&o), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "is read here too (data.train)");
+    CHECK_CONTAINS(status_message(), "is also read (data.train)");
     CHECK_STATUS(check_one("picture.JPG", "run"), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "holds images");
+    CHECK_CONTAINS(status_message(), "contains images");
     REQUIRE_OK(fs_make_dirs(in_scratch("copied/checkpoints"))); /* without records */
     o = (Outputs){ .run_dir = in_scratch("run") };
     outputs_add_read(&o, "model.init", in_scratch("copied"));
@@ -129,7 +129,7 @@ TEST(what_is_read_or_written_already_is_no_output)
     CHECK_OK(outputs_check(&o));
     outputs_add_written(&o, "monitor.emf", in_scratch("copied/checkpoints/x"));
     CHECK_STATUS(outputs_check(&o), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "is the run's own (checkpoints/*)");
+    CHECK_CONTAINS(status_message(), "belongs to the run (checkpoints/*)");
 }
 
 /* But for checkpoints and configurations, from which a run goes on. */
@@ -146,7 +146,7 @@ TEST(what_a_run_writes_is_no_input)
         CHECK_OK(check_read(NULL, written[i]));
         CHECK_STATUS(check_read("run", written[i]), ERR_USAGE);
         CHECK_CONTAINS(status_message(), "data.class_map: ");
-        CHECK_CONTAINS(status_message(), "which it writes");
+        CHECK_CONTAINS(status_message(), "which writes it");
     }
 }
 
@@ -163,7 +163,7 @@ TEST(files_of_images_stay_what_they_are)
         char beside[64];
         snprintf(beside, sizeof beside, "../%s", of_set[i]);
         CHECK_STATUS(outputs_check_apart("log.file", of_set[i], "data.train", &set), ERR_USAGE);
-        CHECK_CONTAINS(status_message(), "has the name of a file of images");
+        CHECK_CONTAINS(status_message(), "is named like a dataset file");
         CHECK_OK(outputs_check_apart("log.file", beside, "data.train", &set));
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -216,9 +216,9 @@ TEST(arguments_that_name_files_to_write_are_looked_at)
     CHECK(chdir(test_scratch()) == 0);
     CHECK_OK(parse("list.csv shards --out a.html --checkpoint run"));
     CHECK_STATUS(parse("list.csv ./list.csv"), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "OUT: ./list.csv is read here too");
+    CHECK_CONTAINS(status_message(), "OUT: ./list.csv is also read");
     CHECK_STATUS(parse("list.csv shards --out b --checkpoint=./b"), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "--out: b is read here too (--checkpoint)");
+    CHECK_CONTAINS(status_message(), "--out: b is also read (--checkpoint)");
     CHECK_STATUS(parse("list.csv run/checkpoints/x.safetensors"), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "is the run's own (checkpoints/*)");
+    CHECK_CONTAINS(status_message(), "belongs to the run (checkpoints/*)");
 }

@@ -243,10 +243,10 @@ TEST(hostile_headers_are_refused)
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}", "header" },
         { "{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", "tensor a: no dtype" },
         { "{\"a\":{\"dtype\":\"X9\",\"shape\":[2],\"data_offsets\":[0,8]}}",
-          "tensor a: dtype is none of" },
+          "tensor a: dtype is not one of" },
         { "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", "tensor a: no shape" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}",
-          "tensor a: a dimension is no whole number" },
+          "tensor a: a dimension is not a whole number" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2.5],\"data_offsets\":[0,8]}}", "whole number" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,2],\"data_offsets\":[0,8]}}",
           "tensor a: more than 4 dimensions" },
@@ -258,19 +258,19 @@ TEST(hostile_headers_are_refused)
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", "outside" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}", "outside" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}",
-          "tensor a: data_offsets and shape differ in size" },
+          "tensor a: data_offsets do not match the shape" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", "after the last" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
-          "tensor a: overlaps another one or leaves a hole" },
+          "tensor a: overlaps another tensor or leaves a gap" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
           "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
-          "tensor b: overlaps another one" },
+          "tensor b: overlaps another tensor" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
           "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
-          "tensor b: overlaps another one" },
+          "tensor b: overlaps another tensor" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
           "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
-          "tensor a: is there twice" },
+          "tensor a: appears twice" },
         { "{\"a\xff\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
           "tensor 0: its name is no" },
         { "{\"\\u001b[2J\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
@@ -354,12 +354,12 @@ TEST(files_of_pytorch_are_told_how_to_convert)
         memcpy(text, starts[i], 8);
         REQUIRE_OK(fs_write_atomic(path, text, sizeof text));
         CHECK_STATUS(safetensors_open(&file, path), ERR_DATA);
-        CHECK_CONTAINS(status_message(), ".pth: a file of PyTorch's torch.save, not a safetensors");
+        CHECK_CONTAINS(status_message(), ".pth: saved by torch.save, not a safetensors");
         CHECK_CONTAINS(status_message(), i ? "/w'\\''1.pth' weights.safetensors" : "' weights.saf");
         text[0] ^= 1; /* something else */
         REQUIRE_OK(fs_write_atomic(path, text, sizeof text));
         CHECK_STATUS(safetensors_open(&file, path), ERR_DATA);
-        CHECK_CONTAINS(status_message(), "not a safetensors file, or cut off");
+        CHECK_CONTAINS(status_message(), "not a safetensors file, or truncated");
     }
 }
 

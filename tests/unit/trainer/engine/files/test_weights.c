@@ -166,7 +166,7 @@ TEST(what_does_not_fit_is_refused_by_name)
     d.tensors[0] = first;
     d.tensors[1].desc = tensor_desc(DTYPE_F32, 1, four);
     d.tensors[1].data = extra;
-    expect_refusal(&n, &d, "features.0.1.weight (f32[4] there, f32[8] here)");
+    expect_refusal(&n, &d, "features.0.1.weight (f32[4] in the file, f32[8] in the network)");
     d.tensors[1] = second;
     static const char *const strangers[] = { "fc.weight", "num_batches_tracked",
                                              "features.0.1.num_batches_tracked.weight",
@@ -179,7 +179,7 @@ TEST(what_does_not_fit_is_refused_by_name)
         d.count--;
     }
     d.values[1][3] = NAN;
-    expect_refusal(&n, &d, "element 3 of tensor features.0.1.weight is no finite number");
+    expect_refusal(&n, &d, "element 3 of tensor features.0.1.weight is NaN or infinite");
     CHECK(!equals(&n, &d, 0)); /* nothing was changed by any of them */
     draft_free(&d);
     network_close(&n);
@@ -198,7 +198,7 @@ TEST(another_number_of_classes_keeps_the_last_layer)
     for (int i = 0; i < d.count; i++) d.values[i][0] += 1;
     draft_make(&own, &wide, MODEL_NAMES_TIMM);
     CHECK_STATUS(load(&wide, &d, false, NULL), ERR_DATA);
-    CHECK(strstr(status_message(), "weights for 7 classes, but there are 10 here") != NULL);
+    CHECK(strstr(status_message(), "weights for 7 classes, but model.classes is 10") != NULL);
     CHECK_OK(load(&wide, &d, true, &kept));
     CHECK(kept);
     int heads = 0;
@@ -286,11 +286,11 @@ TEST(what_stands_before_all_names_is_told_with_the_way_to_take_it_off)
             snprintf(whole[i], sizeof whole[i], "%s%s", prefixes[p], d.tensors[i].name);
             if (p < 2 || !d.list.items[i].head) d.tensors[i].name = whole[i];
         }
-        expect_refusal(&n, &d, "stands before its names; take that off: python3 -c");
+        expect_refusal(&n, &d, "in their names; remove it: python3 -c");
         CHECK_CONTAINS(status_message(), words[p]);
         CHECK_CONTAINS(status_message(), prefixes[p]);
         behead(&d, false); /* of such a file too */
-        expect_refusal(&n, &d, "stands before its names");
+        expect_refusal(&n, &d, "in their names");
         draft_free(&d);
         network_close(&n);
     }
@@ -310,7 +310,7 @@ TEST(a_last_layer_that_is_none_is_refused)
         if (!d.list.items[i].head) continue;
         for (*rows = 0; *rows < CLASSES; *rows += CLASSES - 2) {
             CHECK_STATUS(load(&n, &d, true, NULL), ERR_DATA);
-            CHECK_CONTAINS(status_message(), "of another shape: classifier.");
+            CHECK_CONTAINS(status_message(), "with another shape: classifier.");
         }
         *rows = CLASSES;
     }
@@ -376,7 +376,7 @@ TEST(filters_fit_images_of_other_channels)
             break;
         }
     CHECK_STATUS(load(&colour, &of_colour, false, NULL), ERR_DATA);
-    CHECK(strstr(status_message(), "of another shape") != NULL);
+    CHECK(strstr(status_message(), "with another shape") != NULL);
     draft_free(&of_colour);
     draft_free(&of_grey);
     network_close(&colour);
@@ -428,7 +428,7 @@ TEST(images_other_than_published_weights_want_are_told)
 {
     static const Asked rows[] = {
         { { "model.name=efficientnet_b3" },
-          "w: if these are the published weights of efficientnet_b3 (IMAGENET1K_V1), they want "
+          "w: the published weights of efficientnet_b3 (IMAGENET1K_V1) require "
           "data.image_size=300 data.eval_resize=320 data.interpolation=bicubic\n" },
         { { "model.name=efficientnet_b3", "data.image_size=300", "data.interpolation=bicubic" },
           NULL }, /* eval_resize: auto is 320 */
@@ -437,7 +437,7 @@ TEST(images_other_than_published_weights_want_are_told)
         { { "model.name=resnet50" }, NULL },
         { { "model.name=resnet50", "data.eval_resize=232" }, NULL }, /* the second ones */
         { { "model.name=resnet50", "data.eval_resize=224" },
-          "(IMAGENET1K_V1), they want data.image_size=224 data.eval_resize=256" },
+          "(IMAGENET1K_V1) require data.image_size=224 data.eval_resize=256" },
         { { "model.name=resnet50", "data.mean=[0.5]", "data.std=[0.5]" }, "resnet50" },
         { { "model.name=efficientnet_v2_l" },
           "data.image_size=480 data.eval_resize=480 data.interpolation=bicubic "

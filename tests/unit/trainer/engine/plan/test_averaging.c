@@ -235,30 +235,30 @@ TEST(a_run_too_short_for_its_average_hears_of_it)
         slow, 1, 36, 0,
         "ema.decay: after 36 updates, at the end of the run, 99.65 % of the averaged weights are "
         "still the initial ones, and they choose the best; ema.decay=0.8 or "
-        "ema.warmup=true would do");
+        "ema.warmup=true would be enough");
     check_warning(
         slow, 2, 20000, 10,
         "ema.decay: after 19990 updates, at the end of the run, 13.55 % of the averaged weights "
-        "are still those of step 10; ema.decay=0.9997 or ema.warmup=true would do");
+        "are still those of step 10; ema.decay=0.9997 or ema.warmup=true would be enough");
     check_warning(
         rare, 2, 59, 0,
         "ema.decay: after 59 updates, at the end of the run, 25 % of the averaged weights are "
         "still the initial ones, and they choose the best; ema.decay=0.1 "
-        "would do");
+        "would be enough");
     check_warning(
         half, 2, 60, 0,
         "ema.half_life: after 60 updates, at the end of the run, 65.98 % of the averaged weights "
-        "are still the initial ones, and they choose the best; take a smaller number");
+        "are still the initial ones, and they choose the best; use a smaller number");
     check_warning(
         vision, 4, 36, 0,
         "ema.decay: after 36 updates, at the end of the run, 99.61 % of the averaged weights are "
-        "still those of step 7, and they choose the best; take a smaller number");
+        "still those of step 7, and they choose the best; use a smaller number");
     check_warning(
         airbench, 2, 6, 0,
         "optimizer.lookahead_steps: after 6 updates, at the end of the run, 44.78 % of the slow "
-        "weights are still the initial ones, with which it ends; take a smaller number");
+        "weights are still the initial ones, and they are the final weights; use a smaller number");
     check_warning(timm, 2, 36, 0,
-                  "optimizer.lookahead_steps: lookahead acts from update 100 on, and the run has "
+                  "optimizer.lookahead_steps: lookahead starts with update 100, but the run has "
                   "36");
 }
 
@@ -292,9 +292,10 @@ TEST(a_resumed_run_keeps_what_is_known_of_its_average)
     CHECK_INT(r.since, 1);
     CHECK_NEAR(r.share, pow(0.9999, 23), 1e-12);
     averaging_warn_text(&text, now, &longer, AVERAGE_EMA, r, 24);
-    CHECK_STR(text.text,
-              "ema.decay: after 36 updates, at the end of the run, 99.71 % of the averaged weights "
-              "are still the initial ones, and they choose the best; ema.decay=0.6 would do");
+    CHECK_STR(
+        text.text,
+        "ema.decay: after 36 updates, at the end of the run, 99.71 % of the averaged weights "
+        "are still the initial ones, and they choose the best; ema.decay=0.6 would be enough");
     str_clear(&text);
     averaging_warn_text(&text, now, &longer, AVERAGE_EMA, (AverageRest){ 0.05, 1 }, 24);
     CHECK_INT(text.length, 0);

@@ -239,8 +239,8 @@ TEST(a_warm_up_in_steps_stands_in_for_epochs)
     REQUIRE_OK(config_load(&c, NULL, sets, 1));
     CHECK_NEAR(c->schedule.warmup_epochs, 0, 0);
     CHECK_STATUS(config_override(c, epochs, 1), ERR_USAGE);
-    CHECK_STR(status_message(), "schedule.warmup_steps stands beside schedule.warmup_epochs; give "
-                                "one of the two, or 0 for the other");
+    CHECK_STR(status_message(), "schedule.warmup_steps cannot be combined with "
+                                "schedule.warmup_epochs; set one of them to 0");
     config_destroy(c);
     REQUIRE_OK(config_load(&c, NULL, NULL, 0));
     REQUIRE_OK(config_override(c, sets, 1));
@@ -254,14 +254,16 @@ TEST(schedules_that_cannot_be_name_the_key)
         const char *text, *part;
     } rows[] = {
         { "warmup_epochs=2 warmup_steps=10",
-          "schedule.warmup_steps stands beside schedule.warmup" },
-        { "warmup_lr=-0.5", "schedule.warmup_lr is below 0; give -1 or a learning rate" },
-        { "warmup_epochs=0 warmup_lr=0", "schedule.warmup_lr needs a warm-up" },
-        { "name=triangular warmup_epochs=0", "schedule.name is triangular, which rises in" },
-        { "name=triangular", "schedule.name is triangular, which needs schedule.warmup_lr" },
-        { "name=step decay_steps=9", "schedule.decay_steps is of cosine, poly and triangular" },
+          "schedule.warmup_steps cannot be combined with schedule.warmup" },
+        { "warmup_lr=-0.5", "schedule.warmup_lr is below 0; set a learning rate, or -1" },
+        { "warmup_epochs=0 warmup_lr=0", "schedule.warmup_lr requires schedule.warmup_epochs or" },
+        { "name=triangular warmup_epochs=0",
+          "schedule.name: triangular requires schedule.warmup_epochs" },
+        { "name=triangular", "schedule.name: triangular requires schedule.warmup_lr" },
+        { "name=step decay_steps=9",
+          "schedule.decay_steps requires schedule.name: cosine, poly or triangular" },
         { "name=triangular warmup_lr=0 decay_from=start",
-          "schedule.decay_from is start, which is" },
+          "schedule.decay_from requires schedule.name: cosine or poly" },
         { "decay_from=end", "it must be one of warmup, start" },
         { "decay_epochs=0", "schedule.decay_epochs is \"0\"" },
         { "warmup_steps=1.5", "schedule.warmup_steps is \"1.5\"" },

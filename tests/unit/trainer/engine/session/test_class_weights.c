@@ -103,11 +103,11 @@ TEST(bad_files_are_refused)
     } rows[] = { { "1\n2\n", "2 numbers for 3 classes" },
                  { "", "0 numbers for 3 classes" },
                  { "1\n2\n3\n4\n", ":4: more numbers than the 3 classes" },
-                 { "1\n\ncat\n3\n", ":3: \"cat\" is no number" },
-                 { "1\n-2\n3\n", ":2: \"-2\" is no number from 0 to 1e+09" },
-                 { "1\n1e39\n3\n", ":2: \"1e39\" is no number from 0 to 1e+09" },
-                 { "1\n2 # dogs\n3\n", ":2: \"2 # dogs\" is no number" },
-                 { "1\nnan\n3\n", ":2: \"nan\" is no number" },
+                 { "1\n\ncat\n3\n", ":3: \"cat\" is not a number" },
+                 { "1\n-2\n3\n", ":2: \"-2\" is not a number from 0 to 1e+09" },
+                 { "1\n1e39\n3\n", ":2: \"1e39\" is not a number from 0 to 1e+09" },
+                 { "1\n2 # dogs\n3\n", ":2: \"2 # dogs\" is not a number" },
+                 { "1\nnan\n3\n", ":2: \"nan\" is not a number" },
                  { "0\n0\n0\n", "no training image has a weight above 0" } };
     Fixture f = { 0 };
     float *w = NULL;

@@ -76,9 +76,9 @@ TEST(decode_threads_that_are_missing)
     input_report_make(&r, &s, 100);
     CHECK_INT(r.more_decode_threads, 3);
     CHECK_INT(r.more_readers, 0); /* nobody lacked bytes */
-    check_warning(&r, 8,
-                  "waits 50 % of the time: 3 more decode threads would do (data.threads: 5)");
-    check_warning(&r, 4, "(data.threads: 5; that is more than the CPUs that a rank may use)");
+    check_warning(
+        &r, 8, "waits 50 % of the time: 3 more decode threads would be enough (data.threads: 5)");
+    check_warning(&r, 4, "(data.threads: 5; a rank may not use that many CPUs)");
 }
 
 /* 200/s at 200 ms a read are 40 readers, and a quarter more. */
@@ -90,10 +90,10 @@ TEST(readers_that_are_missing)
     s.read.seconds = 2000;
     input_report_make(&r, &s, 100);
     CHECK_INT(r.more_readers, 46);
-    check_warning(&r, 8, "46 more readers would do (data.readers: 50)");
+    check_warning(&r, 8, "46 more readers would be enough (data.readers: 50)");
     s.storage_limit = true;
     input_report_make(&r, &s, 100);
-    check_warning(&r, 8, "the storage gives no more than 5.0 MB/s whatever reads from it");
+    check_warning(&r, 8, "the storage delivers at most 5.0 MB/s, however many readers there are");
 }
 
 TEST(nothing_is_divided_by_nothing)
