@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define LINE_BYTES 4096
@@ -36,13 +37,14 @@ static int lost_output; /* errno of a line that standard output did not take */
 static int own_rank;
 static char program[64] = "convoy"; /* set before there are threads */
 static LogLevel console_level = LOG_INFO;
-static bool opened, terminal, live_line, holding;
+static bool verbose, opened, terminal, live_line, holding;
 static StrBuf held; /* lines for files that are not open yet */
 
 static const struct {
     const char *prefix, *file_name;
 } levels[] = {
     [LOG_DEBUG] = { "", "debug" },
+    [LOG_DETAIL] = { "", "info" },
     [LOG_INFO] = { "", "info" },
     [LOG_WARNING] = { ": warning: ", "warning" },
     [LOG_ERROR] = { ": error: ", "error" },
@@ -59,6 +61,11 @@ void log_set_program(const char *name)
     pthread_mutex_lock(&mutex);
     snprintf(program, sizeof program, "%s", name);
     pthread_mutex_unlock(&mutex);
+}
+
+void log_set_verbose(void)
+{
+    verbose = true;
 }
 
 const char *log_program(void)
@@ -128,7 +135,7 @@ Status log_open(const char *path, int rank, LogLevel min_level)
     pthread_mutex_lock(&mutex);
     file = f;
     own_rank = rank;
-    console_level = min_level;
+    console_level = verbose && min_level == LOG_INFO ? LOG_DEBUG : min_level;
     opened = true;
     terminal = rank == 0 && stdout_is_watched();
     pthread_mutex_unlock(&mutex);
@@ -234,7 +241,7 @@ static void log_line(LogLevel level, Audience audience, const char *format, va_l
         fprintf(stderr, "%s%srank %d: %s\n", speaker(level), levels[level].prefix, own_rank, text);
         fflush(stderr);
     }
-    if (level >= LOG_INFO) write_file_line(level, audience, text);
+    if (level >= LOG_DETAIL) write_file_line(level, audience, text);
     pthread_mutex_unlock(&mutex);
 }
 
@@ -248,6 +255,7 @@ static void log_line(LogLevel level, Audience audience, const char *format, va_l
     }
 
 LOG_FUNCTION(log_debug, LOG_DEBUG, ALL)
+LOG_FUNCTION(log_detail, LOG_DETAIL, ALL)
 LOG_FUNCTION(log_info, LOG_INFO, ALL)
 LOG_FUNCTION(log_note, LOG_INFO, ADDED_FILE)
 LOG_FUNCTION(log_warning, LOG_WARNING, ALL)
@@ -275,6 +283,12 @@ bool log_console_is_terminal(void)
     return result;
 }
 
+static int terminal_columns(void)
+{
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
+
 void log_progress(const char *format, ...)
 {
     char text[LINE_BYTES];
@@ -285,7 +299,7 @@ void log_progress(const char *format, ...)
     pthread_mutex_lock(&mutex);
     if (own_rank == 0 && terminal) {
         wipe_live_line();
-        fputs(text, stdout);
+        printf("%.*s", terminal_columns() - 1, text);
         live_line = text[0] != '\0';
         fflush(stdout);
     } else if (own_rank == 0 && text[0]) {

@@ -15,10 +15,10 @@
 #include "base/str.h"
 #include <stdbool.h>
 
-typedef enum LogLevel { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR } LogLevel;
+typedef enum LogLevel { LOG_DEBUG, LOG_DETAIL, LOG_INFO, LOG_WARNING, LOG_ERROR } LogLevel;
 
 /* path may be NULL (console only); the file is appended to and line buffered, and that it takes no
- * more lines is told once. min_level applies to the console; the file gets everything from LOG_INFO
+ * more lines is told once. min_level applies to the console; the file gets everything from LOG_DETAIL
  * up. */
 Status log_open(const char *path, int rank, LogLevel min_level);
 /* A second file beside that of log_open(), until the next log_open() or log_close(). It alone gets
@@ -34,7 +34,11 @@ void log_close(void);
  * there is one thread. */
 void log_set_program(const char *name);
 const char *log_program(void);
+/* From the next log_open() on, a console that shows LOG_INFO shows everything below it too. */
+void log_set_verbose(void);
 void log_debug(const char *format, ...) PRINTF_LIKE(1, 2);
+/* How the engine does its work: for the log file, and for a console that is verbose. */
+void log_detail(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_info(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_note(const char *format, ...) PRINTF_LIKE(1, 2); /* for the file of log_add_file() alone */
 void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
@@ -53,7 +57,7 @@ Status log_print(const char *text);
 Status log_print_text(Status status, StrBuf *text);
 Status log_print_screen(const char *text); /* the same in the place of what a terminal shows */
 bool log_console_is_terminal(void);        /* stdout is a terminal and this is rank 0 */
-/* Rank 0 only: on a terminal redraws one live line in place; elsewhere prints a plain line. ""
- * clears the live line. */
+/* Rank 0 only: on a terminal redraws one live line in place, cut to its width; elsewhere prints a
+ * plain line. "" clears the live line. */
 void log_progress(const char *format, ...) PRINTF_LIKE(1, 2);
 #endif

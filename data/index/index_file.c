@@ -114,8 +114,8 @@ Status index_file_obtain(Index **out, const char *file, IndexScan scan, const Sc
     double seconds = clock_s() - start_s;
     const Status status = index_file_save(*out, file);
     if (status == OK)
-        log_info("%s: %lld images found in %.2f s; index kept in %s", o->path,
-                 (long long)(*out)->images, seconds, file);
+        log_detail("%s: %lld images found in %.2f s; index kept in %s", o->path,
+                   (long long)(*out)->images, seconds, file);
     if (status == OK) return OK;
     if (!o->must_keep) {
         log_warning("the index of %s cannot be kept: %s", o->path, status_message());

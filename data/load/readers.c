@@ -125,7 +125,7 @@ static void say_size(Readers *r)
     int64_t reads = latency_counts_total(&r->stats.reads);
     if (r->size.count < SAID_FACTOR * r->said || reads == 0) return;
     r->said = r->size.count;
-    log_info(
+    log_detail(
         "%d threads read ahead (data.readers): a read takes %.1f ms, and %d decode threads shall "
         "not wait for it%s",
         r->size.count, 1e3 * r->stats.reads.seconds / (double)reads, r->o.decoders,

@@ -36,8 +36,8 @@ static void tell_role(const PackedFiles *f, const ScanOptions *o)
 {
     const bool val = o->role == DATA_VAL;
     if (!f->by_role) return;
-    log_info("%s: files for %s by their names: %lld, first %s", o->path,
-             val ? "validation" : "training", (long long)f->count, f->names[0]);
+    log_detail("%s: files for %s by their names: %lld, first %s", o->path,
+               val ? "validation" : "training", (long long)f->count, f->names[0]);
     if (val && f->others)
         log_warning("%s: files left out, as their names say neither training nor validation: %lld, "
                     "first %s",

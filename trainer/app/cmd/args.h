@@ -68,6 +68,10 @@ typedef struct ArgRow {
     {                                                                                              \
         "--allow-empty", .help = "folders without images are classes too"                          \
     }
+#define ARG_ROW_VERBOSE                                                                            \
+    {                                                                                              \
+        "--verbose", .help = "also print what the engine chose: kernels, threads, index, memory"   \
+    }
 #define ARG_ROW_EMA                                                                                \
     {                                                                                              \
         "--ema", .help = "use the averaged weights (config section ema)"                           \

@@ -39,6 +39,7 @@ static const ArgRow rows[] = {
       .help = "write a page (.html): the most confident mistakes with their images, confused "
               "classes, precision, recall and F1 per class, calibration",
       .flags = ARG_WRITES },
+    ARG_ROW_VERBOSE,
     ARG_ROW_SET,
     ARG_ROW_END,
 };

@@ -30,6 +30,7 @@ static const ArgRow rows[] = {
       .max = LR_MAX },
     { "--csv", "FILE", .help = "write step, learning rate, loss and mean loss of every step",
       .flags = ARG_WRITES },
+    ARG_ROW_VERBOSE,
     ARG_ROW_SET,
     ARG_ROW_END,
 };

@@ -58,6 +58,7 @@ static const ArgRow rows[] = {
     { "--precision", "NAME",
       .help = "default: train.precision of the run, or fp32 where the device lacks that",
       .choices = precision_words },
+    ARG_ROW_VERBOSE,
     ARG_ROW_SET,
     ARG_ROW_END,
 };

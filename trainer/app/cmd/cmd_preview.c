@@ -26,6 +26,7 @@ static const ArgRow rows[] = {
       .flags = ARG_REQUIRED | ARG_WRITES },
     { "--images", "N", .help = "at most N training images", .min = 1, .max = IMAGES_MAX,
       .fallback = 48 },
+    ARG_ROW_VERBOSE,
     ARG_ROW_SET,
     ARG_ROW_END,
 };

@@ -20,7 +20,7 @@
 
 #define PATH_BYTES 4096
 
-static const ArgRow rows[] = { ARG_ROW_CONFIG, ARG_ROW_SET, ARG_ROW_END };
+static const ArgRow rows[] = { ARG_ROW_CONFIG, ARG_ROW_VERBOSE, ARG_ROW_SET, ARG_ROW_END };
 
 static Status start_watch(RankWatchdog **out, Comm *comm, const Config *c)
 {
@@ -115,7 +115,11 @@ static void say_result(const Config *c)
     str_clear(&text);
     cost_describe(c, &run.spent, &text);
     if (run.energy_source[0]) str_printf(&text, "; energy of %s", run.energy_source);
-    if (!text.failed && cost_sum(&run.spent).host_s > 0) log_info("spent %s", text.text);
+    if (!text.failed && cost_sum(&run.spent).host_s > 0) {
+        if (run.energy_source[0] || c->cost.price_per_host_hour > 0)
+            log_info("spent %s", text.text);
+        else log_detail("spent %s", text.text);
+    }
     if (best) say_command("evaluate:  ", "eval", c->run.dir, NULL);
     if (!out.failed) say_command("export:    ", "export", c->run.dir, out.text);
     str_free(&text);

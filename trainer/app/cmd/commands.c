@@ -42,5 +42,6 @@ Status commands_run(const Command *c, int argc, char **argv)
     if (c->commands) return run_one_of(c, argc, argv);
     TRY(args_parse(&args, argc, argv, c->args));
     if (args.help) return print_help(c);
+    if (args_value(&args, "--verbose")) log_set_verbose();
     return c->by_ranks ? command_run(&args, c->by_ranks) : c->alone(&args);
 }

@@ -194,16 +194,22 @@ static long long shown(int64_t epoch)
     return (long long)epoch + 1;
 }
 
+/* What trains on what, with what, for how long, and where it is kept; the rest is detail. */
 static void say_start(RunLog *r, const StartRecord *s)
 {
-    log_info("%s, %lld parameters, %lld classes; %s with %lld training and %lld validation images",
-             s->model, (long long)s->parameters, (long long)s->classes, s->dataset,
-             (long long)s->images, (long long)s->val_images);
+    char val[64] = "";
     r->hosts = (double)s->hosts;
-    log_info("%lld %s on %s (%s), global batch %lld, %lld steps", (long long)s->world,
-             s->world == 1 ? "rank" : "ranks", s->host, s->backend, (long long)s->global_batch,
-             (long long)s->steps);
-    log_info("%s", s->device_reason);
+    if (s->val_images > 0)
+        snprintf(val, sizeof val, ", %lld for validation", (long long)s->val_images);
+    log_info("%s (%.3g M parameters): %lld images of %lld classes%s", s->model,
+             1e-6 * (double)s->parameters, (long long)s->images, (long long)s->classes, val);
+    log_info("%lld %s on %s (%s, %s), global batch %lld, %lld steps (%.4g %s)", (long long)s->world,
+             s->world == 1 ? "rank" : "ranks", s->host, s->device, s->precision,
+             (long long)s->global_batch, (long long)s->steps, s->epochs,
+             s->epochs == 1 ? "epoch" : "epochs");
+    if (r->dir) log_info("run folder: %s", r->dir);
+    log_detail("dataset: %s; backend: %s", s->dataset, s->backend);
+    log_detail("%s", s->device_reason);
 }
 
 void runlog_row(RunLog *r, const ConsoleRow *row)
@@ -351,14 +357,14 @@ static void format_eta(char *out, size_t bytes, double seconds)
 
 void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double eta_s)
 {
-    char eta[48];
+    char eta[48], input[32] = "";
     if (r->rank != 0 || r->format != LOG_FORMAT_LINE) return;
     format_eta(eta, sizeof eta, eta_s);
-    double wait = s->step_ms > 0 ? 100 * s->data_wait_ms / s->step_ms : 0;
-    log_progress(
-        "epoch %lld step %lld/%lld loss %.4f lr %.4g %.1f images/s data wait %.1f %% ETA %s",
-        shown(s->epoch), (long long)s->step, (long long)total_steps, s->loss, s->lr,
-        s->images_per_s, wait, eta);
+    const double wait = s->step_ms > 0 ? 100 * s->data_wait_ms / s->step_ms : 0;
+    if (wait >= 1) snprintf(input, sizeof input, ", data wait %.0f %%", wait);
+    log_progress("epoch %lld step %lld/%lld loss %.4f lr %.4g %.1f images/s, %s left%s",
+                 shown(s->epoch), (long long)s->step, (long long)total_steps, s->loss, s->lr,
+                 s->images_per_s, eta, input);
 }
 
 void runlog_last_words(const RunLog *r, int code, const char *reason)

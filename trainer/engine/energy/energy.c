@@ -103,7 +103,7 @@ static Status start_thread(Energy *e)
 static Status open_powercap(Energy *e, const char *dir)
 {
     if (dir[0] && powercap_open(&e->powercap, dir) != OK)
-        log_info("the energy of CPUs is not measured: %s", status_message());
+        log_detail("the energy of CPUs is not measured: %s", status_message());
     else if (dir[0] && !e->powercap && strcmp(dir, POWERCAP_DIR) != 0)
         log_info("the energy of CPUs is not measured: cost.powercap: %s has no energy counters",
                  dir);
@@ -180,10 +180,10 @@ static Status add_own(Energy *e, const Comm *comm, const RankGpu *ranks, EnergyC
     for (int i = 0; i < comm->world; i++) {
         if (ranks[i].leader != comm->rank || !ranks[i].uuid[0] || named_before(ranks, i)) continue;
         if (cover->gpus++ == 0 && nvml_open(&e->nvml, NULL) != OK)
-            log_info("the energy of GPUs is not measured: %s", status_message());
+            log_detail("the energy of GPUs is not measured: %s", status_message());
         if (!add_gpu(e, ranks[i].uuid, cover) && e->nvml)
-            log_info("the energy of GPU %s is not measured: NVML does not report it",
-                     ranks[i].uuid);
+            log_detail("the energy of GPU %s is not measured: NVML does not report it",
+                       ranks[i].uuid);
     }
     if (cover->power_gpus > 0) status = start_thread(e);
     pthread_mutex_unlock(&e->watcher.lock);

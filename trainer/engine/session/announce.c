@@ -8,7 +8,7 @@ static void say_evaluation(const Session *s)
 {
     const Config *c = s->config;
     const int64_t size = c->data.image_size, resize = c->data.eval_resize;
-    log_info(
+    log_detail(
         "evaluation: images are scaled to %lld pixels and cropped to %lld (data.eval_resize%s)",
         (long long)(resize > 0 ? resize : size), (long long)size,
         c->data.eval_resize_auto ? ": auto" : "");
@@ -43,11 +43,11 @@ static void say_fusions(const Session *s)
     const FusionVTable *f = &s->backend->v->fusion;
     const int taken = s->eval && !f->describe ? count_kind(s->eval, OP_CONV2D_BN) : 0;
     if (f->describe) f->describe(s->backend, text, sizeof text);
-    if (text[0]) log_info("fused (device.fuse): %s", text);
+    if (text[0]) log_detail("fused (device.fuse): %s", text);
     if (taken > 0)
-        log_info("device.fuse: in evaluation %d of %d batch norms are fused with the convolution "
-                 "before them",
-                 taken, taken + count_kind(s->eval, OP_BATCHNORM));
+        log_detail("device.fuse: in evaluation %d of %d batch norms are fused with the convolution "
+                   "before them",
+                   taken, taken + count_kind(s->eval, OP_BATCHNORM));
 }
 
 static void add_kind(const Program *p, OpKind kind, StrBuf *out)
@@ -86,9 +86,9 @@ static void say_kernels(const Session *s)
     StrBuf names = { 0 };
     const BackendVTable *v = s->backend->v;
     if (v->describe_kernels) v->describe_kernels(s->backend, text, sizeof text);
-    if (text[0]) log_info("run by cuDNN (device.batchnorm, depthwise, attention): %s", text);
+    if (text[0]) log_detail("run by cuDNN (device.batchnorm, depthwise, attention): %s", text);
     if (!v->device) add_implementations(s->first ? s->first : s->eval, &names);
-    if (names.length > 0 && !names.failed) log_info("run by oneDNN: %s", names.text);
+    if (names.length > 0 && !names.failed) log_detail("run by oneDNN: %s", names.text);
     str_free(&names);
 }
 

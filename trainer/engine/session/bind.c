@@ -129,14 +129,15 @@ static void add_rank(const Binding *b, int i, StrBuf *text)
 
 static void say_host(const Binding *b)
 {
-    log_info(b->outcome == KEPT
-                 ? "device.bind: ranks keep the CPUs that mpirun, srun or another launcher "
-                   "assigned (mpirun --bind-to none or srun --cpu-bind=none lets convoy bind them):"
-                 : "device.bind: ranks are bound near their GPUs, or to separate CPUs:");
+    log_detail(
+        b->outcome == KEPT
+            ? "device.bind: ranks keep the CPUs that mpirun, srun or another launcher "
+              "assigned (mpirun --bind-to none or srun --cpu-bind=none lets convoy bind them):"
+            : "device.bind: ranks are bound near their GPUs, or to separate CPUs:");
     for (int i = 0; i < b->ranks; i++) {
         StrBuf text = { 0 };
         add_rank(b, i, &text);
-        if (!text.failed) log_info("  %s", text.text);
+        if (!text.failed) log_detail("  %s", text.text);
         str_free(&text);
     }
 }
@@ -150,10 +151,10 @@ static void say(Binding *b)
     if (b->comm->rank != 0) return;
     if (b->outcome != ONE_NODE) say_host(b);
     if (ranks[b->outcome] < b->comm->world)
-        log_info("device.bind: of %d ranks on all hosts, %lld are bound, %lld keep the CPUs that "
-                 "they were given, %lld are on hosts with one NUMA node",
-                 b->comm->world, (long long)ranks[BOUND], (long long)ranks[KEPT],
-                 (long long)ranks[ONE_NODE]);
+        log_detail("device.bind: of %d ranks on all hosts, %lld are bound, %lld keep the CPUs that "
+                   "they were given, %lld are on hosts with one NUMA node",
+                   b->comm->world, (long long)ranks[BOUND], (long long)ranks[KEPT],
+                   (long long)ranks[ONE_NODE]);
 }
 
 static void close_binding(Binding *b)

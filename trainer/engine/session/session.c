@@ -176,8 +176,8 @@ static Status join_devices(Session *s)
     if (!d) return OK;
     TRY(device_comm_choose(&transport, s->comm, d->device_index(s->backend)));
     if (transport == DEVICE_COMM_STAGED && s->comm->rank == 0) {
-        log_info("gradients are summed through host memory (ranks share a GPU, or NCCL is "
-                 "missing); CUDA graphs are not used");
+        log_detail("gradients are summed through host memory (ranks share a GPU, or NCCL is "
+                   "missing); CUDA graphs are not used");
     }
     return device_comm_create(&s->device_comm, s->comm, s->backend, transport,
                               (int)s->config->comm.max_ctas);

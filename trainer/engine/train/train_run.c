@@ -54,7 +54,7 @@ static Status tell_start(const RunEvents *events, const Session *s, int hosts, E
     r.peak_tflops = 1e-12 * utilization_peak_flops(s, &r.peak_source);
     if (events->start) TRY(events->start(events->self, &r, energy));
     if (s->device.plan_cache[0] && s->comm->rank == 0)
-        log_info("convolution plans are saved in %s (device.plan_cache)", s->device.plan_cache);
+        log_detail("convolution plans are saved in %s (device.plan_cache)", s->device.plan_cache);
     return OK;
 }
 
@@ -63,9 +63,9 @@ static Status tell_start(const RunEvents *events, const Session *s, int hosts, E
 static void log_memory(const Session *s, int64_t rss_at_start)
 {
     MemoryReport r = memory_report(s);
-    if (r.device > 0) log_info("memory of the device: planned %zu bytes", r.device);
-    log_info("memory: peak %lld bytes above start, planned %zu bytes",
-             (long long)(process_peak_rss_bytes() - rss_at_start), r.total - r.device);
+    if (r.device > 0) log_detail("memory of the device: planned %zu bytes", r.device);
+    log_detail("memory: peak %lld bytes above start, planned %zu bytes",
+               (long long)(process_peak_rss_bytes() - rss_at_start), r.total - r.device);
 }
 
 /* By the classes of the checkpoint that the run goes on from, where it does: their labels stay. */

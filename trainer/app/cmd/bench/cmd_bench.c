@@ -93,6 +93,7 @@ static const ArgRow decode_rows[] = {
       .needs = "--dump", .flags = ARG_READS },
     { "--dump", "FILE", .help = "where their pixels go, size x size x 3 bytes per view",
       .needs = "--replay", .flags = ARG_WRITES },
+    ARG_ROW_VERBOSE,
     ARG_ROW_SET,
     ARG_ROW_END,
 };
@@ -128,6 +129,7 @@ static const ArgRow loader_rows[] = {
       .help = "print one checksum of pixels and labels per global step instead: the same for any "
               "threads, ranks and micro-batches of one global batch, wherever the run starts" },
     { "--first", "N", .help = "the global step to start at (default 0)", .max = STEPS_MAX },
+    ARG_ROW_VERBOSE,
     ARG_ROW_SET,
     ARG_ROW_END,
 };
@@ -167,7 +169,7 @@ static const ArgRow step_rows[] = {
           "also print where the time goes, per kind of operation, and on the CPU the peak rates "
           "of matrix products and memory" },
     { "--layers", "FILE", .help = "write the same per layer, as CSV", .flags = ARG_WRITES },
-    { "--verbose", .help = "also print what is tried and timed while cuDNN's plans are chosen" },
+    ARG_ROW_VERBOSE,
     ARG_ROW_SET,
     ARG_ROW_END,
 };
@@ -176,7 +178,6 @@ static Status step(Comm *comm, Config *c, const Args *args)
 {
     BenchOptions o;
     TRY(read_options(&o, args));
-    if (args_value(args, "--verbose")) TRY(log_open(NULL, comm->rank, LOG_DEBUG));
     return bench_step(comm, c, &o);
 }
 
@@ -220,6 +221,7 @@ static const ArgRow allreduce_rows[] = {
       .help = "the same by a model, on 1 to 64 nodes of fabrics (configs/fabrics/*.json, separated "
               "by commas)",
       .needs = "--like" },
+    ARG_ROW_VERBOSE,
     ARG_ROW_SET,
     ARG_ROW_END,
 };
