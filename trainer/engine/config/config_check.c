@@ -25,7 +25,8 @@ Status config_fail_key(const ConfigOrigin *origin, const char *key, const char *
 
 /* Keys that cannot stand beside others. Those that need a partner and would change nothing without
  * it are among them: who gives them means another run. A family's number that another choice leaves
- * unread, such as optimizer.alpha with sgd, is let be: a file may hold both recipes. */
+ * unread, such as optimizer.alpha with sgd, is let be, with a warning of config_caution.c: a file
+ * may hold both recipes. */
 typedef struct Refusal {
     bool wrong;
     const char *key, *sentence;
