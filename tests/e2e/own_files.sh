@@ -138,7 +138,9 @@ train_fails few 64 "data.train has 3 classes, but the network 2 (model.classes):
 foreign="no point of the run's curve"
 expect "eval of another run's weights" 0 run 1 eval "$SCRATCH/five" --checkpoint "$SCRATCH/folder"
 expect_text "eval of another run's weights" 1 "$foreign"
-expect "eval of larger images" 0 run 1 eval "$SCRATCH/five" data.eval_resize=64
+expect "eval of larger images" 0 run 1 eval "$SCRATCH/five" data.eval_resize=64 \
+    optimizer.lr=1
+expect_text "eval of larger images" 1 "warning: optimizer.lr: ignored by this command"
 expect_text "eval of larger images" 1 "$foreign"
 expect_error "a table over the list" 64 "--per-class: $data/val/images.csv is read here too" 1 \
     eval "$SCRATCH/five" "data.val=$data/val/images.csv" --per-class "$data/val/images.csv"

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/app/cmd/eval_tables.h"
+#include "trainer/app/cmd/unread.h"
 #include "trainer/app/log/runlog.h"
 #include "trainer/engine/files/checkpoint_model.h"
 #include "trainer/engine/files/foreign_model.h"
@@ -293,4 +294,5 @@ static Status work(Comm *comm, Config *c, const Args *args)
     return status;
 }
 
-const Command cmd_eval = { help, .by_ranks = work };
+const Command cmd_eval = { help, .by_ranks = work,
+                           .ignores = "optimizer schedule log " UNREAD_BUT_IN_RUNS };

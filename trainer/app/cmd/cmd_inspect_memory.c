@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "trainer/app/cmd/command_run.h"
 #include "trainer/app/cmd/commands.h"
+#include "trainer/app/cmd/unread.h"
 #include "trainer/engine/session/memory.h"
 #include "trainer/engine/session/session_open.h"
 
@@ -89,4 +90,5 @@ static Status report_memory(Comm *comm, Config *c, const Args *args)
     return gpu && status == ERR_DATA ? fail_note(status, "%s", gpu) : status;
 }
 
-const Command cmd_inspect_memory = { help, .by_ranks = report_memory };
+const Command cmd_inspect_memory = { help, .by_ranks = report_memory,
+                                     .ignores = UNREAD_BUT_IN_RUNS };

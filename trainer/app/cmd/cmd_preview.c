@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "kernels/erase_noise.h"
 #include "trainer/app/cmd/commands.h"
+#include "trainer/app/cmd/unread.h"
 #include "trainer/app/report/html.h"
 #include "trainer/app/report/plot.h"
 #include "trainer/engine/plan/schedule.h"
@@ -290,4 +291,4 @@ static Status preview(Comm *comm, Config *c, const Args *args)
     return status;
 }
 
-const Command cmd_preview = { help, .by_ranks = preview };
+const Command cmd_preview = { help, .by_ranks = preview, .ignores = "log " UNREAD_BUT_IN_RUNS };

@@ -205,4 +205,4 @@ static Status train_with_log(Comm *comm, Config *c, const Args *args)
     return status;
 }
 
-const Command cmd_train = { help, .by_ranks = train_with_log };
+const Command cmd_train = { help, .by_ranks = train_with_log, .ignores = "scale" };

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "trainer/app/cmd/cmd.h"
+#include "trainer/app/cmd/unread.h"
 #include <string.h>
 
 #define ROWS_MAX 24
@@ -25,6 +26,7 @@ Status commands_run(const Command *c, int argc, char **argv)
     if (c->by_words) return c->by_words(argc, argv);
     TRY(args_parse(&args, argc, argv, c->help));
     if (args.help) return OK;
+    if (c->ignores) unread_warn(&args, c->ignores, "");
     return c->by_ranks ? command_run(&args, c->by_ranks) : c->alone(&args);
 }
 

@@ -11,6 +11,7 @@ typedef struct Command {
     Status (*alone)(const Args *args);
     CommandWork by_ranks;
     Status (*by_words)(int argc, char **argv);
+    const char *ignores; /* unread.h: keys that --set may name in vain; NULL: none */
 } Command;
 
 extern const Command cmd_train, cmd_eval, cmd_bench, cmd_find_lr, cmd_preview, cmd_export,

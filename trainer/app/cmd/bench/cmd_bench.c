@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "trainer/app/cmd/bench/bench.h"
 #include "trainer/app/cmd/commands.h"
+#include "trainer/app/cmd/unread.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -176,6 +177,7 @@ static Status command(int argc, char **argv)
                     "convoy bench: unknown benchmark %s (decode, loader, step or allreduce)",
                     args.positional[0]);
     }
+    unread_warn(&args, UNREAD_BUT_IN_RUNS, "");
     return command_run(&args, bench);
 }
 
