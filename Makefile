@@ -208,6 +208,8 @@ $(B)/commit: $$(if $$(subst x$$(COMMIT)x,,x$$(file < $$@)x),FORCE,$$(if $$(wildc
 	@echo '$(COMMIT)' > $@
 
 $(B)/obj/base/version.o: $(B)/commit
+# It has the file inside.
+$(B)/obj/trainer/engine/files/imagenet_names.o: configs/names/imagenet1k.txt
 $(B)/flags: $$(if $$(subst x$$(strip $$(COMMAND_LINES))x,,x$$(strip $$(file < $$@))x),FORCE)
 	@mkdir -p $(@D)
 	@echo '$(COMMAND_LINES)' > $@

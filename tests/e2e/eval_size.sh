@@ -32,6 +32,7 @@ have_mpi && ranks=2
 train named "$ranks" "${short[@]}" train.max_steps=4 train.batch_per_rank=$((8 / ranks))
 expect_text "a named size goes on" 1 "scaled to 256 pixels and cropped to 32 (data.eval_resize)"
 expect_text "a named size goes on" 0 "data.eval_resize was"
+expect_text "a named size goes on" 1 "data.eval_resize is 256, more than twice data.image_size 32"
 resolved named 256
 settings named "${short[@]}"
 expect "eval of a named size" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest named)"

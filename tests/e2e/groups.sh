@@ -14,6 +14,7 @@ groups=("${common[@]}" model.freeze=layer1
     optimizer.head_lr=3 optimizer.layer_decay=0.8 optimizer.decay_skip=torchvision
     optimizer.weight_decay=0.01)
 train whole 1 "${groups[@]}" train.max_steps=9
+expect_text "start" 1 "optimizer.head_lr is 3, but no weights are loaded (model.init)"
 expect_text "start" 1 "model.freeze: 21 of 59 parameters are frozen; batch norm uses frozen"
 for steps in 4 9; do train parts 1 "${groups[@]}" "train.max_steps=$steps"; done
 same "in one piece and in two" whole parts

@@ -140,7 +140,9 @@ train_fails few 64 "data.train has 3 classes, but the network has 2 (model.class
 foreign="recorded, but not plotted"
 expect "eval of another run's weights" 0 run 1 eval "$SCRATCH/five" --checkpoint "$SCRATCH/folder"
 expect_text "eval of another run's weights" 1 "$foreign"
-expect "eval of larger images" 0 run 1 eval "$SCRATCH/five" data.eval_resize=64
+expect "eval of larger images" 0 run 1 eval "$SCRATCH/five" data.eval_resize=64 \
+    optimizer.lr=1
+expect_text "eval of larger images" 1 "warning: optimizer.lr: ignored by this command"
 expect_text "eval of larger images" 1 "$foreign"
 expect_error "a table over the list" 64 "--per-class: $data/val/images.csv is also read" 1 \
     eval "$SCRATCH/five" "data.val=$data/val/images.csv" --per-class "$data/val/images.csv"
@@ -184,6 +186,21 @@ expect "predict WEIGHTS without names" 0 run 1 predict "${foreign[@]}" --json --
 expect_text "predict WEIGHTS without names" 1 '{"class":"9","label":9,'
 expect "predict at another size" 0 run 1 predict "${foreign[@]:0:4}" data.image_size=64 --csv
 grep -v , "$out" && broken "predict at another size says more than its table"
+# of 1,000 classes without names, as the published ones are
+train thousand 1 train.max_steps=1 model.classes=1000
+expect "export of 1000" 0 run 1 export "$SCRATCH/thousand" "$SCRATCH/own.safetensors"
+"$tools"/make_ckptmeta "$SCRATCH/own.safetensors" "$SCRATCH/thousand.safetensors" convoy ""
+for weights in thousand own; do
+    foreign[0]=$SCRATCH/$weights.safetensors
+    expect "predict of 1000 by $weights" 0 run 1 predict "${foreign[@]}" --top 1000 --csv
+    cut -d, -f 3,4 "$out" | sed 1d | sort > "$SCRATCH/$weights.classes"
+done
+for class in tench,0 "horizontal bar,602" "toilet tissue,999"; do
+    grep -qx "$class" "$SCRATCH/thousand.classes" || broken_run "ImageNet's classes: no $class"
+    grep -qx "$class" "$SCRATCH/own.classes" && broken_run "own classes: there is $class"
+done
+grep -qx "${names[0]},0" "$SCRATCH/own.classes" || broken_run "own classes: no ${names[0]},0"
+foreign[0]=$SCRATCH/nameless.safetensors
 train grey 1 model.in_channels=1 train.max_steps=1
 expect "export of grey" 0 run 1 export "$SCRATCH/grey" "$SCRATCH/grey.safetensors"
 for fuse in none auto; do

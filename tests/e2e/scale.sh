@@ -101,6 +101,7 @@ grep -qF 'data-x="256"' "$series/report.html" ||
     broken "the report does not draw the prediction for 256 ranks"
 expect "predictions alone" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/alone" \
     --predict configs/fabrics/p3.16xlarge.json --rate 100
+expect_text "predictions alone" 1 "scale.ranks: ignored by this command: with --predict, --ranks"
 expect "other ranks" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/alone" \
     --predict configs/fabrics/p3.16xlarge.json --rate 100 --ranks 160,12
 [[ $(awk '$0 ~ /^convoy/ { next } NF == 6 && $1 > 0 { print $1 }' "$out" | tr '\n' ' ') == \

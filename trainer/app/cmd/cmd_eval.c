@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/app/cmd/eval_tables.h"
+#include "trainer/app/cmd/unread.h"
 #include "trainer/app/log/runlog.h"
 #include "trainer/engine/files/checkpoint_model.h"
 #include "trainer/engine/files/foreign_model.h"
@@ -312,4 +313,5 @@ const Command cmd_eval = {
                 "convoy eval runs/demo data.val=DIR --per-class classes.csv",
     .args = rows,
     .by_ranks = work,
+    .ignores = "optimizer schedule log " UNREAD_BUT_IN_RUNS,
 };

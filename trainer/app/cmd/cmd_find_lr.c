@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "trainer/app/cmd/commands.h"
+#include "trainer/app/cmd/unread.h"
 #include "trainer/engine/session/session_open.h"
 #include "trainer/engine/train/first_weights.h"
 #include "trainer/engine/train/stepper.h"
@@ -215,4 +216,6 @@ const Command cmd_find_lr = {
         "schedule.",
     .args = rows,
     .by_ranks = run,
+    .ignores =
+        "optimizer.lr optimizer.lr_scaling optimizer.lookahead schedule ema " UNREAD_BUT_IN_RUNS,
 };

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "trainer/app/cmd/command_run.h"
 #include "trainer/app/cmd/commands.h"
+#include "trainer/app/cmd/unread.h"
 #include "trainer/engine/session/memory.h"
 #include "trainer/engine/session/session_open.h"
 
@@ -96,4 +97,5 @@ const Command cmd_inspect_memory = {
         "config's own batch does not fit.",
     .args = rows,
     .by_ranks = report_memory,
+    .ignores = UNREAD_BUT_IN_RUNS,
 };

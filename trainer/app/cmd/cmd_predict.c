@@ -404,6 +404,8 @@ static Status command(const Args *args)
     if (status == OK && p.print == print_text && fs_is_dir(args->positional[0]))
         log_info("using %s", path);
     if (status == OK) status = open_network(&p, path);
+    if (status == OK && p.print == print_text && checkpoint_model_borrows_names(&p.model))
+        log_info("class names: ImageNet's, as the weights have 1000 classes without names");
     if (status == OK) status = predict_all(&p, args->positional_count - 1, args->positional + 1);
     close_network(&p);
     mem_free(path);

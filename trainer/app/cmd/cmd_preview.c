@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "kernels/erase_noise.h"
 #include "trainer/app/cmd/commands.h"
+#include "trainer/app/cmd/unread.h"
 #include "trainer/app/report/html.h"
 #include "trainer/app/report/plot.h"
 #include "trainer/engine/plan/schedule.h"
@@ -300,4 +301,5 @@ const Command cmd_preview = {
         "their labels; evaluation images; the number of images per class; the learning rate.",
     .args = rows,
     .by_ranks = preview,
+    .ignores = "log " UNREAD_BUT_IN_RUNS,
 };

@@ -5,6 +5,7 @@
 #include "base/process/process.h"
 #include "base/str.h"
 #include "trainer/app/cmd/commands.h"
+#include "trainer/app/cmd/unread.h"
 #include "trainer/app/report/report.h"
 #include "trainer/app/scale/predict.h"
 #include "trainer/app/scale/series_run.h"
@@ -80,6 +81,7 @@ static Status predict(const Series *s, const Args *args)
 {
     PredictOptions o = { .fabrics = args_value(args, "--predict"),
                          .terms.no_overlap = args_value(args, "--no-overlap") != NULL };
+    unread_warn(args, "scale.ranks", ": with --predict, --ranks lists the numbers of ranks");
     TRY(predict_rate(&o, args_value(args, "--rate")));
     TRY(predict_ranks(&o.ranks, args_value(args, "--ranks")));
     TRY(term(args, "--op-us", 1e-6, &o.terms.operation_s));
@@ -120,6 +122,7 @@ static Status command(const Args *args)
     return status;
 }
 
+/* A point's steps, sums and files are the series' own. */
 const Command cmd_scale = {
     .name = "scale",
     .group = "Measure",
@@ -135,4 +138,8 @@ const Command cmd_scale = {
                 "convoy scale CONFIG --print sbatch | sh; later: convoy scale CONFIG --collect",
     .args = rows,
     .alone = command,
+    .ignores =
+        "data.val data.val_split train.epochs train.max_steps train.batch_mode train.patience "
+        "ema.decay ema.half_life checkpoint.resume checkpoint.every_epochs "
+        "checkpoint.every_steps log.every",
 };

@@ -214,4 +214,5 @@ const Command cmd_train = {
                 "mpirun -n 4 convoy train configs/resnet50-imagenet.yaml data.dir=DIR",
     .args = rows,
     .by_ranks = train_with_log,
+    .ignores = "scale",
 };

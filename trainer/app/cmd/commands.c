@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "trainer/app/cmd/cmd.h"
 #include "trainer/app/cmd/help.h"
+#include "trainer/app/cmd/unread.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -43,5 +44,6 @@ Status commands_run(const Command *c, int argc, char **argv)
     TRY(args_parse(&args, argc, argv, c->args));
     if (args.help) return print_help(c);
     if (args_value(&args, "--verbose")) log_set_verbose();
+    if (c->ignores) unread_warn(&args, c->ignores, "");
     return c->by_ranks ? command_run(&args, c->by_ranks) : c->alone(&args);
 }

@@ -19,6 +19,7 @@ struct Command {
     Status (*alone)(const Args *args);
     CommandWork by_ranks;
     const Command *const *commands;
+    const char *ignores; /* unread.h: keys that --set may name in vain; NULL: none */
 };
 
 extern const Command cmd_train, cmd_eval, cmd_bench, cmd_find_lr, cmd_preview, cmd_export,

@@ -176,6 +176,7 @@ typedef struct Config {
         /* no key: a JSON text of a device that is not here (inspect memory); borrowed */
         const char *properties;
     } device;
+    unsigned unread; /* no key: of config_caution.c */
 } Config;
 
 /* Starts from defaults, reads path (NULL: none), applies sets[0..n) ("key=value"). The folder of a
@@ -186,6 +187,8 @@ Status config_load(Config **out, const char *path, const char *const *sets, int 
 /* Applies sets to what was loaded or parsed, and checks it again. */
 Status config_override(Config *c, const char *const *sets, int set_count);
 void config_destroy(Config *c);
+/* Warns, before training, of what c says but hardly means. */
+void config_warn(const Config *c);
 /* What to use here for an option or key of another program: "use optimizer.lr=RATE (...)"; nothing
  * for a word that nobody knows. */
 void config_add_advice(const char *word, StrBuf *out);

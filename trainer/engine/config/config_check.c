@@ -26,8 +26,8 @@ Status config_fail_key(const ConfigOrigin *origin, const char *key, const char *
 }
 
 /* Keys that change nothing without another one: who gives them means another run. A family's number
- * that another choice leaves unread, such as optimizer.alpha with sgd, is let be: a file may hold
- * both recipes. */
+ * that another choice leaves unread, such as optimizer.alpha with sgd, is let be, with a warning of
+ * config_caution.c: a file may hold both recipes. */
 typedef struct Requirement {
     const char *key, *other;
     const char *words;   /* of other, as a message has them; NULL: other must be above 0 */

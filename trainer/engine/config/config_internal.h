@@ -78,6 +78,11 @@ Status config_check(const Config *c, const ConfigOrigin *origin);
 Status config_fail_key(const ConfigOrigin *origin, const char *key, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
+/* config_caution.c: keeps which keys were given though the optimizer does not read them, for
+ * config_warn(). Before auto is resolved. kept: by a run's own file, which says every key, so that
+ * only --set counts. */
+void config_note_unread(Config *c, const ConfigOrigin *origin, bool kept);
+
 /* config_yaml.c: reads a YAML text of name (for messages) into c. */
 Status config_read_yaml(Config *c, ConfigOrigin *origin, const char *name, const char *text,
                         size_t bytes);

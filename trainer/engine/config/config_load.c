@@ -236,6 +236,7 @@ Status config_override(Config *c, const char *const *sets, int set_count)
     ConfigOrigin origin = { .path = NULL };
     TRY(override_kept(c, &origin, sets, set_count));
     if (c->data.eval_resize == CONFIG_OTHER) resolve_eval_resize(c);
+    config_note_unread(c, &origin, true);
     resolve_published(c);
     resolve_warmup(c, &origin, true);
     TRY(resolve_sets(c, &origin));
@@ -255,6 +256,7 @@ static Status load(Config *c, ConfigOrigin *origin, const char *folder, const ch
     TRY((folder ? override_kept : override)(c, origin, sets, set_count));
     if (path && c->run.dir[0] == '\0') TRY(default_run_dir(c, path));
     resolve_eval_resize(c);
+    config_note_unread(c, origin, folder != NULL);
     resolve_published(c);
     resolve_warmup(c, origin, folder != NULL);
     TRY(resolve_sets(c, origin));

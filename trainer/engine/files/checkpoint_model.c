@@ -2,6 +2,7 @@
  * the file, since model.classes may leave it to a dataset that is not here. */
 #include "trainer/engine/files/checkpoint_model.h"
 #include "base/mem.h"
+#include "trainer/engine/files/imagenet_names.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -103,6 +104,11 @@ void checkpoint_model_close(CheckpointModel *m)
     *m = (CheckpointModel){ .file = NULL };
 }
 
+bool checkpoint_model_borrows_names(const CheckpointModel *m)
+{
+    return m->classes == IMAGENET_CLASSES && !(m->meta.class_names && m->meta.named_classes);
+}
+
 void checkpoint_model_class_name(const CheckpointModel *m, int64_t label, char *out, size_t bytes)
 {
     const char *line = m->meta.class_names;
@@ -110,7 +116,8 @@ void checkpoint_model_class_name(const CheckpointModel *m, int64_t label, char *
         line = strchr(line, '\n');
         if (line) line++;
     }
-    if (line && *line && *line != '\n')
+    if (checkpoint_model_borrows_names(m)) imagenet_name(label, out, bytes);
+    else if (line && *line && *line != '\n')
         snprintf(out, bytes, "%.*s", (int)strcspn(line, "\n"), line);
     else snprintf(out, bytes, "%lld", (long long)label);
 }

@@ -33,7 +33,9 @@ Status checkpoint_model_graph(Graph **out, const CheckpointModel *m, int64_t cla
  * path. */
 Status checkpoint_model_config(Config **out, const CheckpointMeta *meta, const char *path);
 void checkpoint_model_close(CheckpointModel *m); /* NULL inside is fine */
+/* Whether ImageNet's names stand in: of 1,000 classes, where the checkpoint knows numbers alone. */
+bool checkpoint_model_borrows_names(const CheckpointModel *m);
 /* Copies the name of a class to out: that of its folder, or its number where the checkpoint does
- * not know names. */
+ * not know names and borrows none. */
 void checkpoint_model_class_name(const CheckpointModel *m, int64_t label, char *out, size_t bytes);
 #endif

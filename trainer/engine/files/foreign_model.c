@@ -130,6 +130,8 @@ static Status read_names(CheckpointModel *m, const char *file, const char *path)
     int64_t lines = 0;
     if (!file && safetensors_metadata(m->file, "convoy"))
         m->meta.class_names = safetensors_metadata(m->file, "class_names");
+    const char *named = safetensors_metadata(m->file, "named_classes");
+    m->meta.named_classes = file || (named && strcmp(named, "1") == 0);
     if (!file) return OK;
     TRY(fs_read_limited(file, FS_TEXT_BYTES, &text, &bytes));
     m->class_names = (char *)text;

@@ -12,6 +12,10 @@ static void say_evaluation(const Session *s)
         "evaluation: images are scaled to %lld pixels and cropped to %lld (data.eval_resize%s)",
         (long long)(resize > 0 ? resize : size), (long long)size,
         c->data.eval_resize_auto ? ": auto" : "");
+    if (resize > 2 * size)
+        log_warning("data.eval_resize is %lld, more than twice data.image_size %lld: evaluation "
+                    "sees only the middle of each image; auto scales to fit",
+                    (long long)resize, (long long)size);
 }
 
 static void say_frozen(const Session *s)

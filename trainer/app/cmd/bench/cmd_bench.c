@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "trainer/app/cmd/bench/bench.h"
 #include "trainer/app/cmd/commands.h"
+#include "trainer/app/cmd/unread.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -113,6 +114,7 @@ static const Command cmd_bench_decode = {
         "that the network receives. Under mpirun on all ranks. Without data.train it uses "
         "generated images.",
     .args = decode_rows,
+    .ignores = UNREAD_BUT_IN_RUNS,
     .by_ranks = decode,
 };
 
@@ -151,6 +153,7 @@ static const Command cmd_bench_loader = {
         "page cache was asked to drop (cold), files in the page cache (cached), generated images "
         "(synthetic). Under mpirun on all ranks. Without data.train it uses generated images.",
     .args = loader_rows,
+    .ignores = UNREAD_BUT_IN_RUNS,
     .by_ranks = loader,
 };
 
@@ -189,6 +192,7 @@ static const Command cmd_bench_step = {
         "share of gradient bytes whose sums begin before the last rank ends its backward pass. "
         "Under mpirun on all ranks. Without data.train it uses generated images.",
     .args = step_rows,
+    .ignores = UNREAD_BUT_IN_RUNS,
     .by_ranks = step,
 };
 
@@ -221,7 +225,6 @@ static const ArgRow allreduce_rows[] = {
       .help = "the same by a model, on 1 to 64 nodes of fabrics (configs/fabrics/*.json, separated "
               "by commas)",
       .needs = "--like" },
-    ARG_ROW_VERBOSE,
     ARG_ROW_SET,
     ARG_ROW_END,
 };
@@ -242,6 +245,7 @@ static const Command cmd_bench_allreduce = {
         "rank has a GPU, else by MPI. Under mpirun on all ranks.",
     .examples = "mpirun -n 8 convoy bench allreduce -b 8 -e 1G --min-busbw 300",
     .args = allreduce_rows,
+    .ignores = UNREAD_BUT_IN_RUNS,
     .by_ranks = allreduce,
 };
 

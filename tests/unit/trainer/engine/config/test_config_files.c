@@ -58,3 +58,28 @@ TEST(all_configs_load)
         mem_free(names);
     }
 }
+
+/* A number is there only where auto would give another: a recipe's own. With another image size it
+ * would be another cut. */
+TEST(configs_name_no_size_that_auto_gives)
+{
+    static const char *const folders[] = { "configs", "configs/recipes" };
+    const char *const automatic = "data.eval_resize=auto";
+    for (int k = 0; k < 2; k++) {
+        char **names = NULL, path[256];
+        int64_t count = 0;
+        REQUIRE_OK(fs_list(folders[k], &names, &count));
+        for (int64_t i = 0; i < count; i++) {
+            Config *c = NULL, *with_auto = NULL;
+            if (!str_ends_with_nocase(names[i], ".yaml")) continue;
+            snprintf(path, sizeof path, "%s/%s", folders[k], names[i]);
+            REQUIRE_OK(config_load(&c, path, NULL, 0));
+            REQUIRE_OK(config_load(&with_auto, path, &automatic, 1));
+            if (!c->data.eval_resize_auto && c->data.eval_resize == with_auto->data.eval_resize)
+                CHECK_STR(path, "a size that auto does not give");
+            config_destroy(c);
+            config_destroy(with_auto);
+        }
+        mem_free(names);
+    }
+}

@@ -166,3 +166,38 @@ TEST(a_class_without_a_name_is_its_number)
         CHECK_STR(name, names[i]);
     }
 }
+
+/* Published weights: the names of ILSVRC2012's classes in the order of labels. */
+TEST(a_thousand_classes_without_names_borrow_imagenets)
+{
+    static const struct {
+        int64_t label;
+        const char *name;
+    } rows[] = { { 0, "tench" },
+                 { 134, "crane (bird)" },
+                 { 602, "horizontal bar" },
+                 { 517, "crane" },
+                 { 999, "toilet tissue" } };
+    CheckpointModel m = { .classes = 1000 };
+    char name[64], before[64] = "";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        checkpoint_model_class_name(&m, rows[i].label, name, sizeof name);
+        CHECK_STR(name, rows[i].name);
+    }
+    for (int64_t i = 0; i < 1000; i++) {
+        checkpoint_model_class_name(&m, i, name, sizeof name);
+        CHECK(name[0] > ' ' && !strchr(name, '\t') && strcmp(name, before) != 0);
+        snprintf(before, sizeof before, "%s", name);
+    }
+    m.meta.class_names = "0\n1"; /* no names: those of a data set that knows numbers alone */
+    checkpoint_model_class_name(&m, 1, name, sizeof name);
+    CHECK_STR(name, "goldfish");
+    m.meta.class_names = "cat\ndog";
+    m.meta.named_classes = 1;
+    checkpoint_model_class_name(&m, 1, name, sizeof name);
+    CHECK_STR(name, "dog");
+    m.classes = 1001;
+    m.meta.class_names = NULL;
+    checkpoint_model_class_name(&m, 1, name, sizeof name);
+    CHECK_STR(name, "1");
+}

@@ -1,0 +1,64 @@
+/* config_caution.c - what a configuration may say, but hardly means. */
+#include "base/log.h"
+#include "kernels/ops/update.h"
+#include "trainer/engine/config/config_internal.h"
+#include <string.h>
+
+/* Which optimizers read a key that others leave alone; bits by UpdateKind. */
+#define BIT(kind)   (1U << UPDATE_##kind)
+#define MOMENTUM_OF (BIT(SGD) | BIT(LARS) | BIT(LARS_MLPERF) | BIT(RMSPROP_TF))
+#define BETAS_OF    (BIT(ADAM) | BIT(ADAMW) | BIT(LAMB) | BIT(LION))
+static const struct {
+    const char *key;
+    unsigned kinds;
+} readers[] = {
+    { "optimizer.momentum", MOMENTUM_OF },
+    { "optimizer.betas", BETAS_OF },
+    { "optimizer.eps", ~(BIT(SGD) | BIT(LION)) },
+    { "optimizer.alpha", BIT(RMSPROP_TF) },
+    { "optimizer.trust_coefficient", BIT(LARS) | BIT(LARS_MLPERF) },
+};
+
+/* Whether the key has its default: a file may well say that. */
+static bool is_default(const Config *c, const ConfigKey *key)
+{
+    Config plain = { .optimizer.name = 0 };
+    StrBuf a = { 0 }, b = { 0 };
+    Status status = config_set_text(&plain, key, key->fallback, "");
+    config_add_value(c, key, &a);
+    config_add_value(&plain, key, &b);
+    const bool same = status == OK && !a.failed && !b.failed && strcmp(a.text, b.text) == 0;
+    str_free(&a);
+    str_free(&b);
+    return same;
+}
+
+void config_note_unread(Config *c, const ConfigOrigin *origin, bool kept)
+{
+    c->unread = 0;
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
+        const int index = config_find_key(readers[i].key), line = origin->line[index];
+        const bool given =
+            line == ORIGIN_SET || (line > 0 && !kept && !is_default(c, &config_keys[index]));
+        if (given && !(readers[i].kinds >> c->optimizer.name & 1)) c->unread |= 1U << i;
+    }
+}
+
+void config_warn(const Config *c)
+{
+    const char *optimizer = update_kind_names[c->optimizer.name];
+    const bool as_adam = (BIT(ADAM) | BIT(ADAMW) | BIT(LION)) >> c->optimizer.name & 1;
+    const char *resume = c->checkpoint.resume;
+    const bool fresh = strcmp(resume, "auto") == 0 || strcmp(resume, "none") == 0;
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
+        if (c->unread >> i & 1)
+            log_warning("%s is ignored: %s does not use it (optimizer.name)", readers[i].key,
+                        optimizer);
+    if (as_adam && c->optimizer.lr > 0.01)
+        log_warning("optimizer.lr is %g, a learning rate for sgd; %s rarely takes more than 0.01",
+                    c->optimizer.lr, optimizer);
+    if (c->optimizer.head_lr != 1 && c->model.init[0] == '\0' && fresh)
+        log_warning("optimizer.head_lr is %g, but no weights are loaded (model.init): all layers "
+                    "are new, and only the last has this factor; leave it at 1",
+                    c->optimizer.head_lr);
+}
