@@ -25,7 +25,7 @@ KINDS = "operation"
 
 
 def convoy_command(args, precision):
-    command = [args.convoy, "bench", "step", "--steps", str(args.steps),
+    command = [args.convoy, "bench", "step", "--verbose", "--steps", str(args.steps),
                "--set", "device.backend=cuda", "--set", f"train.precision={precision}",
                "--set", f"model.name={args.model}", "--set", "model.classes=1000",
                "--set", f"data.image_size={args.size}",

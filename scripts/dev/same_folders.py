@@ -20,7 +20,8 @@ THREADED = ("log.txt", ".log", ".jsonl")  # lines of threads and ranks, in any o
 TIMES = re.compile(r"^(time|ready_batches|readers|cache_hits)$|seconds$|_(ms|per_s|percent)$")
 NOISE = [
     (r"(?ms)^-{60,}\n.*?^-{60,}\n", ""),  # what mpirun says about a rank that has failed
-    (r"(?m)^.* images/s, .* left.*\n|^\[[^]\n]*:\d+\] .*\n", ""),  # progress lines come by time; more of mpirun
+    # progress lines come by time; more of mpirun
+    (r"(?m)^.* images/s, .* left.*\n|^\[[^]\n]*:\d+\] .*\n", ""),
     (r"(?m)^\d{4}-\d\d-\d\dT[\d:]+Z ", ""),
     (r"[\d.]+(/[\d.]+)?(?= ?(s|ms|images/s|MB/s|batches ready|readers|bytes above)\b)", "N"),
     (r"(?m)^((info )?(evaluate|export): +)\S+", r"\1convoy"),  # by the path of the program

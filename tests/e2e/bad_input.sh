@@ -78,7 +78,7 @@ gaps=("data.train=$SCRATCH/gaps/train" "data.val=$SCRATCH/gaps/val")
 refused "/gaps/train: 2 of 10 class folders have no $pictures file: ring, star (data." \
     "${gaps[@]}"
 train gaps 1 "${gaps[@]}" data.allow_empty_classes=true train.max_steps=1
-expect_text "empty classes" 1 "10 classes; imagefolder with 96 training and 56 validation images"
+expect_text "empty classes" 1 ": 96 images of 10 classes, 56 for validation"
 
 # A folder that is missing on one rank only, or has other images there.
 if have_mpi; then

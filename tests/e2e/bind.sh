@@ -39,7 +39,7 @@ sockets="pack:2 [numa] core:1 pu:1"
 train_bound() # RUN BINDING ENVIRONMENT...
 {
     settings "$1" train.epochs=1
-    timeout 120 env "${@:3}" mpirun -n 2 --bind-to "$2" "$CONVOY" train "${sets[@]}"
+    timeout 120 env "${@:3}" mpirun -n 2 --bind-to "$2" "$CONVOY" train --verbose "${sets[@]}"
 }
 
 expect "another machine" 78 train_bound other none HWLOC_SYNTHETIC="$sockets"

@@ -9,14 +9,14 @@ data=$SCRATCH/data
 
 # ---- one folder of both sets ----
 train sets 1 "data.train=" "data.dir=$data" train.max_steps=1
-expect_text "data.dir" 1 "with 80 training and 30 validation images"
+expect_text "data.dir" 1 ": 80 images of 10 classes, 30 for validation"
 train_fails both 64 "data.dir sets data.train and data.val" 1 "data.train=$data/train" \
     "data.dir=$data"
 
 # ---- held out ----
 split=(data.val_split=0.25 train.epochs=2 schedule.name=constant)
 train whole 1 "${split[@]}"
-expect_text "held out" 1 "with 60 training and 20 validation images"
+expect_text "held out" 1 ": 60 images of 10 classes, 20 for validation"
 train parts 1 "${split[@]}" train.max_steps=3
 train parts 1 "${split[@]}"
 same "held out: in one piece and in two" whole parts

@@ -52,13 +52,13 @@ mkdir "$SCRATCH/both"
 tar cf "$SCRATCH/both/shapes-test.tar" -C "$SCRATCH/data" val
 cp "$SCRATCH/train.tar" "$SCRATCH/both/shapes-train.tar"
 train both 1 train.max_steps=1 data.train= "data.dir=$SCRATCH/both"
-expect_text "both" 1 "webdataset with 120 training and 30 validation images"
+expect_text "both" 1 ": 120 images of 10 classes, 30 for validation"
 train_fails same_files 65 "data.val: part-0000.tar is a file of data.train too" \
     1 "data.train=$SCRATCH/tars" "data.val=$SCRATCH/tars"
 
 train synthetic 1 train.max_steps=1 data.format=synthetic data.train= data.synthetic_images=40 \
     model.classes=7
-expect_text "synthetic" 1 "7 classes; synthetic with 40 training and 0 validation images"
+expect_text "synthetic" 1 ": 40 images of 7 classes"
 
 # ---- damage ----
 flip_byte "$SCRATCH/shards/shard-00000.bin" 3000

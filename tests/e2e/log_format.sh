@@ -7,11 +7,24 @@ ranks=1
 have_mpi && ranks=2
 base=(train.batch_per_rank=4 "data.val=$SCRATCH/data/val" train.epochs=2 log.every=2)
 
+# The first lines say what trains on what, for how long and where; the rest is asked for.
+settings quiet "${base[@]}" train.max_steps=1
+expect "quiet" 0 run 1 train "${sets[@]}"
+what="resnet20 [(]0.27 M parameters[)]: [0-9]+ images of 10 classes, [0-9]+ for validation"
+how="1 rank on .* [(]cpu, fp32[)], global batch 4, 1 step [(].* epochs?[)]"
+first=$(sed -n '1,3p' "$out" | paste -sd '|')
+[[ $first =~ ^$what\|$how\|"run folder: $SCRATCH/quiet"$ ]] ||
+    broken_run "quiet: other first lines"
+expect_text "quiet" 0 "by oneDNN"
+expect_text "quiet" 0 "memory: peak"
+grep -q "by oneDNN" "$SCRATCH/quiet/log.txt" || broken "log.txt lacks what the engine chose"
+awk 'length > 80 && !/:/ { exit 1 }' "$out" || broken_run "quiet: a line of more than 80 columns"
+
 # Six columns; FinLoss is above Loss by the L2 term, which weight decay scales.
 train table "$ranks" "${base[@]}" log.format=table optimizer.weight_decay=0.01
 cp "$out" "$SCRATCH/table.txt"
 expect_text "table" 1 "  Step Epoch Speed   Loss  FinLoss   LR"
-expect_text "table" 0 "ETA"
+expect_text "table" 0 " left"
 row='^ *[0-9]+ +[0-9]+\.[0-9] +[0-9]+\.[0-9] +[0-9]+\.[0-9]{3} +[0-9]+\.[0-9]{3} [0-9]\.[0-9]{5}$'
 # Steps from 0; the records count the same steps from 1.
 last=$(($(field table step step) - 1))

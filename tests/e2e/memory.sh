@@ -30,7 +30,7 @@ compare()
     expect "$name: plan" 0 run 1 inspect memory "$SCRATCH/large.yaml" "${settings[@]}"
     planned=$(awk '$1 == "total" { print $2 }' "$out")
     ((planned >= 1000000000)) || broken_run "$name: the plan has only ${planned:-no} bytes"
-    expect "$name: run" 0 run 1 train "$SCRATCH/large.yaml" \
+    expect "$name: run" 0 run 1 train --verbose "$SCRATCH/large.yaml" \
         --set "run.dir=$SCRATCH/$name" "${settings[@]}"
     read -r peak said < <(sed \
         -nE 's/^memory: peak ([0-9]+) bytes above start, planned ([0-9]+) bytes$/\1 \2/p' "$out")

@@ -57,7 +57,7 @@ train_fails unknown 65 "13 classes by number there but 10 classes in data.train"
 mapfile -t names < <(find "$data/train" -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort)
 printf '%s\tround\n%s\n%s\tround\n' "${names[0]}" "${names[3]}" "${names[1]}" > "$SCRATCH/map.txt"
 train mapped 1 "data.val=$data/val" "data.class_map=$SCRATCH/map.txt"
-expect_text "a map" 1 "2 classes; imagefolder with 12 training and 6 validation images"
+expect_text "a map" 1 ": 12 images of 2 classes, 6 for validation"
 expect "predict" 0 run 1 predict "$SCRATCH/mapped" "$data/train/${names[3]}" --csv
 expect_text "predict by names of a map" some ",${names[3]},1,"
 expect_text "predict by names of a map" some ",round,0,"

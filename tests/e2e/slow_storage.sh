@@ -12,8 +12,8 @@ slow()
 {
     settings bench "$@"
     SLOW_FILES_MATCH=.jp SLOW_FILES_MS=20 LD_PRELOAD=$PWD/build/slow_files.so \
-        timeout 120 "$CONVOY" bench loader "${sets[@]}" --input now --steps "${steps:-60}" \
-        --warmup "${steps:-30}"
+        timeout 120 "$CONVOY" bench loader --verbose "${sets[@]}" --input now \
+        --steps "${steps:-60}" --warmup "${steps:-30}"
 }
 
 # value NAME - of the last output.

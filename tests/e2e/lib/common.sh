@@ -151,7 +151,7 @@ train()
     local name=$1 ranks=$2
     shift 2
     settings "$name" "$@"
-    expect "train $name" 0 run "$ranks" train "${sets[@]}"
+    expect "train $name" 0 run "$ranks" train --verbose "${sets[@]}"
     sound_metrics "$name"
 }
 

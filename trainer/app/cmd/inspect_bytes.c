@@ -129,7 +129,7 @@ static void print_head(const Session *s, const char *device, StrBuf *text)
     str_printf(text, "%s in %s, %lld images of %lld x %lld pixels a step, on %s\n",
                s->config->model.name, precision_names[s->device.precision],
                (long long)s->plan.global_batch, (long long)size, (long long)size, device);
-    if (!fused[0]) str_add(text, "fused (device.fuse): nothing\n"); /* else it was said */
+    str_printf(text, "fused (device.fuse): %s\n", fused[0] ? fused : "nothing");
     str_printf(
         text,
         "a model, nothing was measured; no launches, no gaps between kernels. least: %.0f %% "

@@ -203,10 +203,10 @@ static void say_start(RunLog *r, const StartRecord *s)
         snprintf(val, sizeof val, ", %lld for validation", (long long)s->val_images);
     log_info("%s (%.3g M parameters): %lld images of %lld classes%s", s->model,
              1e-6 * (double)s->parameters, (long long)s->images, (long long)s->classes, val);
-    log_info("%lld %s on %s (%s, %s), global batch %lld, %lld steps (%.4g %s)", (long long)s->world,
+    log_info("%lld %s on %s (%s, %s), global batch %lld, %lld %s (%.4g %s)", (long long)s->world,
              s->world == 1 ? "rank" : "ranks", s->host, s->device, s->precision,
-             (long long)s->global_batch, (long long)s->steps, s->epochs,
-             s->epochs == 1 ? "epoch" : "epochs");
+             (long long)s->global_batch, (long long)s->steps, s->steps == 1 ? "step" : "steps",
+             s->epochs, s->epochs == 1 ? "epoch" : "epochs");
     if (r->dir) log_info("run folder: %s", r->dir);
     log_detail("dataset: %s; backend: %s", s->dataset, s->backend);
     log_detail("%s", s->device_reason);

@@ -102,7 +102,7 @@ TEST(status_is_that_of_the_supervisor)
 
 TEST(status_of_no_run_is_an_error)
 {
-    CHECK_STATUS(record_print_state(test_scratch()), ERR_DATA);
+    CHECK_STATUS(record_print_state(test_scratch()), ERR_USAGE);
     write_text("launch.status.json", "{\"state\":");
     CHECK_STATUS(record_print_state(test_scratch()), ERR_DATA);
 }
