@@ -18,8 +18,8 @@
 typedef enum LogLevel { LOG_DEBUG, LOG_DETAIL, LOG_INFO, LOG_WARNING, LOG_ERROR } LogLevel;
 
 /* path may be NULL (console only); the file is appended to and line buffered, and that it takes no
- * more lines is told once. min_level applies to the console; the file gets everything from LOG_DETAIL
- * up. */
+ * more lines is told once. min_level applies to the console; the file gets everything from
+ * LOG_DETAIL up. */
 Status log_open(const char *path, int rank, LogLevel min_level);
 /* A second file beside that of log_open(), until the next log_open() or log_close(). It alone gets
  * log_note(). ERR_IO.

@@ -11,7 +11,7 @@ list=(train.epochs=4 "train.accumulate=4, 8, 2" train.batch_per_rank=4 model.bn=
     log.every=1 "data.val=$SCRATCH/data/val" checkpoint.keep=40)
 train whole 1 "${list[@]}"
 expect_text "batches" 1 "from step 1 on, the global batch is 16 images, 4 per rank and pass"
-expect_text "batches" 1 "from step 6 on the global batch is 32"
+expect_text "batches" 1 "from step 6 on, the global batch is 32"
 expect_text "batches" 1 "from step 9 on the global batch is 8"
 steps=$((5 + 3 + (320 - 176) / 8))
 [[ $(losses whole | wc -l) == "$steps" ]] ||

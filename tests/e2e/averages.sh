@@ -133,7 +133,7 @@ expect_text "eval says what others take" 1 "use its averaged weights"
 both=$(for key in top1 ema_top1; do top1 by_raw $key | sed -n 3p; done | xargs)
 [[ $(evaluated by_raw) == "$both" ]] ||
     broken_run "eval with ema.best=false: not the weights and the average"
-expect_text "eval with ema.best=false" 1 "take its trained weights"
+expect_text "eval with ema.best=false" 1 "use its trained weights"
 
 # An average longer than its run says so at the start and at the end.
 train slow 1 model.name=mlp schedule.name=constant train.epochs=6 ema.decay=0.9999 \

@@ -179,7 +179,7 @@ for n in "${ranks[@]}"; do
         [[ $set == */worse ]] ||
             right=$(awk -v t="$(field "eval$n" eval top5)" 'BEGIN { print 70 * t }')
     done
-    expect_text "eval with bad images on $n" 3 "; counted as wrong"
+    expect_text "eval with bad images on $n" 3 "file; counted as wrong"
     expect_field "eval with bad images on $n" "eval$n" eval images 73
     awk -v t="$(field "eval$n" eval top5)" -v right="$right" \
         'BEGIN { d = 73 * t - right; exit !(d < 1e-9 && d > -1e-9) }' ||

@@ -72,7 +72,7 @@ expect_text "inspect memory: the table" 1 "per rank at 1000000 images per micro-
 # One image alone is too few for the last batch norms; ImageNet is not here.
 expect "inspect memory of 1x1" 0 run 1 inspect memory configs/resnet18-fashion-mnist.yaml
 expect "inspect memory of a large batch" 0 run 1 inspect memory configs/recipes/resnet50-a1.yaml \
-    train.batch_mode=global train.global_batch=2048 train.accumulate=256
+    train.batch_mode=global train.global_batch=2304 train.accumulate=256
 # Free memory is never quite the same twice.
 for share in 90:0 110:70; do
     expect "inspect memory of ${share%:*} % of what fits" "${share#*:}" run 1 inspect memory \

@@ -228,7 +228,7 @@ expect_error "no such network" 64 "--model: unknown network resnet21" 1 predict 
     "$SCRATCH/weights.safetensors" "$picture" --model resnet21
 expect_error "no such weights" 64 "--model: resnet50 has no weights V7; there are IMAGENET1K_V1" 1 \
     predict "$SCRATCH/weights.safetensors" "$picture" --model resnet50:V7
-expect_error "a checkpoint" 64 "leave out --model" 1 predict "$(latest folder)" "$picture" \
+expect_error "a checkpoint" 64 "--model is not needed for a checkpoint" 1 predict "$(latest folder)" "$picture" \
     --model resnet20
 expect_error "classes of a run" 64 "--classes requires --model" 1 predict "$SCRATCH/folder" \
     "$picture" --classes "$SCRATCH/names.txt"

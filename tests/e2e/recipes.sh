@@ -11,7 +11,7 @@ for file in configs/recipes/*.yaml; do
         broken "$file: does not say that it was not run here"
     expect "$file" 0 run 1 inspect config "$file" --images 1281167 --ranks "$ranks"
     expect_text "$file" 1 "ranks            $ranks"
-    grep -q '^memory  *[0-9.]* GiB a rank' "$out" || broken_run "$file: no memory"
+    grep -q '^memory  *[0-9.]* GiB per rank' "$out" || broken_run "$file: no memory"
     grep -q '^last ' "$out" || broken_run "$file: no learning rates"
 done
 ((count >= 13)) || broken "$count recipes, expected 13"

@@ -37,7 +37,7 @@ same "4 steps and 2 + 2 in bf16" bf16 bf16_parts
 
 # Out, in again at another image size, and to others.
 expect "export" 0 run 1 export "$(latest whole)" "$SCRATCH/timm.safetensors"
-expect_error "names that are not known" 64 "is written with timm's names alone" 1 export \
+expect_error "names that are not known" 64 "only has the names of timm" 1 export \
     "$(latest whole)" "$SCRATCH/torchvision.safetensors" --names torchvision
 train larger 1 "${net[@]}" "model.init=$SCRATCH/timm.safetensors" train.max_steps=1 \
     data.image_size=48 data.eval_resize=48

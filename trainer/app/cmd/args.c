@@ -55,12 +55,12 @@ Status args_unknown(const char *kind, const char *word, const char *const *names
                     bool foreign)
 {
     StrBuf advice = { 0 };
-    if (foreign) config_add_advice(word, &advice);
+    const char *nearest = str_nearest(word, names, count);
+    if (foreign && (word[0] == '-' || !nearest)) config_add_advice(word, &advice);
     const bool advised = advice.length > 0;
     if (advised) fail(ERR_USAGE, "unknown %s %s; %s", kind, word, advice.text);
     str_free(&advice);
     if (advised) return ERR_USAGE;
-    const char *nearest = str_nearest(word, names, count);
     if (nearest) return fail(ERR_USAGE, "unknown %s %s (did you mean %s?)", kind, word, nearest);
     return fail(ERR_USAGE, "unknown %s %s (see %s --help)", kind, word, log_program());
 }

@@ -148,20 +148,21 @@ static Status inspect(const Dataset *d, const char *path)
 
 /* ---- command ---- */
 
-static Status inspect_set(const DatasetOptions *o)
+static Status inspect_set(const DatasetOptions *o, bool *opened)
 {
     Dataset *dataset = NULL;
     TRY(dataset_open(&dataset, o));
+    *opened = true;
     Status status = inspect(dataset, o->path);
     dataset_close(dataset);
     return status;
 }
 
-/* Both sets of a folder, or the one that was asked for; what is wrong with one does not keep the
- * other from being looked at. */
+/* Both sets of a folder, or the one that was asked for. Bad images of one do not keep the other from
+ * being read. */
 static Status inspect_sets(const DatasetOptions *o, bool one)
 {
-    Status result = OK;
+    int bad = 0;
     for (int role = 0; role < DATA_ROLE_COUNT; role++) {
         DatasetOptions own = *o;
         if (one && role != (int)o->role) continue;
@@ -170,12 +171,14 @@ static Status inspect_sets(const DatasetOptions *o, bool one)
         own.path = path;
         own.role = (DataRole)role;
         log_info("%s:", path);
-        const Status status = inspect_set(&own);
+        bool opened = false;
+        const Status status = inspect_set(&own, &opened);
         mem_free(path);
-        if (status != OK && status != ERR_DATA) return status;
-        if (status != OK) result = cmd_report(status);
+        if (status != OK && !opened) return status;
+        if (status != OK) log_warning("%s", status_message());
+        bad += status != OK;
     }
-    return result;
+    return bad == 0 ? OK : fail(ERR_DATA, "%s: not all images can be read", o->path);
 }
 
 static Status command(const Args *args)
