@@ -12,7 +12,7 @@ list=(train.epochs=4 "train.accumulate=4, 8, 2" train.batch_per_rank=4 model.bn=
 train whole 1 "${list[@]}"
 expect_text "batches" 1 "from step 1 on, the global batch is 16 images, 4 per rank and pass"
 expect_text "batches" 1 "from step 6 on, the global batch is 32"
-expect_text "batches" 1 "from step 9 on the global batch is 8"
+expect_text "batches" 1 "from step 9 on, the global batch is 8"
 steps=$((5 + 3 + (320 - 176) / 8))
 [[ $(losses whole | wc -l) == "$steps" ]] ||
     broken "the run has $(losses whole | wc -l) steps, expected $steps"

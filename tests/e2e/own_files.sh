@@ -11,7 +11,7 @@ data=$SCRATCH/data
     sed -E 's|^\./([^/]+)/(.*)|\1/\2,\1|') > "$data/train/images.csv"
 train folder 1
 train list 1 "data.train=$data/train/images.csv"
-expect_text "a list" 1 "; list with 40 training"
+expect_text "a list" 1 "dataset: list; backend: "
 same "a folder and a list of it" folder list
 if have_mpi; then
     train two 2 "data.train=$data/train/images.csv" train.batch_per_rank=4 model.bn=frozen

@@ -23,6 +23,6 @@ expect "a row of MLPerf's" 0 run 1 inspect config $file --images 1281167 \
     --ranks $((batch / images)) "train.global_batch=$batch" "train.batch_per_rank=$images" \
     "train.epochs=$epochs" "optimizer.lr=$lr" "schedule.warmup_steps=$warm" \
     "schedule.decay_steps=$decay" "optimizer.weight_decay=$weight" "optimizer.momentum=$momentum"
-[[ $(awk '/^behind/ { print $3, $NF }' "$out") == "649 19.405" ]] ||
+[[ $(awk '/^after warm-up/ { print $3, $NF }' "$out") == "649 19.405" ]] ||
     broken_run "a row of MLPerf's: another warm-up"
 exit "$failed"
