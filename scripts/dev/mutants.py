@@ -44,7 +44,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "mutation"))
 import cover  # noqa: E402
 import sites  # noqa: E402
-from tree import COVER_FLAGS, PLAIN_FLAGS, Tree  # noqa: E402
+from tree import COVER_FLAGS, PLAIN_FLAGS, Tree, Trouble  # noqa: E402
 
 ROOMS = ("base/", "data/", "models/", "kernels/cpu/", "trainer/")
 LIMIT_S = 60  # for all tests of a mutant
@@ -202,6 +202,8 @@ class Mutants:
         path = os.path.join(self.work, "map.json")
         tests = read_json(path) if self.options.old_map else \
             cover.update(covered, self.tree, path, product, known, say)
+        if not any(test["reached"] for test in tests.values()):
+            raise Trouble("no test reaches a line: the covered programs note nothing")
         self.map = Map(tests, self.options.patience)
         self.coded = {}
         for line in set().union(*(lines for name in ("unit", "ops", "convoy")

@@ -85,7 +85,7 @@ class Tree:
             if compiled:
                 self.compiles[compiled.group(1)] = line
                 self.objects[compiled.group(1)] = compiled.group(2)
-            elif linked and "libconvoy.a" in line and " -o " in line:
+            elif linked and "libengine.a" in line:
                 self.links[os.path.basename(linked.group(1))] = (linked.group(1), line)
         for path, _ in self.links.values():  # the unmutated program, to come back to
             self.put(self.path(path), self.kept(path), fresh=True)
