@@ -45,7 +45,7 @@ static Status make_one_dir(const char *path)
     const bool there = stat(path, &info) == 0;
     if (there && S_ISDIR(info.st_mode)) return OK; /* already, or another rank was faster */
     if (!there && error == EEXIST) error = errno;
-    return fail(ERR_IO, "%s: cannot make folder: %s", path, strerror(error));
+    return fail(ERR_IO, "%s: cannot create folder: %s", path, strerror(error));
 }
 
 Status fs_make_dirs(const char *path)
@@ -80,7 +80,7 @@ static Status measure_file(int fd, const char *path, size_t limit, size_t *bytes
     *bytes = (size_t)info.st_size;
     return *bytes <= limit
                ? OK
-               : fail(ERR_DATA, "%s: has %zu bytes; at most %zu are read of such a file", path,
+               : fail(ERR_DATA, "%s: too large: %zu bytes; the limit for this file is %zu", path,
                       *bytes, limit);
 }
 
@@ -254,7 +254,8 @@ static Status follow_link(char **path, bool *followed, const char *name)
     char *parent = fs_parent(*path), *next = NULL;
     Status status = parent ? OK : ERR_MEMORY;
     if (parent && (lstat(*path, &link) != 0 || !is_trusted(link.st_uid, parent)))
-        status = fail(ERR_IO, "%s: cannot write: %s is a link of another user", name, *path);
+        status =
+            fail(ERR_IO, "%s: cannot write: %s is a symbolic link of another user", name, *path);
     if (status == OK && !(next = target[0] == '/' ? mem_strdup(target) : fs_join(parent, target)))
         status = ERR_MEMORY;
     mem_free(parent);
@@ -441,7 +442,7 @@ Status fs_replace_symlink(const char *target, const char *link_path)
     if (status == OK) {
         unlink(temporary.text); /* left by a killed process of the same number */
         if (symlink(target, temporary.text) != 0) {
-            status = fail(ERR_IO, "%s: cannot make link: %s", link_path, strerror(errno));
+            status = fail(ERR_IO, "%s: cannot create link: %s", link_path, strerror(errno));
         }
     }
     if (status == OK) status = publish(temporary.text, link_path);

@@ -88,7 +88,7 @@ static Status parse_unicode(Reader *r, char **p)
 {
     uint32_t code, low;
     if (!parse_hex4(r, &code)) return bad(r, "bad \\u escape");
-    if (code == 0) return bad(r, "a string holds a zero byte");
+    if (code == 0) return bad(r, "a string contains a zero byte");
     if (code >= 0xD800 && code <= 0xDFFF) {
         size_t after = r->at;
         bool pair = code < 0xDC00 && accept(r, '\\') && accept(r, 'u') && parse_hex4(r, &low) &&
@@ -114,7 +114,7 @@ static Status parse_escape(Reader *r, char **p)
 
 static Status parse_string(Reader *r, const char **out)
 {
-    if (!accept(r, '"')) return bad(r, "a string was expected");
+    if (!accept(r, '"')) return bad(r, "expected a string");
     size_t end = r->at; /* of the closing quote: unescaping never makes text longer */
     while (end < r->bytes && r->text[end] != '"') end += r->text[end] == '\\' ? 2 : 1;
     if (end >= r->bytes) return bad(r, "unfinished string");
@@ -139,16 +139,16 @@ static Status parse_number(Reader *r, JsonValue *value)
     char text[NUMBER_BYTES_MAX + 1];
     size_t start = r->at;
     accept(r, '-');
-    if (!accept(r, '0') && !skip_digits(r)) return bad(r, "a value was expected");
+    if (!accept(r, '0') && !skip_digits(r)) return bad(r, "expected a value");
     bool whole = true;
     if (accept(r, '.')) {
         whole = false;
-        if (!skip_digits(r)) return bad(r, "digits were expected");
+        if (!skip_digits(r)) return bad(r, "expected digits");
     }
     if (accept(r, 'e') || accept(r, 'E')) {
         whole = false;
         if (!accept(r, '+')) accept(r, '-');
-        if (!skip_digits(r)) return bad(r, "digits were expected");
+        if (!skip_digits(r)) return bad(r, "expected digits");
     }
     size_t n = r->at - start;
     if (n > NUMBER_BYTES_MAX) return bad(r, "number too long");
@@ -185,7 +185,7 @@ static Status parse_member(Reader *r, bool keyed, JsonValue **out)
     if (keyed) {
         TRY(parse_string(r, &key));
         skip_blanks(r);
-        if (!accept(r, ':')) return bad(r, "':' was expected");
+        if (!accept(r, ':')) return bad(r, "expected ':'");
     }
     TRY(parse_value(r, out));
     (*out)->key = key;
@@ -207,8 +207,7 @@ static Status parse_members(Reader *r, JsonValue *parent, bool keyed)
         *tail = member;
         tail = &member->next;
     } while (accept(r, ','));
-    return accept(r, close) ? OK
-                            : bad(r, keyed ? "',' or '}' was expected" : "',' or ']' was expected");
+    return accept(r, close) ? OK : bad(r, keyed ? "expected ',' or '}'" : "expected ',' or ']'");
 }
 
 static Status parse_value(Reader *r, JsonValue **out)

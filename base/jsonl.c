@@ -37,7 +37,8 @@ Status jsonl_cut_torn_line(const Jsonl *j)
         while (keep > first && !(found = bytes[keep - 1 - first] == '\n')) keep--;
     }
     if (keep < end && ftruncate(j->fd, keep) != 0)
-        return fail(ERR_IO, "%s: cannot cut off its torn last line: %s", j->path, strerror(errno));
+        return fail(ERR_IO, "%s: cannot remove its incomplete last line: %s", j->path,
+                    strerror(errno));
     return OK;
 }
 
@@ -62,7 +63,7 @@ int jsonl_append(const Jsonl *j, const StrBuf *line)
         if (n <= 0) {
             const int error = n < 0 ? errno : ENOSPC;
             if (done > 0 && ftruncate(j->fd, start) != 0)
-                log_warning("%s keeps a torn line until it is opened again", j->path);
+                log_warning("%s: ends in an incomplete line until it is opened again", j->path);
             return error;
         }
         done += (size_t)n;

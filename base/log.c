@@ -116,8 +116,8 @@ static void close_file(LogFile *f)
 static void add_to_file(LogFile *f, const char *text)
 {
     if (!f->stream || fputs(text, f->stream) >= 0 || f->told) return;
-    fprintf(stderr, "%s: warning: %s: cannot write: %s; lines are missing there\n", program,
-            f->path, strerror(errno));
+    fprintf(stderr, "%s: warning: %s: cannot write: %s; some lines are lost\n", program, f->path,
+            strerror(errno));
     f->told = true;
 }
 
@@ -345,7 +345,7 @@ Status log_print(const char *text)
 Status log_print_text(Status status, StrBuf *text)
 {
     if (status == OK && text->failed)
-        status = fail(ERR_MEMORY, "out of memory printing the answer");
+        status = fail(ERR_MEMORY, "out of memory while printing the result");
     if (status == OK) status = log_print(text->text ? text->text : "");
     str_free(text);
     return status;

@@ -41,8 +41,8 @@ static Status refuse(const char *word, size_t length)
             (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
     for (char *p = known; *p; p++)
         if (*p == ' ' && p[-1] != ',') *p = '_';
-    return fail(ERR_USAGE, "has \"%.*s\"; it takes auto, none or all, or some of %s", (int)length,
-                word, known);
+    return fail(ERR_USAGE, "has \"%.*s\"; it must be auto, none or all, or a list of: %s",
+                (int)length, word, known);
 }
 
 Status fuse_choice_parse(FuseChoice *out, const char *text)

@@ -45,7 +45,7 @@ Status model_init_tensor(const Graph *g, TensorId id, uint64_t seed, float *out)
 {
     const GraphTensor *t = graph_tensor(g, id);
     if (t->role != ROLE_PARAM && t->role != ROLE_BUFFER)
-        return fail(ERR_INTERNAL, "%s is neither parameter nor buffer", t->name);
+        return fail(ERR_INTERNAL, "%s is neither a parameter nor a buffer", t->name);
     const int64_t count = tensor_elements(&t->desc);
     const Rng rng = rng_at(seed, RNG_INIT, weight_index(g, id), 0);
     switch (t->init) {

@@ -125,7 +125,7 @@ static Status build_mobilenet(Graph *g, const ModelDef *def, const ModelOptions 
     const MobileNetRow *row = def->params;
     Builder b = { .g = g, .row = row, .options = o };
     if (o->stochastic_depth > 0)
-        return fail(ERR_USAGE, "model.stochastic_depth: MobileNets have none");
+        return fail(ERR_USAGE, "model.stochastic_depth is not supported by MobileNets");
     TensorId x = graph_images(g, &o->graph);
     x = add_end(&b, x, block_scale_channels(row->stem, o->width), 3, o->stem == STEM_CIFAR ? 1 : 2);
     for (int i = 0; i < row->count; i++)

@@ -90,7 +90,7 @@ void model_suggest(const char *name, char *out, size_t bytes)
     const char *here = name_of_timm(name);
     if (here) {
         snprintf(out, bytes, "; it is called %s here%s", here,
-                 strchr(name, '.') ? ", and weights are given as model.init=FILE" : "");
+                 strchr(name, '.') ? ", and model.init=FILE sets its weights" : "");
         return;
     }
     const char *names[MODELS_MAX], *nearest[MODEL_SUGGESTIONS];
@@ -128,11 +128,12 @@ const char *model_interpolation_name(ModelInterpolation interpolation)
 static Status check_options(const ModelDef *def, const ModelOptions *o)
 {
     if (!def->drops && (o->stochastic_depth > 0 || o->dropout > 0))
-        return fail(ERR_USAGE, "model.stochastic_depth, model.dropout: this network has neither");
+        return fail(ERR_USAGE,
+                    "model.stochastic_depth and model.dropout are not supported by this network");
     if (o->stochastic_depth >= 1 || o->dropout >= 1 || o->attention_dropout >= 1)
         return fail(ERR_USAGE, "stochastic depth and dropout must stay below 1");
     if (!def->blurs && o->blurpool != BLURPOOL_NONE)
-        return fail(ERR_USAGE, "model.blurpool is of ResNets; this network has none");
+        return fail(ERR_USAGE, "model.blurpool is only supported by ResNets");
     if (!def->stems && o->stem == STEM_CIFAR)
         return fail(ERR_USAGE, "model.stem: this network has no stem for small images");
     const GraphOptions *g = &o->graph;
@@ -162,10 +163,11 @@ static Status check_layers(const Graph *g, const ModelOptions *o)
 {
     const bool norms = o->graph.bn_frozen || o->graph.bn_ranks > 1 || o->zero_init_last_gamma;
     if (norms && !has_any(g, OP_BATCHNORM))
-        return fail(ERR_USAGE,
-                    "model.bn, model.zero_init_last_gamma: this network has no batch norm");
+        return fail(
+            ERR_USAGE,
+            "model.bn and model.zero_init_last_gamma require batch norm; this network has none");
     if (o->attention_dropout > 0 && !has_any(g, OP_ATTENTION))
-        return fail(ERR_USAGE, "model.attention_dropout: this network has no attention");
+        return fail(ERR_USAGE, "model.attention_dropout requires attention; this network has none");
     return OK;
 }
 

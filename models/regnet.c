@@ -82,7 +82,7 @@ static Status build_regnet(Graph *g, const ModelDef *def, const ModelOptions *o)
                                  .act = ACT_RELU,
                                  .residual = TENSOR_NONE };
     if (o->stochastic_depth > 0)
-        return fail(ERR_USAGE, "model.stochastic_depth: RegNets have none");
+        return fail(ERR_USAGE, "model.stochastic_depth is not supported by RegNets");
     TensorId x = block_conv_bn(g, "stem.0", "stem.1", graph_images(g, &o->graph), &stem);
     for (int k = 0; k < 4; k++)
         for (int i = 0; i < row->blocks[k]; i++) {

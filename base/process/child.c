@@ -18,7 +18,7 @@
 Status child_adopt_orphans(void)
 {
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0) return OK;
-    return fail(ERR_ENV, "cannot become the parent of orphans: %s", strerror(errno));
+    return fail(ERR_ENV, "cannot become the parent of orphaned processes: %s", strerror(errno));
 }
 
 typedef struct Origin {        /* of a child */
@@ -218,7 +218,7 @@ static Status lead(ChildGroup *g)
     if (g->leader > 0) close(g->life);
     *g = (ChildGroup){ .leader = 0 };
     if (pipe2(life, O_CLOEXEC) != 0)
-        return fail(ERR_ENV, "cannot make a pipe: %s", strerror(errno));
+        return fail(ERR_ENV, "cannot create a pipe: %s", strerror(errno));
     Status status =
         start(&g->leader, watch, &(Origin){ .input = life[0], .output = -1, .errors = -1 });
     close(life[0]);
@@ -259,7 +259,7 @@ Status child_run_in(ChildResult *out, ChildGroup *g, const char *const argv[], d
     pid_t pid = -1;
     *out = (ChildResult){ .code = 0 };
     TRY(lead(g));
-    if (!open_pipes(fds)) return fail(ERR_ENV, "cannot make a pipe: %s", strerror(errno));
+    if (!open_pipes(fds)) return fail(ERR_ENV, "cannot create a pipe: %s", strerror(errno));
     Status status = start(&pid, argv,
                           &(Origin){ .input = -1,
                                      .output = fds[OUTPUT][1],

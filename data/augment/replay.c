@@ -79,7 +79,7 @@ static Status take_op(Line *line, PolicyPlan *r)
     if (n == POLICY_PLAN_MAX_OPS)
         return fail(ERR_DATA, "replay: more than %d ops", POLICY_PLAN_MAX_OPS);
     if (!next_word(line) || !image_op_find(line->word, &op.kind))
-        return fail(ERR_DATA, "replay: no op is called \"%s\"", line->word);
+        return fail(ERR_DATA, "replay: unknown operation \"%s\"", line->word);
     TRY(take_double(line, "op", &op.value));
     if (op.kind == IMAGE_POSTERIZE && !(op.value >= 0 && op.value <= 8))
         return fail(ERR_DATA, "replay: posterize keeps 0 to 8 bits");
@@ -127,7 +127,7 @@ static Status take_key(Line *line, Replay *v)
         return OK;
     }
     if (strcmp(line->word, "own") != 0)
-        return fail(ERR_DATA, "replay: no key is called \"%s\"", line->word);
+        return fail(ERR_DATA, "replay: unknown key \"%s\"", line->word);
     TRY(take_double(line, "own", &own));
     v->policy_plan.own_weight = (float)own;
     return OK;
@@ -140,6 +140,6 @@ Status replay_parse(const char *text, Replay *out)
     while (next_word(&line)) TRY(take_key(&line, out));
     const AugmentPlan *p = &out->plan;
     if (p->box_width < 1 || p->box_height < 1 || p->width < 1 || p->height < 1 || p->size < 1)
-        return fail(ERR_DATA, "replay: box, resize and size must be given");
+        return fail(ERR_DATA, "replay: box, resize and size are required");
     return OK;
 }

@@ -234,14 +234,14 @@ static void read_header(JpegDecoder *j)
 {
     struct jpeg_decompress_struct *info = &j->info;
     if (is_lossless(j->file.bytes, j->file.size))
-        give_up(j, ERR_DATA, "a lossless JPEG: only lossy ones are read");
+        give_up(j, ERR_DATA, "a lossless JPEG; only lossy JPEG is supported");
     create_object(j);
     jpeg_mem_src(info, j->file.bytes, (unsigned long)j->file.size);
     jpeg_read_header(info, TRUE);
     if (image_check_size(info->image_width, info->image_height) != OK)
         give_up(j, ERR_DATA, status_message());
     if (info->num_components != 1 && info->num_components != 3 && info->num_components != 4)
-        give_up(j, ERR_DATA, "JPEG with neither 1, 3 nor 4 components");
+        give_up(j, ERR_DATA, "a JPEG must have 1, 3 or 4 components");
 }
 
 /* ---- Pillow's verdict ----
@@ -271,7 +271,7 @@ static void show_more(JpegDecoder *j)
 {
     struct jpeg_source_mgr *from = j->info.src;
     size_t left = j->file.size - j->shown, at = (size_t)(from->next_input_byte - j->file.bytes);
-    if (left == 0) give_up(j, ERR_DATA, "the JPEG data is cut short");
+    if (left == 0) give_up(j, ERR_DATA, "the JPEG data is truncated");
     j->shown += left < PILLOW_BYTES || j->info.arith_code ? left : PILLOW_BYTES;
     from->bytes_in_buffer = at < j->shown ? j->shown - at : 0;
 }
@@ -296,7 +296,7 @@ static void judge(JpegDecoder *j)
     /* What has all rows may lack the end. A second frame header is an error even where it is
      * incomplete: libjpeg-turbo 2 asks for all of it first. */
     if (!jpeg_finish_decompress(info) && is_frame(info->unread_marker))
-        give_up(j, ERR_DATA, "the JPEG data is cut short");
+        give_up(j, ERR_DATA, "the JPEG data is truncated");
 }
 
 /* Under the caller's setjmp. */
@@ -409,7 +409,7 @@ static int decode_box(JpegDecoder *j, const ImageBox *box, bool packed, ByteBuf 
     int first = 0;
     choose_colours(info, packed);
     jpeg_start_decompress(info);
-    if (j->cut_short) give_up(j, ERR_DATA, "the JPEG data is cut short");
+    if (j->cut_short) give_up(j, ERR_DATA, "the JPEG data is truncated");
     bool crop = can_crop(info) && !is_smoothed(info);
     if (crop) first = crop_columns(info, box);
     size_t row_bytes = (size_t)info->output_width * (size_t)info->output_components;

@@ -204,15 +204,15 @@ static Status refuse_stranger(const ClassList *of, const ClassList *in, int c, C
 {
     const char *name = of->names[c], *near = str_nearest(name, in->names, in->count);
     if (count_name(of, name) > 1 || count_name(in, name) > 1)
-        return fail(ERR_DATA, "%s: more than one class is called %s, there or in %s", of->owner,
-                    name, in->owner);
+        return fail(ERR_DATA, "%s: more than one class is named %s, here or in %s", of->owner, name,
+                    in->owner);
     if (by == CLASSES_BY_NUMBER)
         return fail(ERR_DATA,
-                    "%s: class %s is not in %s: both have numbers for classes, and equal numbers "
-                    "are taken for equal classes%s%s",
+                    "%s: class %s is not in %s: both number their classes, and the same number "
+                    "means the same class%s%s",
                     of->owner, name, in->owner, hint_of(of), in->remedy ? in->remedy : "");
     return fail(ERR_DATA, "%s: class %s is not in %s%s%s%s%s", of->owner, name, in->owner,
-                near ? "; is " : "", near ? near : "", near ? " meant?" : "",
+                near ? " (did you mean " : "", near ? near : "", near ? "?)" : "",
                 in->remedy ? in->remedy : "");
 }
 
@@ -229,8 +229,8 @@ static Status check_lacking(const int *to, const ClassList *of, const ClassList 
     mem_free(there);
     if (lacking == NONE) return OK;
     return fail(ERR_DATA,
-                "%s: no class %s there, which %s has (data.allow_empty_classes: true takes it for "
-                "a class without images)",
+                "%s: has no class %s, but %s has (data.allow_empty_classes: true accepts classes "
+                "without images)",
                 of->owner, in->names[lacking], in->owner);
 }
 
@@ -239,11 +239,11 @@ static Status check_places(const ClassList *of, const ClassList *in)
     const ClassList *words = of->named ? of : in, *numbers = of->named ? in : of;
     if (of->count != in->count)
         return fail(ERR_DATA,
-                    "%s: %d %s there but %d %s in %s; which is which can only be known if both "
-                    "have the same names%s",
-                    of->owner, of->count, of->named ? "classes" : "classes by number", in->count,
-                    in->named ? "classes" : "by number", in->owner, hint_of(numbers));
-    log_warning("%s has names of classes and %s numbers: 0 is taken for %s, and so on to %d for %s",
+                    "%s: %d %s here but %d %s in %s; they can only be matched if both have the "
+                    "same names%s",
+                    of->owner, of->count, of->named ? "classes" : "numbered classes", in->count,
+                    in->named ? "classes" : "numbered classes", in->owner, hint_of(numbers));
+    log_warning("%s names its classes and %s numbers them: 0 is taken as %s, and so on to %d as %s",
                 words->owner, numbers->owner, words->names[0], words->count - 1,
                 words->names[words->count - 1]);
     return OK;
@@ -255,11 +255,11 @@ Status class_list_match_set(int *to, const ClassList *of, const ClassList *in)
     TRY(class_list_match(to, &by, of, in));
     if (by == CLASSES_BY_PLACE) return check_places(of, in);
     if (by == CLASSES_UNKNOWN)
-        return fail(ERR_DATA,
-                    "%s: it cannot be known which of its classes are those of %s: one of the two "
-                    "has only numbers, and names of the other hold numbers that may be others; "
-                    "give both the same names",
-                    of->owner, in->owner);
+        return fail(
+            ERR_DATA,
+            "%s: its classes cannot be matched to those of %s: one has only numbers, and names in "
+            "the other contain numbers that may mean something else; use the same names in both",
+            of->owner, in->owner);
     if (!of->named && !in->named && !in->closed) return OK;
     for (int c = 0; c < of->count; c++)
         if (to[c] == NONE && (!of->images || of->images[c] > 0))

@@ -12,8 +12,8 @@ static Status check_names(const char *path, char *const *names, int *count)
     while (*count > 0 && names[*count - 1][0] == '\0') --*count;
     for (int i = 0; i < *count; i++)
         if (names[i][0] == '\0')
-            return fail(ERR_DATA, "%s: line %d is empty, class %d has no name", path, i + 1, i);
-    return *count > 0 ? OK : fail(ERR_DATA, "%s: no class names in it", path);
+            return fail(ERR_DATA, "%s: line %d is empty, so class %d has no name", path, i + 1, i);
+    return *count > 0 ? OK : fail(ERR_DATA, "%s: contains no class names", path);
 }
 
 static Status names_of_file(const char *path, char ***names, int *count)

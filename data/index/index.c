@@ -57,14 +57,13 @@ static Status check_header(const Index *x)
     const IndexHeader *h = x->header;
     if (memcmp(h->magic, magic, sizeof magic) != 0) return fail(ERR_DATA, "not an index");
     if (h->version != INDEX_VERSION)
-        return fail(ERR_DATA, "of version %u, this program writes %u", h->version, INDEX_VERSION);
+        return fail(ERR_DATA, "has version %u, this program writes %u", h->version, INDEX_VERSION);
     if (!index_layout(h, at, &total)) return fail(ERR_DATA, "counts out of range");
     if (total != x->block_bytes || h->block_bytes != total)
         return fail(ERR_DATA, "%zu bytes long, should be %zu", x->block_bytes, total);
     if (index_checksum(x->block, x->block_bytes) != h->crc)
         return fail(ERR_DATA, "the checksum is wrong");
-    if (h->images == 0 || h->classes == 0 || h->text_bytes == 0)
-        return fail(ERR_DATA, "nothing in it");
+    if (h->images == 0 || h->classes == 0 || h->text_bytes == 0) return fail(ERR_DATA, "empty");
     return OK;
 }
 
@@ -98,7 +97,7 @@ static Status check_texts(const Index *x)
     for (int c = 0; c < x->classes; c++) good &= x->class_at[c] < end;
     for (int64_t i = 0; i < x->images; i++) good &= x->path_at[i] < end;
     for (int i = 0; i < x->stamp_count; i++) good &= x->stamps[i].name_at < end;
-    return good ? OK : fail(ERR_DATA, "a name lies outside its table");
+    return good ? OK : fail(ERR_DATA, "a name is outside its table");
 }
 
 static Status check_numbers(const Index *x)
@@ -110,7 +109,7 @@ static Status check_numbers(const Index *x)
         good &= x->offset[i] <= MAX_OFFSET && x->file[i] < x->header->stamps;
         good &= x->bytes[i] <= INDEX_MAX_SAMPLE_BYTES && x->seek_bytes[i] <= INDEX_MAX_SAMPLE_BYTES;
     }
-    return good ? OK : fail(ERR_DATA, "a sample lies out of range");
+    return good ? OK : fail(ERR_DATA, "a sample is out of range");
 }
 
 Status index_adopt(Index **out, void *block, size_t bytes)

@@ -35,7 +35,7 @@ static Status list_entries(const IndexParts *parts, Ref **out, size_t *count)
 {
     size_t n = 0, bytes = 0;
     for (size_t p = 0; p < parts->piece_count; p++) n += parts->pieces[p].count;
-    if (n == 0) return fail(ERR_DATA, "%s: no images in it", parts->root);
+    if (n == 0) return fail(ERR_DATA, "%s: contains no images", parts->root);
     if (!mem_mul(n, sizeof(Ref), &bytes) || !(*out = mem_alloc(bytes))) return ERR_MEMORY;
     *count = n;
     uint64_t text_base = 0, stamp_base = 0;

@@ -46,21 +46,21 @@ static Status refuse_missing(const Map *m, const char *name)
     const char *near = str_nearest(name, m->own, m->whole->classes);
     const bool two = m->rows.separator == '\t' && strchr(name, ' ');
     return fail(ERR_DATA, "%s:%d: %s has no class %s%s%s%s%s", m->rows.file, m->rows.line, m->path,
-                name, near ? "; is " : "", near ? near : "", near ? " meant?" : "",
-                two ? " (between two names is a tab)" : "");
+                name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "",
+                two ? " (a tab separates the two names)" : "");
 }
 
 static Status take_row(Map *m, char *const *fields, int count)
 {
     const char *own = fields[0], *name = count > 1 ? fields[1] : own;
     if (count > 2 || !own[0] || !name[0])
-        return fail(ERR_DATA, "%s:%d: a class, and at most its new name, are wanted", m->rows.file,
+        return fail(ERR_DATA, "%s:%d: expected a class and, optionally, its new name", m->rows.file,
                     m->rows.line);
     const int from = find(m->own, m->whole->classes, own);
     int to = find(m->names, m->classes, name);
     if (from == UNSET && !m->missing_ok) return refuse_missing(m, own);
     if (from != UNSET && m->to[from] != UNSET)
-        return fail(ERR_DATA, "%s:%d: class %s is there twice", m->rows.file, m->rows.line, own);
+        return fail(ERR_DATA, "%s:%d: class %s appears twice", m->rows.file, m->rows.line, own);
     if (to == UNSET) {
         to = m->classes;
         TRY(add_class(m, name));
@@ -79,7 +79,7 @@ static Status read_rows(Map *m)
         TRY(rows_next(&m->rows, fields, &count));
         if (count > 0) TRY(take_row(m, fields, count));
     } while (count > 0);
-    return m->classes > 0 ? OK : fail(ERR_DATA, "%s: no class in it", m->source);
+    return m->classes > 0 ? OK : fail(ERR_DATA, "%s: contains no classes", m->source);
 }
 
 /* The classes of another list. */
@@ -118,9 +118,9 @@ static Status select_samples(Map *m, Index **out)
                                  .class_names = m->names,
                                  .classes = m->classes,
                                  .numbers = m->in && !m->in->named };
-    return m->start[m->classes]
-               ? index_select(out, m->whole, &choice)
-               : fail(ERR_DATA, "%s: no image of %s is in these classes", m->rows.file, m->path);
+    return m->start[m->classes] ? index_select(out, m->whole, &choice)
+                                : fail(ERR_DATA, "%s: no image of %s belongs to these classes",
+                                       m->rows.file, m->path);
 }
 
 static void end_map(Map *m)

@@ -87,13 +87,13 @@ static Status load_current(Index **out, const char *file, const ScanOptions *o)
     }
     const bool other = strcmp(index_root(index), o->root) != 0;
     if (!other && strcmp(index_format(index), o->format) != 0) {
-        log_info("%s: out of date, %s holds other files or is read in another way; scanning again",
+        log_info("%s: out of date: %s contains other files or is read differently; scanning again",
                  file, o->path);
     } else if (other) {
-        log_info("%s: the index of %s (%s); scanning %s (%s)", file, index_root(index),
+        log_info("%s: this is the index of %s (%s); scanning %s (%s)", file, index_root(index),
                  index_format(index), o->path, o->format);
     } else if (!index_file_is_current(index, o->path, &changed)) {
-        log_info("%s: out of date, %s%s%s has changed since; scanning again", file, o->path,
+        log_info("%s: out of date: %s%s%s has changed; scanning again", file, o->path,
                  changed[0] ? "/" : "", changed);
     } else {
         *out = index;
@@ -114,11 +114,11 @@ Status index_file_obtain(Index **out, const char *file, IndexScan scan, const Sc
     double seconds = clock_s() - start_s;
     const Status status = index_file_save(*out, file);
     if (status == OK)
-        log_detail("%s: %lld images found in %.2f s; index kept in %s", o->path,
+        log_detail("%s: %lld images found in %.2f s; index saved to %s", o->path,
                    (long long)(*out)->images, seconds, file);
     if (status == OK) return OK;
     if (!o->must_keep) {
-        log_warning("the index of %s cannot be kept: %s", o->path, status_message());
+        log_warning("%s: its index cannot be saved: %s", o->path, status_message());
         return OK;
     }
     index_destroy(*out);

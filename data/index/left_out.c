@@ -75,12 +75,12 @@ Status left_out_tell(const LeftOut *l, const char *where)
     for (int i = 0; i < l->endings && i < LEFT_OUT_TOLD; i++) {
         others -= of[i].count;
         str_printf(&list, "%s%lld %s", i ? ", " : "", (long long)of[i].count,
-                   of[i].text[0] ? of[i].text : "without ending");
+                   of[i].text[0] ? of[i].text : "without extension");
     }
-    if (others > 0) str_printf(&list, ", %lld others", (long long)others);
+    if (others > 0) str_printf(&list, ", %lld other", (long long)others);
     const Status status = check_memory(&list);
     if (l->count > 0 && status == OK)
-        log_warning("%s: files left out: %s; first %s; images end in " SCAN_PICTURES, where,
+        log_warning("%s: files left out: %s; first %s; image files end in " SCAN_PICTURES, where,
                     list.text, l->first.text);
     str_free(&list);
     return status;

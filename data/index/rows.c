@@ -16,7 +16,7 @@ Status rows_open(Rows *r, const char *file)
     if (str_ends_with_nocase(file, ".csv")) r->separator = ',';
     if (str_ends_with_nocase(file, ".tsv")) r->separator = '\t';
     if (str_starts_with(r->text, "\xEF\xBB\xBF")) r->at += 3;
-    return memchr(text, 0, bytes) ? fail(ERR_DATA, "%s: no text file", file) : OK;
+    return memchr(text, 0, bytes) ? fail(ERR_DATA, "%s: not a text file", file) : OK;
 }
 
 void rows_close(Rows *r)
@@ -38,7 +38,7 @@ static Status take_quoted(Rows *r, char **at)
         }
         *to++ = *from;
     }
-    return fail(ERR_DATA, "%s:%d: a quotation mark without its other", r->file, r->line);
+    return fail(ERR_DATA, "%s:%d: a quotation mark is not closed", r->file, r->line);
 }
 
 static bool is_blank(const Rows *r, char c)
@@ -60,7 +60,7 @@ static Status take_field(Rows *r, char **field, bool *more)
     char *stop = r->at + strcspn(r->at, stops), *end = stop;
     while (end > r->at && is_blank(r, end[-1])) end--;
     if (quoted && end > r->at)
-        return fail(ERR_DATA, "%s:%d: text behind a quoted field", r->file, r->line);
+        return fail(ERR_DATA, "%s:%d: text after a quoted field", r->file, r->line);
     *more = *stop != '\0' && *stop != '\n';
     if (*stop == '\n') r->lines_read++;
     r->at = stop < r->end ? stop + 1 : stop;

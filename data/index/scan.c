@@ -134,7 +134,7 @@ static Status identify(Walk *walk, DIR *dir, size_t at_list, bool *loops)
     for (size_t above = folders[at_list].parent; above != NO_PARENT && !*loops;
          above = folders[above].parent)
         *loops = info.st_dev == folders[above].device && info.st_ino == folders[above].inode;
-    if (*loops) log_warning("%s: a link to a folder that it lies in; left out", walk->path.text);
+    if (*loops) log_warning("%s: a link to a folder that contains it; skipped", walk->path.text);
     return *loops ? OK : index_piece_stamp(walk->piece, folders[at_list].name, mtime_ns, 0);
 }
 
@@ -150,7 +150,7 @@ static Status read_folder(Walk *walk, size_t at_list)
     if (!dir && is_root && (errno == ENOENT || errno == ENOTDIR))
         return fail(ERR_DATA, "%s: %s", walk->root,
                     errno == ENOENT ? "no such folder"
-                                    : "not a folder, and not a file of a known format");
+                                    : "neither a folder nor a file of a known format");
     if (!dir)
         return fail(ERR_DATA, "%s: cannot read this folder: %s", walk->path.text, strerror(errno));
     Status status = identify(walk, dir, at_list, &loops);
@@ -229,7 +229,7 @@ static Status tell_left_out(const Scan *scan, size_t classes)
     left_out_free(&all);
     const LeftOut *forgotten = scan->root.left;
     if (forgotten->count > 0)
-        log_warning("%s: images left out, as they lie in no class folder: %lld, first %s",
+        log_warning("%s: images left out because they are in no class folder: %lld, first %s",
                     scan->root.root, (long long)forgotten->count, forgotten->first.text);
     return status;
 }
@@ -251,8 +251,8 @@ Status scan_check_empty(const char *path, const IndexParts *parts)
     Status status = OK;
     if (empty > 0)
         status = fail(ERR_DATA,
-                      "%s: %zu of %zu class folders have no " SCAN_PICTURES " file: %s%s "
-                      "(data.allow_empty_classes takes them as classes)",
+                      "%s: %zu of %zu class folders have no " SCAN_PICTURES
+                      " file: %s%s (data.allow_empty_classes: true accepts them)",
                       path, empty, classes, list.failed ? "" : list.text,
                       empty > EMPTY_SHOWN ? ", ..." : "");
     str_free(&list);
@@ -283,7 +283,7 @@ static Status scan_root(Scan *scan, const ScanOptions *o, IndexPiece *piece, Ind
     TRY(arena_create(&scan->root.arena, CHUNK_BYTES));
     TRY(read_folder(&scan->root, NO_PARENT));
     size_t classes = found->count;
-    if (classes == 0) return fail(ERR_DATA, "%s: no class folders in it", o->path);
+    if (classes == 0) return fail(ERR_DATA, "%s: contains no class folders", o->path);
     sort_found(found);
     scan->names = mem_calloc(classes, sizeof *scan->names);
     scan->pieces = mem_calloc(classes + 1, sizeof *scan->pieces);

@@ -76,8 +76,7 @@ static Status take_header(List *l, char *const *fields, int count)
     l->class_at = find_column(fields, count, class_columns);
     if (l->path_at >= 0 && l->class_at >= 0) return OK;
     return fail(ERR_DATA,
-                "%s:%d: neither an image and its class nor a header with columns path "
-                "and class",
+                "%s:%d: expected an image and its class, or a header with columns path and class",
                 l->path, l->rows.line);
 }
 
@@ -85,7 +84,7 @@ static Status add_item(List *l, const char *path, const char *class)
 {
     while (path[0] == '.' && path[1] == '/') path += 1 + strspn(path + 1, "/"); /* find's names */
     if (!path[0] || !class[0])
-        return fail(ERR_DATA, "%s:%d: no %s in this row", l->path, l->rows.line,
+        return fail(ERR_DATA, "%s:%d: this row has no %s", l->path, l->rows.line,
                     path[0] ? "class" : "path");
     if (!mem_grow(&l->items, l->count, &l->capacity, sizeof *l->items)) return ERR_MEMORY;
     l->items[l->count++] = (Listed){ .path = path, .class = class, .line = l->rows.line };
@@ -115,7 +114,8 @@ static Status take_row(List *l, char *const *fields, int count)
         l->columns = 2;
     }
     if (count != l->columns)
-        return fail(ERR_DATA, "%s:%d: %d fields, not %d", l->path, l->rows.line, count, l->columns);
+        return fail(ERR_DATA, "%s:%d: %d fields, expected %d", l->path, l->rows.line, count,
+                    l->columns);
     return add_item(l, fields[l->path_at], fields[l->class_at]);
 }
 
@@ -128,7 +128,7 @@ static Status read_rows(List *l)
         TRY(rows_next(&l->rows, fields, &count));
         if (count > 0) TRY(take_row(l, fields, count));
     } while (count > 0);
-    return l->count > 0 ? OK : fail(ERR_DATA, "%s: no images in it", l->path);
+    return l->count > 0 ? OK : fail(ERR_DATA, "%s: contains no images", l->path);
 }
 
 /* ---- classes ---- */
@@ -157,7 +157,7 @@ static Status number_classes(List *l)
     int64_t number = 0, most = -1;
     for (size_t i = 0; i < l->count; i++) {
         if (!str_to_i64(l->items[i].class, &number) || number >= CLASSES_MAX)
-            return fail(ERR_DATA, "%s:%d: class %s is too large a number for a label", l->path,
+            return fail(ERR_DATA, "%s:%d: class %s is too large for a label", l->path,
                         l->items[i].line, l->items[i].class);
         l->items[i].label = (uint32_t)number;
         most = number > most ? number : most;
@@ -186,8 +186,8 @@ static Status label_items(List *l)
     for (size_t i = 1; i < l->count; i++) {
         const Listed *a = &l->items[i - 1], *b = &l->items[i];
         if (strcmp(a->path, b->path) == 0 && a->label != b->label)
-            return fail(ERR_DATA, "%s:%d: %s is of class %s here, of %s in line %d", l->path,
-                        b->line, b->path, b->class, a->class, a->line);
+            return fail(ERR_DATA, "%s:%d: %s has class %s here but %s in line %d", l->path, b->line,
+                        b->path, b->class, a->class, a->line);
     }
     return OK;
 }
@@ -223,8 +223,9 @@ static Status check_files(List *l, int threads)
         if (l->items[i].label == UINT32_MAX && (!first || l->items[i].line < first->line))
             first = &l->items[i];
     if (!first) return OK;
-    return fail(ERR_DATA, "%s:%d: %s: %s; so %lld of %zu images", l->path, first->line, first->path,
-                strerror(look_for(l, first->path)), (long long)atomic_load(&l->missing), l->count);
+    return fail(ERR_DATA, "%s:%d: %s: %s; %lld of %zu images are unusable", l->path, first->line,
+                first->path, strerror(look_for(l, first->path)),
+                (long long)atomic_load(&l->missing), l->count);
 }
 
 static Status open_folder(List *l)

@@ -74,9 +74,10 @@ static Status make(SampleCache *c, int64_t samples, size_t capacity)
     size_t bytes = cache_blocks_at(samples) + capacity;
     c->fd = memfd_create("convoy-cache", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (c->fd < 0 || fchmod(c->fd, 0600) != 0)
-        return fail(ERR_ENV, "cannot make a memory file: %s", strerror(errno));
+        return fail(ERR_ENV, "cannot create a memory file: %s", strerror(errno));
     if (ftruncate(c->fd, (off_t)bytes) != 0)
-        return fail(ERR_ENV, "no memory file of %zu MiB: %s", bytes >> 20, strerror(errno));
+        return fail(ERR_ENV, "cannot allocate a memory file of %zu MiB: %s", bytes >> 20,
+                    strerror(errno));
     /* nobody who joins can make it shorter under the others, which would end them with SIGBUS */
     if (fcntl(c->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return fail(ERR_ENV, "cannot seal a memory file: %s", strerror(errno));
@@ -115,14 +116,14 @@ static Status join_file(SampleCache *c, int fd, const CacheKey *key, int64_t sam
     int seals = fcntl(fd, F_GET_SEALS); /* -1: no memory file */
     if (fstat(fd, &info) != 0 || info.st_uid != geteuid() || seals < 0 ||
         !(seals & F_SEAL_SHRINK) || (size_t)info.st_size < cache_blocks_at(samples))
-        return fail(ERR_ENV, "process %lld of this node has no such memory file",
+        return fail(ERR_ENV, "process %lld of this node does not have this memory file",
                     (long long)key->pid);
     TRY(cache_map(c, fd, (size_t)info.st_size));
     c->token = key->token;
     c->samples = samples;
     return cache_is_whole(c) && cache_blocks_at(samples) + c->header->capacity == c->bytes
                ? OK
-               : fail(ERR_ENV, "process %lld of this node has another memory file",
+               : fail(ERR_ENV, "process %lld of this node has a different memory file",
                       (long long)key->pid);
 }
 
@@ -168,9 +169,9 @@ static bool is_lost(SampleCache *c)
 {
     if (!c->path || (!c->lost && cache_is_whole(c))) return c->lost;
     if (!atomic_exchange(&c->lost, true))
-        log_warning_here("%s: was cut short, overwritten or cannot be read; files "
-                         "are read where they come from",
-                         c->path);
+        log_warning_here(
+            "%s: truncated, overwritten or unreadable; files are read from the dataset instead",
+            c->path);
     return true;
 }
 

@@ -40,7 +40,7 @@ bool cache_disk_put(SampleCache *c, int64_t entry, uint64_t block, const Sample 
     b.crc = checksum(c, &b, sample->file.bytes, bytes);
     errno = ENOSPC; /* where only a part was written */
     if (pwritev(c->fd, parts, 2, place_of(c, block)) == (ssize_t)(sizeof b + bytes)) return true;
-    tell(c, strerror(errno), "other files are read where they come from");
+    tell(c, strerror(errno), "other files are read from the dataset");
     return false;
 }
 
@@ -58,7 +58,8 @@ bool cache_disk_get(SampleCache *c, int64_t entry, uint64_t block, ByteBuf *buf,
         byte_buf_reserve(buf, b.bytes + b.seek_bytes) != OK ||
         !read_at(c->fd, buf->data, b.bytes + b.seek_bytes, at + (off_t)sizeof b) ||
         checksum(c, &b, buf->data, b.bytes + b.seek_bytes) != b.crc) {
-        tell(c, "a sample is damaged there", "such are read where they come from, and kept anew");
+        tell(c, "a cached sample is damaged",
+             "damaged samples are read from the dataset and cached again");
         return false;
     }
     *out = source_file_sample(buf->data, b.bytes, b.seek_bytes);

@@ -12,9 +12,9 @@ Status class_check_names(const Source *s, const char *path)
 {
     for (int i = 0; i < s->classes; i++) {
         const char *name = s->class_names[i];
-        const char *wrong = strchr(name, '\n')   ? "has a line break in it"
+        const char *wrong = strchr(name, '\n')   ? "contains a line break"
                             : json_is_utf8(name) ? NULL
-                                                 : "is no UTF-8 text";
+                                                 : "is not UTF-8 text";
         if (wrong) return fail(ERR_DATA, "%s: the name of class %d (%s) %s", path, i, name, wrong);
     }
     return OK;
@@ -29,8 +29,8 @@ Status class_check_like(const Source *s, const char *path, const ClassList *like
     while (c < own.count && (to[c] == c || to[c] < 0)) c++;
     if (status == OK && c < own.count)
         status = fail(ERR_DATA,
-                      "%s: class %s has label %d there and %d in %s, and format %s cannot be given "
-                      "other labels; keep the images in a folder a class, or in a list",
+                      "%s: class %s has label %d here and %d in %s, and labels of format %s cannot "
+                      "be changed; keep the images in one folder per class, or in a list",
                       path, own.names[c], c, to[c], like->owner, s->kind->name);
     mem_free(to);
     return status;
@@ -47,7 +47,7 @@ void class_check_tell_empty(const Source *s, const char *path)
     }
     if (empty > EMPTY_SHOWN) str_printf(&text, " and %d more", empty - EMPTY_SHOWN);
     if (empty > 0 && !text.failed)
-        log_warning("%s: no image of %s %s, of the %d that its labels tell of%s", path,
+        log_warning("%s: no image of %s %s, though its labels imply %d classes%s", path,
                     empty == 1 ? "class" : "classes", text.text, s->classes,
                     s->class_images[0] == 0 ? ": do labels start at 1?" : "");
     str_free(&text);

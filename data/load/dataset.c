@@ -47,7 +47,7 @@ static Status check_options(const DatasetOptions *o)
 {
     ASSERT(o->format >= DATA_AUTO && o->format < DATA_FORMAT_COUNT);
     if (o->format != DATA_SYNTHETIC && (!o->path || !o->path[0]))
-        return fail(ERR_USAGE, "no data folder is given");
+        return fail(ERR_USAGE, "no dataset folder is given");
     return OK;
 }
 
@@ -168,13 +168,13 @@ static Status compare_with_scan(const Place *place)
     const char *changed = NULL;
     Status status = index_file_load(&kept, file);
     if (status == OK && !index_file_is_current(kept, place->scan.path, &changed))
-        status = fail(ERR_DATA, "%s: out of date, %s%s%s has changed since", file, place->scan.path,
+        status = fail(ERR_DATA, "%s: out of date: %s%s%s has changed", file, place->scan.path,
                       changed[0] ? "/" : "", changed);
     if (status == OK) status = place->kind->scan(&fresh, &place->scan);
     bool same = status == OK && kept->block_bytes == fresh->block_bytes &&
                 memcmp(kept->block, fresh->block, kept->block_bytes) == 0;
     if (status == OK && !same)
-        status = fail(ERR_DATA, "%s: a scan of %s finds other samples", file, place->scan.path);
+        status = fail(ERR_DATA, "%s: a scan of %s finds different samples", file, place->scan.path);
     index_destroy(kept);
     index_destroy(fresh);
     return status;
@@ -185,7 +185,7 @@ Status dataset_check_index(const DatasetOptions *o)
     Place place;
     TRY(find_place(&place, o));
     if (!place.file)
-        return fail(ERR_USAGE, "%s: format %s keeps no index", o->path, place.kind->name);
+        return fail(ERR_USAGE, "%s: format %s has no index", o->path, place.kind->name);
     const Status status = compare_with_scan(&place);
     mem_free(place.file);
     return status;
@@ -210,7 +210,7 @@ static Status check_sets(const Index *index, const char *path, bool divided)
         of_set[set] = c;
     }
     if (divided)
-        return fail(ERR_DATA, "%s: its folders are sets already; leave data.val_split out", path);
+        return fail(ERR_DATA, "%s: its folders are already sets; remove data.val_split", path);
     if (of_set[2] < 0) of_set[2] = of_set[3];
     for (int set = 1; set <= 2; set++)
         if (of_set[set] >= 0)
@@ -218,10 +218,10 @@ static Status check_sets(const Index *index, const char *path, bool divided)
                        index_class_name(index, of_set[set]), data_role_names[set - 1]);
     Status status =
         index->header->flags & INDEX_PACKED
-            ? fail(ERR_DATA, "%s: its classes are sets (%s, ...); make data of each by itself",
-                   path, index_class_name(index, 0))
-            : fail(ERR_DATA, "%s: its folders are sets, not classes; name each by itself:%s", path,
-                   advice.failed ? "" : advice.text);
+            ? fail(ERR_DATA, "%s: its classes are sets (%s, ...); make one dataset per set", path,
+                   index_class_name(index, 0))
+            : fail(ERR_DATA, "%s: its folders are sets, not classes; name each set separately:%s",
+                   path, advice.failed ? "" : advice.text);
     str_free(&advice);
     return status;
 }
@@ -267,8 +267,7 @@ static Status replace(Index **index, Index *made, Status status)
 static Status take_side(Index **index, const SourceKind *kind, const DatasetOptions *o)
 {
     Index *side = NULL;
-    if (!*index)
-        return fail(ERR_USAGE, "format %s cannot be divided by data.val_split", kind->name);
+    if (!*index) return fail(ERR_USAGE, "format %s does not support data.val_split", kind->name);
     Status status = check_sets(*index, o->path, true);
     if (status == OK)
         status = index_split(&side, *index, o->val_split, o->val_split_seed, o->role == DATA_VAL);
@@ -278,8 +277,7 @@ static Status take_side(Index **index, const SourceKind *kind, const DatasetOpti
 static Status map_classes(Index **index, const SourceKind *kind, const DatasetOptions *o)
 {
     Index *mapped = NULL;
-    if (!*index)
-        return fail(ERR_USAGE, "data.class_map cannot be applied to format %s", kind->name);
+    if (!*index) return fail(ERR_USAGE, "data.class_map does not support format %s", kind->name);
     const Status status = index_classes_map(&mapped, *index, o->path, o->class_map,
                                             o->allow_empty || (o->like && o->like->may_lack));
     return replace(index, mapped,
@@ -352,7 +350,7 @@ Status dataset_open_by_index(Dataset **out, const DatasetOptions *o, const void 
     const SourceKind *kind = kind_of(copy);
     Status status =
         kind ? source_check_index(copy, o->path)
-             : fail(ERR_INTERNAL, "%s: an index of format %s", o->path, index_format(copy));
+             : fail(ERR_INTERNAL, "%s: unknown index format %s", o->path, index_format(copy));
     if (status == OK) return open_with(out, kind, o, copy);
     index_destroy(copy);
     return status;
@@ -537,8 +535,8 @@ Status dataset_compare_prints(const Dataset *d, const SamplePrint mine[DATASET_P
     for (int i = 0; i < DATASET_PRINTS; i++) {
         if (mine[i].bytes == theirs[i].bytes && mine[i].crc == theirs[i].crc) continue;
         dataset_describe_sample(d, printed_id(d, i), name, sizeof name);
-        return fail(ERR_DATA, "the ranks see different images there: %s: %s here, %s on rank 0",
-                    name, describe_print(&mine[i], here), describe_print(&theirs[i], there));
+        return fail(ERR_DATA, "ranks see different images: %s: %s here, %s on rank 0", name,
+                    describe_print(&mine[i], here), describe_print(&theirs[i], there));
     }
     return OK;
 }

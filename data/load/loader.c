@@ -212,7 +212,7 @@ static Status replace(Job *job, const Place *place, Status status, int64_t *show
         status = make_sample(job, next, place, NULL);
     }
     if (status != ERR_DATA) return status;
-    return fail(ERR_DATA, "%s: found no good sample in %d tries", l->dataset->path, REPLACE_TRIES);
+    return fail(ERR_DATA, "%s: no readable sample in %d tries", l->dataset->path, REPLACE_TRIES);
 }
 
 /* Evaluation: an image that cannot be decoded counts as wrong. */

@@ -115,7 +115,7 @@ static Status look_at(const Pack *p, const char *name, int *shards)
     *shards = (int)x->header->shards;
     index_destroy(x);
     if (ours) return OK;
-    return fail(ERR_USAGE, "%s: holds shards of other data or options (%s): give an empty folder",
+    return fail(ERR_USAGE, "%s: contains shards of other data or options (%s); use an empty folder",
                 p->o->out, name);
 }
 
@@ -135,8 +135,8 @@ static Status find_finished(Pack *p, char *const *names, int64_t count)
             if (!p->finished) return ERR_MEMORY;
         }
         if (of != p->shards || shard >= p->shards)
-            return fail(ERR_DATA, "%s/%s: of another number of shards than the rest", p->o->out,
-                        names[i]);
+            return fail(ERR_DATA, "%s/%s: belongs to a set with another number of shards",
+                        p->o->out, names[i]);
         p->finished[shard] = true;
     }
     return OK;
@@ -330,7 +330,8 @@ Status pack_dataset(const Dataset *d, const PackOptions *o, PackReport *report)
     Pack p = { .source = dataset_source(d), .o = o };
     *report = (PackReport){ 0 };
     if (!p.source->index)
-        return fail(ERR_DATA, "%s: format %s holds pixels, not files: there is nothing to pack",
+        return fail(ERR_DATA,
+                    "%s: format %s stores pixels, not image files; there is nothing to pack",
                     d->path, dataset_format_name(d));
     p.key = make_key(p.source, o);
     TRY(fs_make_dirs(o->out));
@@ -338,7 +339,7 @@ Status pack_dataset(const Dataset *d, const PackOptions *o, PackReport *report)
     if (lock < 0) return fail(ERR_IO, "%s: cannot open folder: %s", o->out, strerror(errno));
     Status status = OK;
     if (flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        status = fail(ERR_USAGE, "%s: another convoy pack is writing there", o->out);
+        status = fail(ERR_USAGE, "%s: another convoy pack is writing to this folder", o->out);
     if (status == OK) status = pack_all(&p, report);
     close(lock); /* and with it the lock */
     mem_free(p.finished);
@@ -373,7 +374,7 @@ static Status compare(Job *j, const Verify *v, int64_t id, ByteBuf *buf)
         same && v->original->kind->label(v->original, id) == v->shards->kind->label(v->shards, id);
     if (same) return OK;
     v->shards->kind->describe(v->shards, id, name, sizeof name);
-    return fail(ERR_DATA, "%s: is not what was packed", name);
+    return fail(ERR_DATA, "%s: differs from the image that was packed", name);
 }
 
 #define VERIFY_AT_ONCE 256
@@ -402,7 +403,8 @@ static Status verify_all(const Verify *v, const PackOptions *o)
     for (int c = 0; same && c < a->classes; c++)
         same = strcmp(a->class_names[c], b->class_names[c]) == 0;
     if (!same)
-        return fail(ERR_DATA, "%s: has other images or classes than what was packed", o->out);
+        return fail(ERR_DATA, "%s: its images or classes differ from those that were packed",
+                    o->out);
     return parallel_run(o->threads, (a->images + VERIFY_AT_ONCE - 1) / VERIFY_AT_ONCE, "verify",
                         verify_some, (void *)(uintptr_t)v);
 }

@@ -125,11 +125,10 @@ static void say_size(Readers *r)
     int64_t reads = latency_counts_total(&r->stats.reads);
     if (r->size.count < SAID_FACTOR * r->said || reads == 0) return;
     r->said = r->size.count;
-    log_detail(
-        "%d threads read ahead (data.readers): a read takes %.1f ms, and %d decode threads shall "
-        "not wait for it%s",
-        r->size.count, 1e3 * r->stats.reads.seconds / (double)reads, r->o.decoders,
-        r->size.saturated ? "; the storage gives no more" : "");
+    log_detail("%d threads read ahead (data.readers): a read takes %.1f ms, and %d decode threads "
+               "should not wait for it%s",
+               r->size.count, 1e3 * r->stats.reads.seconds / (double)reads, r->o.decoders,
+               r->size.saturated ? "; the storage is at its limit" : "");
 }
 
 /* Waiting time, since the last call, of the decode threads that wait now; summed. */

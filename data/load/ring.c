@@ -45,7 +45,7 @@ static Status alloc_slot(const RingOptions *o, RingSlot *slot)
         return fail(ERR_MEMORY, "a batch of %zu images is too large", n);
     slot->block = o->allocator.alloc(o->allocator.cookie, o->block_bytes);
     if (!slot->block)
-        return fail(ERR_MEMORY, "no memory for a batch slot of %zu bytes", o->block_bytes);
+        return fail(ERR_MEMORY, "out of memory: a batch slot of %zu bytes", o->block_bytes);
     slot->sample_ids = mem_alloc(n * sizeof *slot->sample_ids);
     return slot->sample_ids ? OK : ERR_MEMORY;
 }

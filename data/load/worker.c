@@ -152,7 +152,7 @@ Status worker_replay(Worker *w, const Sample *sample, const AugmentPlan *plan, c
     TRY(open_sample(w, sample, -1, o, &width, &height));
     if (plan->box_x < 0 || plan->box_width > width - plan->box_x || plan->box_y < 0 ||
         plan->box_height > height - plan->box_y)
-        return fail(ERR_DATA, "the box leaves the image of %d x %d pixels", width, height);
+        return fail(ERR_DATA, "the box exceeds the image of %d x %d pixels", width, height);
     if (plan->window_x > WINDOW_MAX || plan->window_x < -WINDOW_MAX ||
         plan->window_y > WINDOW_MAX || plan->window_y < -WINDOW_MAX)
         return fail(ERR_DATA, "the window is more than %d pixels away", WINDOW_MAX);

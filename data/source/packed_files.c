@@ -151,13 +151,13 @@ Status packed_files_check(const PackedFiles *f, const char *path, const char *wh
 {
     if (f->unnamed)
         return fail(ERR_DATA,
-                    "%s: %s names a set, %s none; name files of training and validation (or test) "
-                    "so, or give each set a folder of its own",
+                    "%s: %s names its set, %s does not; name the set (train, or val or test) in "
+                    "all file names, or use one folder per set",
                     path, f->unclear, f->unnamed);
     if (f->count > 0) return OK;
     if (!fs_exists(path)) return fail(ERR_DATA, "%s: no such folder", path);
     if (f->by_role)
-        return fail(ERR_DATA, "%s: none of its files is for training by its name, first %s", path,
+        return fail(ERR_DATA, "%s: no file name says that a file is for training; first %s", path,
                     f->unclear);
     return fail(ERR_DATA, "%s: no %s in this folder", path, what);
 }

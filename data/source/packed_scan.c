@@ -39,8 +39,8 @@ static void tell_role(const PackedFiles *f, const ScanOptions *o)
     log_detail("%s: files for %s by their names: %lld, first %s", o->path,
                val ? "validation" : "training", (long long)f->count, f->names[0]);
     if (val && f->others)
-        log_warning("%s: files left out, as their names say neither training nor validation: %lld, "
-                    "first %s",
+        log_warning("%s: files left out because their names say neither training nor validation: "
+                    "%lld, first %s",
                     o->path, (long long)f->others, f->other);
 }
 

@@ -33,17 +33,17 @@ static Status read_at(int fd, void *out, size_t bytes, uint64_t at)
 {
     const ssize_t got = fs_read_at(fd, out, bytes, at);
     if (got < 0) return fail(ERR_DATA, "cannot be read: %s", strerror(errno));
-    return (size_t)got == bytes ? OK : fail(ERR_DATA, "the file is cut short");
+    return (size_t)got == bytes ? OK : fail(ERR_DATA, "the file is truncated");
 }
 
 static Status read_block(int fd, uint64_t file_bytes, Index **out)
 {
     ShardTrailer t;
-    if (file_bytes < sizeof t) return fail(ERR_DATA, "the file is cut short");
+    if (file_bytes < sizeof t) return fail(ERR_DATA, "the file is truncated");
     TRY(read_at(fd, &t, sizeof t, file_bytes - sizeof t));
     bool sound = memcmp(t.magic, magic, sizeof magic) == 0 &&
                  t.crc == crc32c_update(0, &t, offsetof(ShardTrailer, crc));
-    if (!sound) return fail(ERR_DATA, "no shard of convoy pack, or cut short");
+    if (!sound) return fail(ERR_DATA, "not a shard of convoy pack, or truncated");
     uint64_t room = file_bytes - sizeof t;
     if (t.index_at > room || t.index_bytes != room - t.index_at)
         return fail(ERR_DATA, "the file is damaged");
@@ -64,7 +64,7 @@ static Status check_shard(const Index *x, uint64_t bytes)
                 h->stamps == 1;
     for (int64_t i = 0; good && i < x->images; i++)
         good = x->offset[i] + x->bytes[i] + x->seek_bytes[i] <= bytes;
-    return good ? OK : fail(ERR_DATA, "its index is not that of a shard");
+    return good ? OK : fail(ERR_DATA, "its index is not the index of a shard");
 }
 
 Status shard_load(Index **out, const char *folder, const char *name, uint64_t *bytes)
@@ -108,7 +108,7 @@ static Status check_there(const Merge *m, uint32_t shard)
     bool there = fs_exists(path);
     mem_free(path);
     if (there) return OK;
-    return fail(ERR_DATA, "%s: %s of %u is missing: packing was interrupted, run convoy pack again",
+    return fail(ERR_DATA, "%s: %s of %u is missing: packing was interrupted; run convoy pack again",
                 m->path, name, m->count);
 }
 
@@ -145,7 +145,7 @@ static Status check_together(const Merge *m)
         if (h->plan_key == first->plan_key && h->shards == first->shards &&
             h->classes == first->classes)
             continue;
-        return fail(ERR_DATA, "%s: shard %u is of another set than shard 0", m->path, i);
+        return fail(ERR_DATA, "%s: shard %u belongs to another set than shard 0", m->path, i);
     }
     return OK;
 }

@@ -189,8 +189,8 @@ static Status check_containers(const Index *index, int root, const char *path)
         struct stat info;
         int error = root >= 0 ? fstatat(root, name, &info, 0) : stat(path, &info);
         if (error || (uint64_t)info.st_size != index->stamps[i].bytes)
-            return fail(ERR_DATA, "the ranks see different images there: %s/%s: %s", path, name,
-                        error ? strerror(errno) : "of another size");
+            return fail(ERR_DATA, "ranks see different images: %s/%s: %s", path, name,
+                        error ? strerror(errno) : "its size differs");
     }
     return OK;
 }

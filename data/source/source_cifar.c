@@ -85,8 +85,8 @@ static Status take_file(CifarSource *s, const char *path, const uint8_t *bytes, 
     size_t record = (size_t)s->cifar->label_bytes + IMAGE_BYTES, count = size / record;
     size_t images = (size_t)s->base.images + count;
     if (size == 0 || size % record != 0)
-        return fail(ERR_DATA, "%s: %zu bytes are no whole number of %zu-byte records", path, size,
-                    record);
+        return fail(ERR_DATA, "%s: %zu bytes are not a whole number of %zu-byte records", path,
+                    size, record);
     if (images > MAX_IMAGES) return fail(ERR_DATA, "%s: too many images", path);
     uint8_t *pixels = mem_realloc(s->pixels, images * IMAGE_BYTES);
     if (!pixels) return ERR_MEMORY;

@@ -77,7 +77,7 @@ static Status read_exactly(gzFile file, const char *path, void *out, size_t byte
             const char *reason = gzerror(file, &code);
             if (code == Z_ERRNO) reason = strerror(errno);
             return fail(ERR_DATA, "%s: %s", path,
-                        code == Z_OK || code == Z_BUF_ERROR ? "the file is cut short" : reason);
+                        code == Z_OK || code == Z_BUF_ERROR ? "the file is truncated" : reason);
         }
         done += (size_t)got;
     }

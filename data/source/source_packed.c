@@ -56,7 +56,7 @@ static Status check_complete(const char *path, const Index *index)
 static Status fill_packed(PackedSource *s, const char *path, const Index *index)
 {
     if (!(index->header->flags & INDEX_PACKED))
-        return fail(ERR_DATA, "%s: the index does not say where samples lie", path);
+        return fail(ERR_DATA, "%s: the index does not say where samples are", path);
     TRY(source_use_index(&s->base, index));
     if (!(s->root = mem_strdup(path))) return ERR_MEMORY;
     s->files = mem_calloc((size_t)index->stamp_count + 1, sizeof *s->files);

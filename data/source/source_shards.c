@@ -34,7 +34,7 @@ static Status load_merged(Index **out, const char *file, const ScanOptions *o)
     Status status = index_file_load(out, file);
     if (status == ERR_MEMORY) return status;
     if (status != OK) {
-        log_warning("%s; taking the shards' own", status_message());
+        log_warning("%s; using the indexes in the shards", status_message());
     } else if (strcmp(index_format(*out), SHARD_FORMAT) == 0 &&
                index_file_is_current(*out, o->path, &changed)) {
         return OK;

@@ -81,7 +81,8 @@ static Status take_names(TfScan *scan, const TfrecordExample *e, char out[MAX_NA
     bool named = false;
     for (int way = 0; way < WAYS && !named; way++) {
         if (!spans[way].data) continue;
-        if (!copy_name(spans[way], out)) return fail(ERR_DATA, "%s is no name", way_keys[way]);
+        if (!copy_name(spans[way], out))
+            return fail(ERR_DATA, "%s is not a valid name", way_keys[way]);
         named = out[0] != '\0';
         if (named) TRY(note_name(&scan->names[way], (int)e->label, out));
     }
@@ -94,12 +95,13 @@ static Status take_example(PackedScan *scan, int64_t file, int64_t number, const
     TfrecordExample e;
     char class_name[MAX_NAME_BYTES] = "", name[MAX_NAME_BYTES] = "";
     TRY(tfrecord_parse_example(data, bytes, &e));
-    if (!e.image.data) return fail(ERR_DATA, "no image in it (image/encoded or image)");
+    if (!e.image.data) return fail(ERR_DATA, "it has no image (image/encoded or image)");
     if (!e.has_label)
-        return fail(ERR_DATA, "no label in it (image/class/label or label, a whole number)");
+        return fail(ERR_DATA, "it has no label (image/class/label or label, a whole number)");
     if (e.label < 0 || e.label >= PACKED_SCAN_MAX_CLASSES)
         return fail(ERR_DATA, "label %lld is out of range", (long long)e.label);
-    if (e.image.bytes > INDEX_MAX_SAMPLE_BYTES) return fail(ERR_DATA, "an image larger than 64 MB");
+    if (e.image.bytes > INDEX_MAX_SAMPLE_BYTES)
+        return fail(ERR_DATA, "its image is larger than 64 MB");
     TRY(take_names(scan->found[file], &e, class_name));
     if (!e.name.data || !copy_name(e.name, name)) name[0] = '\0';
     IndexEntry entry = { .offset = at + (uint64_t)(e.image.data - data),

@@ -77,7 +77,7 @@ static Status take_sample(PackedScan *scan, int64_t file, const TarItem *first, 
     for (const TarItem *item = first; item < end; item++) {
         if (item->key_bytes == 0) continue;
         if (item->part == TAR_LABEL && label && label->label != item->label)
-            return fail(ERR_DATA, "%s: a second label of one sample, %u and %u", item->path,
+            return fail(ERR_DATA, "%s: its sample has two labels, %u and %u", item->path,
                         (unsigned)label->label, (unsigned)item->label);
         if (item->part == TAR_LABEL) label = item;
         if (item->part != TAR_IMAGE) continue;
@@ -85,7 +85,7 @@ static Status take_sample(PackedScan *scan, int64_t file, const TarItem *first, 
         const bool better = item->whole && (!best || ending < best_ending);
         const TarItem *spare = better ? best : item;
         if (item->whole && best && ending == best_ending)
-            return fail(ERR_DATA, "%s: a second image of one sample", item->path);
+            return fail(ERR_DATA, "%s: its sample has two images", item->path);
         if (spare) note(&notes->spare, spare->path);
         if (!better) continue;
         best = item;
@@ -93,7 +93,7 @@ static Status take_sample(PackedScan *scan, int64_t file, const TarItem *first, 
     }
     if (!best) note(&notes->imageless, first->path);
     if (best && !label)
-        return fail(ERR_DATA, "%s has no .cls file beside it, but others have", best->path);
+        return fail(ERR_DATA, "%s has no .cls file, but other images have one", best->path);
     notes->images += best != NULL;
     return best ? add_image(scan, file, best, best->path, label->label) : OK;
 }
@@ -118,13 +118,14 @@ static Status take_all_samples(PackedScan *scan, const char *path)
         status = take_samples(scan, f, &n);
     if (status != OK) return fail_note(status, "%s", path);
     if (n.imageless.count)
-        log_warning("%s: samples left out, as they have no " SCAN_PICTURES " file: %lld, first %s",
+        log_warning("%s: samples left out because they have no " SCAN_PICTURES
+                    " file: %lld, first %s",
                     path, (long long)n.imageless.count, n.imageless.first);
     if (n.spare.count)
-        log_warning(
-            "%s: images left out: %lld, first %s; a sample is the files that agree up to the "
-            "first dot, and its image the one that ends there in the first of " SCAN_PICTURES,
-            path, (long long)n.spare.count, n.spare.first);
+        log_warning("%s: images left out: %lld, first %s; a sample is the files with the same "
+                    "name up to the first dot, and its image the one with the first extension "
+                    "of " SCAN_PICTURES,
+                    path, (long long)n.spare.count, n.spare.first);
     return n.images ? OK : no_images(path, " that share the path up to the first dot with a .cls");
 }
 
@@ -275,10 +276,11 @@ static Status take_classes(Tree *t, PackedScan *scan, const char *path)
     const Status status = add_images(t, scan, &strays);
     if (status != OK) return fail_note(status, "%s", path);
     if (t->classes == 0)
-        return fail(ERR_DATA, "%s: %s: no .cls beside it, and no folder to take its class from",
+        return fail(ERR_DATA,
+                    "%s: %s: no .cls file with the same name, and no folder to take its class from",
                     path, strays.first);
     if (strays.count > 0)
-        log_warning("%s: images left out, as they lie in no class folder: %lld, first %s", path,
+        log_warning("%s: images left out because they are in no class folder: %lld, first %s", path,
                     (long long)strays.count, strays.first);
     return OK;
 }

@@ -96,7 +96,7 @@ static Status read_exactly(TarReader *t, void *out, uint64_t bytes)
 {
     size_t got = 0;
     TRY(byte_stream_read(t->stream, out, (size_t)bytes, &got));
-    return got == bytes ? OK : damaged(t, "the archive is cut short at");
+    return got == bytes ? OK : damaged(t, "the archive is truncated at");
 }
 
 static bool is_zero(const uint8_t *block)
@@ -113,7 +113,7 @@ static Status check_end(TarReader *t, uint8_t block[BLOCK_BYTES])
     do {
         memset(block, 0, BLOCK_BYTES);
         TRY(byte_stream_read(t->stream, block, BLOCK_BYTES, &got));
-        if (!is_zero(block)) return damaged(t, "something follows the end of the archive before");
+        if (!is_zero(block)) return damaged(t, "the archive has data after its end, before");
     } while (got > 0);
     return OK;
 }

@@ -178,15 +178,15 @@ static Status follow(Reading *r, const TarItem *link, const TarItem **to, const 
         bool inside = false;
         TRY(clean_path(r, link->path, slash ? (size_t)(slash - link->path) : 0, link->link,
                        &inside));
-        *wrong = "which leads out of the archive";
+        *wrong = "which is outside the archive";
         if (!inside || (symbolic && link->link[0] == '/')) return OK;
         *to = link = find(r, r->path.text, folder);
         *wrong = *folder ? "which is a folder" : "which is not in the archive";
         if (*folder || !link) return OK;
-        *wrong = link->kind == TAR_FILE ? NULL : "which is no plain file";
+        *wrong = link->kind == TAR_FILE ? NULL : "which is not a regular file";
         if (link->kind != TAR_HARD_LINK && link->kind != TAR_SYMLINK) return OK;
     }
-    *wrong = "which leads round in a circle";
+    *wrong = "which leads back to itself";
     return OK;
 }
 
@@ -214,10 +214,10 @@ static Status take_link(Reading *r, TarItem *link)
     bool folder = false;
     TRY(follow(r, link, &to, &wrong, &folder));
     if (wrong) {
-        const char *says = arena_printf(r->out->arena,
-                                        "%s is a link to %s, %s; tar's --dereference packs what "
-                                        "links lead to",
-                                        link->path, link->link, wrong);
+        const char *says = arena_printf(
+            r->out->arena,
+            "%s is a link to %s, %s; tar --dereference packs the files that links point to",
+            link->path, link->link, wrong);
         if (!says) return ERR_MEMORY;
         if (link->part != TAR_REST) return fail(ERR_DATA, "%s", says);
         /* it may stand for a class */

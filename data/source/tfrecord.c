@@ -34,17 +34,17 @@ Status tfrecord_next(ByteStream *s, ByteBuf *buf, size_t *bytes, uint64_t *offse
     TRY(byte_stream_read(s, head, sizeof head, &got));
     *more = got > 0;
     if (got == 0) return OK;
-    if (got < sizeof head) return damaged(start, "is cut short");
+    if (got < sizeof head) return damaged(start, "is truncated");
     uint64_t length = wire_load(head, 8);
     if (tfrecord_mask(crc32c_update(0, head, 8)) != (uint32_t)wire_load(head + 8, 4))
         return damaged(start,
-                       "has a wrong checksum of its length: not a TFRecord file, or damaged");
+                       "has a wrong checksum for its length: not a TFRecord file, or damaged");
     if (length > MAX_RECORD_BYTES) return damaged(start, "is larger than 128 MB");
     *offset = start + sizeof head;
     *bytes = (size_t)length;
     TRY(byte_buf_reserve(buf, *bytes + 4));
     TRY(byte_stream_read(s, buf->data, *bytes + 4, &got));
-    if (got < *bytes + 4) return damaged(start, "is cut short");
+    if (got < *bytes + 4) return damaged(start, "is truncated");
     if (tfrecord_mask(crc32c_update(0, buf->data, *bytes)) !=
         (uint32_t)wire_load(buf->data + *bytes, 4))
         return damaged(start, "has a wrong checksum: the file is damaged");

@@ -172,7 +172,7 @@ static void warn_slow(CpuBackend *b, const ConvGeometry *g, const char *implemen
     products *= (double)(g->y[0] * g->y[2] * g->y[3]);
     if (b->engine->warned_slow || products < worth_a_word) return;
     b->engine->warned_slow = true;
-    log_warning("oneDNN has only a reference implementation (%s) for a convolution: slow",
+    log_warning("oneDNN has only a slow reference implementation (%s) for a convolution",
                 implementation);
 }
 

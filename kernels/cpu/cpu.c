@@ -40,7 +40,7 @@ Status cpu_decide_like(OpTensor *t, const OpTensor *model, const OpInstance *op)
     }
     /* One shape has one activation layout, so equal sizes mean equal layouts. */
     if (t->bytes == model->bytes && tensor_same_shape(&t->desc, &model->desc)) return OK;
-    return fail(ERR_INTERNAL, "%s: tensors of one elementwise op lie differently",
+    return fail(ERR_INTERNAL, "%s: tensors of one elementwise op have different layouts",
                 op_name(op->kind));
 }
 

@@ -53,7 +53,7 @@ Status cpu_fold_prepare(CpuFold *out, const Layout *weights, float eps)
         if (t->block_of[i] == DIM_FILTER) out->filter_block *= t->block_size[i];
     }
     if (out->tile > FOLD_MAX_TILE)
-        return fail(ERR_INTERNAL, "weights lie in tiles of %lld elements", (long long)out->tile);
+        return fail(ERR_INTERNAL, "weights are in tiles of %lld elements", (long long)out->tile);
     for (int64_t e = 0; e < out->tile; e++) {
         int64_t place[DIM_COUNT];
         place_in_tile(t, e, place);

@@ -56,7 +56,8 @@ static int visible_devices(char *why, size_t why_bytes)
         print_version(have, sizeof have, driver);
         print_version(need, sizeof need, CUDART_VERSION);
         snprintf(why, why_bytes,
-                 "the NVIDIA driver knows CUDA %s, this convoy was built with CUDA %s", have, need);
+                 "the NVIDIA driver supports CUDA %s, but this convoy was built with CUDA %s", have,
+                 need);
     } else if (error == cudaSuccess || error == cudaErrorNoDevice) {
         snprintf(why, why_bytes, "no CUDA device is visible");
     } else {
@@ -164,7 +165,7 @@ static Status find_device(CudaBackend *b, int device)
     int count = visible_devices(why, sizeof why);
     if (!count) return fail(ERR_ENV, "%s", why);
     if (device < 0 || device >= count)
-        return fail(ERR_ENV, "there is no CUDA device %d: %d visible, counted from 0", device,
+        return fail(ERR_ENV, "CUDA device %d does not exist: %d visible, counted from 0", device,
                     count);
     return cuda_properties_of_device(b, device);
 }

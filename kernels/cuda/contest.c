@@ -168,8 +168,8 @@ static Status judge(Hall *h)
     for (int i = 0; i < c->count; i++) {
         if (h->out[i] || difference[i] <= tolerance(c)) continue;
         h->out[i] = true;
-        log_warning("%s: %s is left out: it computes something else than %s, by %.2g of its size",
-                    c->what, c->names[i], c->names[believed], difference[i]);
+        log_warning("%s: %s is not used: its result differs from %s's by %.2g of its size", c->what,
+                    c->names[i], c->names[believed], difference[i]);
     }
     return OK;
 }

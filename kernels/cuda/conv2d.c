@@ -96,11 +96,10 @@ Status conv2d_decide(const CudaBackend *b, const Conv2dAttr *attr, OpTensor *x, 
 {
     const int64_t channels = x->desc.dims[1], filters = w->desc.dims[0];
     if (attr->groups > 1 && (channels % b->pad || filters % b->pad))
-        return fail(
-            ERR_USAGE,
-            "conv2d: %d groups over %lld channels to %lld: on CUDA both must be multiples of %d in "
-            "this precision",
-            attr->groups, (long long)channels, (long long)filters, b->pad);
+        return fail(ERR_USAGE,
+                    "conv2d: %d groups from %lld to %lld channels: on CUDA both must be multiples "
+                    "of %d in this precision",
+                    attr->groups, (long long)channels, (long long)filters, b->pad);
     cuda_decide_activation(b, x);
     cuda_decide_activation(b, y);
     cuda_decide(b, w, attr->groups > 1 ? CUDA_KRSC_GROUPED : CUDA_KRSC, DTYPE_F32);

@@ -41,7 +41,7 @@ static Outcome measure(CudaBackend *b, const DecisionQuestion *q, const char *ke
     taken = ms[1] < ms[0];
     log_debug("%s: %.4f ms, else %.4f ms", key, ms[1], ms[0]);
     if (cudnn_context_add_choice(b->cudnn, key, taken, ms[1]) != OK)
-        log_warning("%s is measured again at the next start: %s", key, status_message());
+        log_warning("%s will be measured again at the next start: %s", key, status_message());
     cudnn_context_find_choice(b->cudnn, key, &taken); /* another process may have been first */
     return taken ? OUTCOME_TAKEN : OUTCOME_SLOWER;
 }
@@ -159,7 +159,7 @@ static void add_counts(const CudaDecision *list, const char *name, StrBuf *out)
                                                       [OUTCOME_SLOWER] = "measured slower",
                                                       [OUTCOME_UNTIMED] = "not measured",
                                                       [OUTCOME_NO_DRIVER] =
-                                                          "not to be compiled without a driver" };
+                                                          "cannot be compiled without a driver" };
     int counts[OUTCOME_COUNT] = { 0 }, sum = 0;
     for (const CudaDecision *d = list; d; d = d->next) {
         if (strcmp(d->name, name) != 0) continue;

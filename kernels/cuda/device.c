@@ -25,7 +25,7 @@ struct Replay {
 static Status use_device(const CudaBackend *b)
 {
     if (b->deviceless)
-        return fail(ERR_ENV, "%s is only described, not there: nothing can be allocated or run",
+        return fail(ERR_ENV, "%s is only a description: nothing can be allocated or run on it",
                     b->device_name);
     return CUDA_STATUS(cudaSetDevice(b->options.device));
 }
@@ -248,7 +248,7 @@ static Status capture_check(Backend *backend, Stream *s)
     (void)backend;
     TRY_CUDA(cudaStreamIsCapturing(s->stream, &state));
     if (state == cudaStreamCaptureStatusActive) return OK;
-    return fail(ERR_ENV, "it does what cannot be captured");
+    return fail(ERR_ENV, "it does something that cannot be captured");
 }
 
 /* Kernels keep the priority of the stream on which they were captured; without the flag all would

@@ -35,7 +35,7 @@ static Status decide_like(const OpInstance *op, OpTensor *t, const OpTensor *mod
                  (t->layout && model->layout && t->layout->format == CUDA_ROWS &&
                   model->layout->format == CUDA_ROWS);
     if (alike && elements_of(t) == elements_of(model)) return OK;
-    return fail(ERR_INTERNAL, "%s: tensors of one elementwise op lie differently",
+    return fail(ERR_INTERNAL, "%s: tensors of one elementwise op have different layouts",
                 op_name(op->kind));
 }
 
@@ -44,7 +44,8 @@ static Status decide_result(const OpInstance *op, OpTensor *t, const OpTensor *m
 {
     TRY(decide_like(op, t, model));
     if (type_of(t) == type_of(model)) return OK;
-    return fail(ERR_INTERNAL, "%s: the result is not of the first input's type", op_name(op->kind));
+    return fail(ERR_INTERNAL, "%s: the result does not have the type of the first input",
+                op_name(op->kind));
 }
 
 static Status copy(const OpTensor *from, void *to, cudaStream_t stream)

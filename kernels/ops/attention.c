@@ -9,7 +9,7 @@ static Status check_drop(const OpSlots *s, const AttentionSizes *z, int scalars)
 {
     const DropAttr *d = &((const AttentionAttr *)s->attr)->drop;
     if (!(d->rate >= 0 && d->rate < 1) || d->layer >> 24 || d->per_image)
-        return fail(ERR_INTERNAL, "%s: dropout of %g, layer %u, is impossible", op_name(s->kind),
+        return fail(ERR_INTERNAL, "%s: dropout of %g, layer %u, is invalid", op_name(s->kind),
                     (double)d->rate, d->layer);
     if (d->rate == 0) return OK;
     if (z->heads * z->length * (z->length + 3) > MAX_DRAWS)
@@ -30,8 +30,8 @@ static Status check(const OpSlots *s, int qkv, int scalars, TensorDesc *y, Tenso
     if (z.width < 1 || d[1] != 3 * a->heads * z.width || z.width % 8 != 0 ||
         z.width > ATTENTION_MAX_WIDTH)
         return fail(ERR_INTERNAL,
-                    "%s: %lld channels of %d heads: a head needs queries, keys and values of a "
-                    "multiple of 8 up to %d channels",
+                    "%s: %lld channels for %d heads: queries, keys and values of a head must have "
+                    "a multiple of 8 channels, at most %d",
                     op_name(s->kind), (long long)d[1], a->heads, ATTENTION_MAX_WIDTH);
     TRY(check_drop(s, &z, scalars));
     *y = tensor_desc(DTYPE_F32, 4, (const int64_t[]){ d[0], d[1] / 3, d[2], d[3] });

@@ -11,7 +11,7 @@ static Status check_x(const OpSlots *s, int slot, bool residual)
     const TensorDesc *x = s->in[slot];
     TRY(infer_need(s, slot, DTYPE_F32, 0));
     if (x->rank != 4 && x->rank != 2)
-        return fail(ERR_INTERNAL, "%s: x has rank %d, needed is 4 or 2", op_name(s->kind), x->rank);
+        return fail(ERR_INTERNAL, "%s: x has rank %d, expected 4 or 2", op_name(s->kind), x->rank);
     if ((unsigned)a->mode >= BN_MODE_COUNT)
         return fail(ERR_INTERNAL, "%s: bad mode", op_name(s->kind));
     return infer_normed_act(s->kind, a->act, residual);
@@ -24,7 +24,7 @@ static Status check_sums(const OpSlots *s, int slot, int64_t c)
     const TensorDesc need = tensor_desc(DTYPE_F64, 2, (int64_t[]){ 2, c });
     if (a->ranks == 0 && !s->in[slot]) return OK;
     if (a->ranks < 1 || a->mode != BN_TRAIN)
-        return fail(ERR_INTERNAL, "%s: sums are of training over ranks", op_name(s->kind));
+        return fail(ERR_INTERNAL, "%s: sums require training over ranks", op_name(s->kind));
     return infer_need_like(s, slot, &need);
 }
 
@@ -61,7 +61,7 @@ static Status infer_backward_inputs(const OpSlots *s)
     TRY(infer_need_dims(s, BN_BWD_IN_BETA, 1, &c));
     TRY(infer_need_dims(s, BN_BWD_IN_SAVED, 2, (int64_t[]){ 2, c }));
     if (residual && a->act != ACT_NONE && !s->in[BN_BWD_IN_Y])
-        return fail(ERR_INTERNAL, "%s: with a residual and an activation y is needed",
+        return fail(ERR_INTERNAL, "%s: y is required with a residual and an activation",
                     op_name(s->kind));
     TRY(infer_output(s, BN_BWD_OUT_DGAMMA, DTYPE_F32, 1, &c));
     TRY(infer_output(s, BN_BWD_OUT_DBETA, DTYPE_F32, 1, &c));
@@ -74,7 +74,7 @@ static Status infer_backward(const OpSlots *s)
     TRY(check_sums(s, BN_BWD_IN_SUMS, s->in[BN_BWD_IN_X]->dims[1]));
     for (int i = BN_BWD_OUT_DGAMMA; s->in[BN_BWD_IN_SUMS] && i <= BN_BWD_OUT_DRESIDUAL; i++)
         if (wants(s, i))
-            return fail(ERR_INTERNAL, "%s: with sums there is only dx", op_name(s->kind));
+            return fail(ERR_INTERNAL, "%s: with sums, dx is the only output", op_name(s->kind));
     return infer_output_like(s, BN_BWD_OUT_DX, s->in[BN_BWD_IN_X]);
 }
 
@@ -83,7 +83,7 @@ static Status infer_sums(const OpSlots *s)
     const TensorDesc *x = s->in[BN_SUMS_IN_X];
     TRY(infer_need(s, BN_SUMS_IN_X, DTYPE_F32, 0));
     if (x->rank != 4 && x->rank != 2)
-        return fail(ERR_INTERNAL, "%s: x has rank %d, needed is 4 or 2", op_name(s->kind), x->rank);
+        return fail(ERR_INTERNAL, "%s: x has rank %d, expected 4 or 2", op_name(s->kind), x->rank);
     return infer_output(s, BN_SUMS_OUT_SUMS, DTYPE_F64, 2, (int64_t[]){ 2, x->dims[1] });
 }
 

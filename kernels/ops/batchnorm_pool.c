@@ -11,7 +11,8 @@ static Status check_attr(const OpSlots *s)
     const BnPoolAttr *a = s->attr;
     if (a->norm.mode != BN_TRAIN || a->norm.ranks || a->norm.act != ACT_RELU ||
         a->pool.kind != POOL_MAX)
-        return fail(ERR_INTERNAL, "%s: it is the largest of relu in training", op_name(s->kind));
+        return fail(ERR_INTERNAL, "%s: only max pooling after relu in training is supported",
+                    op_name(s->kind));
     return OK;
 }
 
@@ -47,7 +48,8 @@ static Status infer_backward(const OpSlots *s)
     const BnPoolAttr *a = s->attr;
     TensorDesc pooled[2];
     TRY(check_attr(s));
-    if (s->in[BN_BWD_IN_DY2]) return fail(ERR_INTERNAL, "%s: dy has one share", op_name(s->kind));
+    if (s->in[BN_BWD_IN_DY2])
+        return fail(ERR_INTERNAL, "%s: dy cannot have a second part", op_name(s->kind));
     TRY(infer_need(s, BN_BWD_IN_X, DTYPE_F32, 4));
     const int64_t c = s->in[BN_BWD_IN_X]->dims[1];
     TRY(pooled_dims(&a->pool, s->in[BN_BWD_IN_X], pooled));

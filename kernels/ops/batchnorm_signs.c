@@ -15,7 +15,8 @@ static Status check(const OpSlots *s, int x)
     TRY(infer_need(s, x, DTYPE_F32, 4));
     const ActKind act = s->kind == OP_BN_STATISTICS ? ACT_NONE : ACT_RELU;
     if (a->mode == BN_TRAIN && !a->ranks && a->act == act) return OK;
-    return fail(ERR_INTERNAL, "%s: it is of %s in training", op_name(s->kind), op_act(act)->name);
+    return fail(ERR_INTERNAL, "%s: it requires %s in training", op_name(s->kind),
+                op_act(act)->name);
 }
 
 static Status infer_statistics(const OpSlots *s)

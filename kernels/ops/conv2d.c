@@ -10,7 +10,7 @@ static Status check_attr(OpKind kind, const Conv2dAttr *a)
 {
     if (a->stride_h < 1 || a->stride_w < 1 || a->groups < 1 || a->pad_top < 0 ||
         a->pad_bottom < 0 || a->pad_left < 0 || a->pad_right < 0)
-        return fail(ERR_INTERNAL, "%s: stride %dx%d, pads %d,%d,%d,%d, groups %d: impossible",
+        return fail(ERR_INTERNAL, "%s: stride %dx%d, pads %d,%d,%d,%d, groups %d: invalid",
                     op_name(kind), a->stride_h, a->stride_w, a->pad_top, a->pad_bottom, a->pad_left,
                     a->pad_right, a->groups);
     return OK;

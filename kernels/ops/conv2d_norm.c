@@ -27,7 +27,8 @@ static Status infer_stats(const OpSlots *s)
     if ((residual && !s->in[CONV_STATS_IN_AFFINE]) ||
         (s->in[CONV_STATS_IN_RESIDUAL_AFFINE] && !residual) || gives_z != (residual != NULL))
         return fail(ERR_INTERNAL,
-                    "%s: a residual comes with an affine of x and gives z, and only it does",
+                    "%s: a residual requires an affine of x; z is an output exactly where there is "
+                    "a residual",
                     op_name(s->kind));
     TRY(infer_output(s, CONV_STATS_OUT_SUMS, DTYPE_F32, 2,
                      (int64_t[]){ 2, s->in[CONV_STATS_IN_W]->dims[0] }));
@@ -58,8 +59,8 @@ static Status infer_residual_gradient(const OpSlots *s, const TensorDesc *x)
     if (!s->in[dy2] != !s->in[residual] || (s->in[gamma] && !s->in[residual]) ||
         results != (s->in[gamma] != NULL))
         return fail(ERR_INTERNAL,
-                    "%s: a residual comes with a second dy, and only a residual with vectors of "
-                    "its own gives results of its norm",
+                    "%s: a residual and a second dy require each other; outputs of the residual's "
+                    "norm require its vectors",
                     op_name(s->kind));
     if (!s->in[residual]) return OK;
     TRY(infer_need_like(s, dy2, x));

@@ -7,7 +7,7 @@ static Status check_attr(const OpSlots *s, int scalars)
 {
     const DropAttr *a = s->attr;
     if (!(a->rate >= 0 && a->rate < 1) || a->layer >> 24)
-        return fail(ERR_INTERNAL, "%s: rate %g or layer %u is impossible", op_name(s->kind),
+        return fail(ERR_INTERNAL, "%s: rate %g or layer %u is invalid", op_name(s->kind),
                     (double)a->rate, a->layer);
     return infer_need_dims(s, scalars, 1, (const int64_t[]){ SCALAR_COUNT });
 }
@@ -18,7 +18,7 @@ static Status check_x(const OpSlots *s, int slot)
     const TensorDesc *x = s->in[slot];
     TRY(infer_need(s, slot, DTYPE_F32, 0));
     if ((x->rank == 4 && a->per_image) || x->rank == 2) return OK;
-    return fail(ERR_INTERNAL, "%s: x has rank %d, needed is 2, or 4 for whole images",
+    return fail(ERR_INTERNAL, "%s: x has rank %d, expected 2, or 4 for whole images",
                 op_name(s->kind), x->rank);
 }
 

@@ -15,10 +15,11 @@ static Status infer_norm(const OpSlots *s)
 {
     const GradNormAttr *a = s->attr;
     if (!(a->max_norm >= 0))
-        return fail(ERR_INTERNAL, "%s: %g is no largest norm", op_name(s->kind),
+        return fail(ERR_INTERNAL, "%s: %g is not a valid maximum norm", op_name(s->kind),
                     (double)a->max_norm);
     if (!(a->length >= 0))
-        return fail(ERR_INTERNAL, "%s: %g is no length", op_name(s->kind), (double)a->length);
+        return fail(ERR_INTERNAL, "%s: %g is not a valid length", op_name(s->kind),
+                    (double)a->length);
     TRY(infer_need(s, GRAD_NORM_IN_SUMS, DTYPE_F64, 1));
     if (s->in[GRAD_NORM_IN_LOSS_SCALE])
         TRY(infer_need_dims(s, GRAD_NORM_IN_LOSS_SCALE, 1, (int64_t[]){ LOSS_SCALE_COUNT }));

@@ -10,7 +10,7 @@ static Status check_equal(OpKind kind, const char *slot, const TensorDesc *got,
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
     tensor_format(got, a, sizeof a);
     tensor_format(need, b, sizeof b);
-    return fail(ERR_INTERNAL, "%s: %s is %s, needed is %s", op_name(kind), slot, a, b);
+    return fail(ERR_INTERNAL, "%s: %s is %s, expected %s", op_name(kind), slot, a, b);
 }
 
 Status infer_need(const OpSlots *s, int slot, DType dtype, int rank)
@@ -22,10 +22,10 @@ Status infer_need(const OpSlots *s, int slot, DType dtype, int rank)
     char text[SHAPE_TEXT];
     tensor_format(in, text, sizeof text);
     if (in->dtype != dtype)
-        return fail(ERR_INTERNAL, "%s: %s is %s, needed is %s", op_name(kind), name, text,
+        return fail(ERR_INTERNAL, "%s: %s is %s, expected %s", op_name(kind), name, text,
                     dtype_name(dtype));
     if (rank && in->rank != rank)
-        return fail(ERR_INTERNAL, "%s: %s is %s, needed is rank %d", op_name(kind), name, text,
+        return fail(ERR_INTERNAL, "%s: %s is %s, expected rank %d", op_name(kind), name, text,
                     rank);
     for (int i = 0; i < in->rank; i++)
         if (in->dims[i] < 1)
@@ -70,9 +70,9 @@ Status infer_preset(const OpSlots *s, int slot, int rank)
     char text[SHAPE_TEXT];
     tensor_format(out, text, sizeof text);
     if (out->dtype != DTYPE_F32)
-        return fail(ERR_INTERNAL, "%s: %s is %s, needed is f32", op_name(kind), name, text);
+        return fail(ERR_INTERNAL, "%s: %s is %s, expected f32", op_name(kind), name, text);
     if (rank && out->rank != rank)
-        return fail(ERR_INTERNAL, "%s: %s is %s, needed is rank %d", op_name(kind), name, text,
+        return fail(ERR_INTERNAL, "%s: %s is %s, expected rank %d", op_name(kind), name, text,
                     rank);
     return OK;
 }
@@ -82,7 +82,7 @@ Status infer_normed_act(OpKind kind, ActKind act, bool residual)
     if ((unsigned)act >= ACT_COUNT) return fail(ERR_INTERNAL, "%s: bad activation", op_name(kind));
     const ActDef *def = op_act(act);
     if (!def->normed)
-        return fail(ERR_INTERNAL, "%s: a batch norm does not take %s along", op_name(kind),
+        return fail(ERR_INTERNAL, "%s: a batch norm cannot be fused with %s", op_name(kind),
                     def->name);
     if (residual && !def->by_sign)
         return fail(ERR_INTERNAL, "%s: %s after a residual has no gradient here", op_name(kind),
@@ -94,7 +94,7 @@ Status infer_folded_act(OpKind kind, ActKind act)
 {
     TRY(infer_normed_act(kind, act, false));
     return op_act(act)->folded ? OK
-                               : fail(ERR_INTERNAL, "%s: a convolution does not take %s along",
+                               : fail(ERR_INTERNAL, "%s: a convolution cannot be fused with %s",
                                       op_name(kind), op_act(act)->name);
 }
 

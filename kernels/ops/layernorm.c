@@ -9,7 +9,7 @@ static Status check_x(const OpSlots *s, int slot)
     const int rank = s->in[slot]->rank;
     return rank == 2 || rank == 4
                ? OK
-               : fail(ERR_INTERNAL, "%s: x has rank %d, needed is 2 or 4", op_name(s->kind), rank);
+               : fail(ERR_INTERNAL, "%s: x has rank %d, expected 2 or 4", op_name(s->kind), rank);
 }
 
 static Status infer_forward(const OpSlots *s)

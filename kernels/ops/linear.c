@@ -7,7 +7,7 @@ static Status check_weights(OpKind kind, const TensorDesc *w)
     char text[96];
     if (w->rank == 2 || (w->rank == 4 && w->dims[2] == 1 && w->dims[3] == 1)) return OK;
     tensor_format(w, text, sizeof text);
-    return fail(ERR_INTERNAL, "%s: weights are %s, needed is rank 2 or windows of 1x1",
+    return fail(ERR_INTERNAL, "%s: weights are %s, expected rank 2 or windows of 1x1",
                 op_name(kind), text);
 }
 
@@ -18,7 +18,7 @@ static Status output_dims(OpKind kind, const TensorDesc *x, const TensorDesc *w,
     tensor_format(x, xs, sizeof xs);
     tensor_format(w, ws, sizeof ws);
     if (x->rank < 2)
-        return fail(ERR_INTERNAL, "%s: x is %s, needed is rank 2 or 4", op_name(kind), xs);
+        return fail(ERR_INTERNAL, "%s: x is %s, expected rank 2 or 4", op_name(kind), xs);
     if (tensor_elements(x) != x->dims[0] * w->dims[1])
         return fail(ERR_INTERNAL, "%s: weights %s do not fit x %s", op_name(kind), ws, xs);
     y[0] = x->dims[0];

@@ -14,7 +14,7 @@ static Status infer_loss_scale(const OpSlots *s)
     const LossScaleAttr *a = s->attr;
     if (!(a->growth >= 1) || !(a->backoff > 0 && a->backoff <= 1) || !(a->max > 0) ||
         a->interval < 1)
-        return fail(ERR_INTERNAL, "%s: growth %g, backoff %g, max %g, interval %d make no rule",
+        return fail(ERR_INTERNAL, "%s: growth %g, backoff %g, max %g, interval %d: invalid",
                     op_name(s->kind), (double)a->growth, (double)a->backoff, (double)a->max,
                     a->interval);
     return infer_need_dims(s, LOSS_SCALE_IN_STATE, 1, (int64_t[]){ LOSS_SCALE_COUNT });

@@ -31,7 +31,7 @@ static Status output_dims(OpKind kind, const Pool2dAttr *a, const TensorDesc *x,
         a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0 ||
         a->pad_h >= a->kernel_h || a->pad_w >= a->kernel_w || a->kernel_h * a->kernel_w > 256 ||
         !can_blur(a, x) || !can_tile(a))
-        return fail(ERR_INTERNAL, "%s: window %dx%d, stride %dx%d, pad %dx%d: impossible",
+        return fail(ERR_INTERNAL, "%s: window %dx%d, stride %dx%d, pad %dx%d: invalid",
                     op_name(kind), a->kernel_h, a->kernel_w, a->stride_h, a->stride_w, a->pad_h,
                     a->pad_w);
     y[0] = x->dims[0];

@@ -18,7 +18,9 @@ static Status infer_softmax_xent(const OpSlots *s)
     const int views = op_input_views(a->views);
     const bool trains = s->wanted[XENT_OUT_DLOGITS] || s->in[XENT_IN_MIX];
     if (views > 1 && (logits->dims[0] % views != 0 || trains))
-        return fail(ERR_INTERNAL, "%s: %d views of %lld rows in all, without gradient and mixing",
+        return fail(ERR_INTERNAL,
+                    "%s: %d views of %lld rows in total: rows must be a multiple of views, without "
+                    "gradient or mixing",
                     op_name(s->kind), views, (long long)logits->dims[0]);
     TensorDesc labels = tensor_desc(DTYPE_I32, 1, (int64_t[]){ logits->dims[0] / views });
     TRY(infer_need_like(s, XENT_IN_LABELS, &labels));

@@ -27,7 +27,7 @@ static Status prepare_slot(const OpInstance *op, OpTensor *t)
     if (t->desc.rank == 0) return OK;
     size_t bytes = ref_tensor_bytes(&t->desc);
     if (t->layout || (t->bytes != 0 && t->bytes != bytes))
-        return fail(ERR_INTERNAL, "%s: ref knows only plain tensors", op_name(op->kind));
+        return fail(ERR_INTERNAL, "%s: ref supports only plain tensors", op_name(op->kind));
     t->bytes = bytes;
     return OK;
 }

@@ -73,7 +73,7 @@ TensorId graph_images(Graph *g, const GraphOptions *o)
 {
     if (g->status != OK) return TENSOR_NONE;
     if (o->channels < 1 || o->channels > OP_MAX_IMAGE_CHANNELS) {
-        graph_break(g, fail(ERR_USAGE, "images with %lld channels: 1 to %d are possible",
+        graph_break(g, fail(ERR_USAGE, "images have %lld channels; 1 to %d are possible",
                             (long long)o->channels, OP_MAX_IMAGE_CHANNELS));
         return TENSOR_NONE;
     }
@@ -287,10 +287,8 @@ TensorId graph_blur(Graph *g, const char *name, TensorId x, int stride, bool ref
     TensorDesc xd;
     if (!take_desc(g, name, x, 4, &xd)) return TENSOR_NONE;
     if (reflect && (xd.dims[2] < 2 || xd.dims[3] < 2)) {
-        graph_break(g, fail(ERR_USAGE,
-                            "%s: of one pixel there is no mirror image; images must be "
-                            "larger",
-                            name));
+        graph_break(
+            g, fail(ERR_USAGE, "%s: a single pixel cannot be mirrored; use larger images", name));
         return TENSOR_NONE;
     }
     const Pool2dAttr attr = { .kind = reflect ? POOL_BLUR_REFLECT : POOL_BLUR,

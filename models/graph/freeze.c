@@ -53,7 +53,7 @@ Status graph_freeze(Graph *g, const char *list)
         at += length;
         if (length < sizeof item && (freeze_matches(g, item) || freeze_up_to(g, item))) continue;
         return graph_break(g, fail(ERR_USAGE,
-                                   "model.freeze: \"%s\" fits no parameter and no stage of this "
+                                   "model.freeze: \"%s\" matches no parameter or stage of this "
                                    "network (convoy inspect model NAME --parameters lists them)",
                                    item));
     }

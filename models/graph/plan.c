@@ -109,7 +109,7 @@ static Status order_by_names(const Graph *g, const PlanInputs *in, TensorId *ord
     for (int i = 0; i < params; i++) {
         order[i] = graph_find(g, in->param_order[i]);
         if (order[i] == TENSOR_NONE || graph_tensor(g, order[i])->role != ROLE_PARAM)
-            return fail(ERR_INTERNAL, "memory plan: %s is no parameter of this graph",
+            return fail(ERR_INTERNAL, "memory plan: %s is not a parameter of this graph",
                         in->param_order[i]);
         for (int k = 0; k < i; k++)
             if (order[k] == order[i])
@@ -153,7 +153,7 @@ static Status place_param(Plan *p, const Graph *g, const PlanInputs *in, TensorI
     const GraphTensor *t = graph_tensor(g, id);
     const size_t bytes = in->tensor_bytes[id];
     if (bytes == 0)
-        return fail(ERR_INTERNAL, "memory plan: the size of parameter %s is not decided", t->name);
+        return fail(ERR_INTERNAL, "memory plan: the size of parameter %s is not known", t->name);
     TRY(take(p, SLAB_PARAM, &p->entries[id], bytes, in->alignment));
     if (t->grad == TENSOR_NONE) return OK;
     if (in->tensor_bytes[t->grad] != bytes)
@@ -303,7 +303,7 @@ static Status size_activations(Plan *p, const Graph *g, const PlanInputs *in)
         if (e->first_node < 0) continue; /* a fusion took its producer */
         e->bytes = in->tensor_bytes[id];
         if (e->bytes == 0)
-            return fail(ERR_INTERNAL, "memory plan: the size of %s is not decided",
+            return fail(ERR_INTERNAL, "memory plan: the size of %s is not known",
                         graph_tensor(g, id)->name);
         size_t padded = 0;
         TRY(align_up(e->bytes, in->alignment, &padded));

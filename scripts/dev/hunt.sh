@@ -322,7 +322,7 @@ hunt_supervisors()
         done
         pid=${pids[0]}
         for ((j = 0; j < 200; j++)); do
-            lost=$(cat "$SCRATCH"/race.? | grep -c 'another convoy launch has this run')
+            lost=$(cat "$SCRATCH"/race.? | grep -c 'another convoy launch supervises this run')
             ((lost == 5)) && break
             sleep 0.1
         done

@@ -32,7 +32,7 @@ function weigh(text, line, page,   i, rest, plain)
         rest = plain
         while (match(rest, pattern[i])) {
             count[i, page]++
-            if (mode == "show" || (mode == "lint" && held[i] && file ~ held_in))
+            if (mode == "show" || (mode == "lint" && held[i]))
                 print file ":" line ": \"" substr(rest, RSTART + 1, RLENGTH - 2) "\" -> " \
                     instead[i] (mode == "show" ? ": " text : "")
             rest = substr(rest, RSTART + RLENGTH - 1) # the end of a word may begin the next hit

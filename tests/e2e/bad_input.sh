@@ -28,14 +28,14 @@ pictures=".jpg, .jpeg, .jpe, .jfif or .png"
 refused "$SCRATCH/hollow: 1 of 1 class folders have no $pictures file: class" \
     "data.train=$SCRATCH/hollow"
 refused "$SCRATCH/texts: 1 of 1 class" "data.train=$SCRATCH/texts"
-refused "sets, not classes; name each by itself: '$data/train' (train), '$data/val' (val)" \
+refused "sets, not classes; name each set separately: '$data/train' (train), '$data/val' (val)" \
     "data.train=$data"
 refused "$SCRATCH/small.yaml" "data.train=$SCRATCH/small.yaml"
 cp -r "$data/val" "$SCRATCH/other"
 mv "$SCRATCH/other/star" "$SCRATCH/other/sun"
 refused "other: class sun is not in data.train" "data.val=$SCRATCH/other"
 rm -r "$SCRATCH/other/sun"
-refused "other: no class star there, which data.train has (data.allow_empty_classes: true takes" \
+refused "other: has no class star, but data.train has (data.allow_empty_classes: true accepts" \
     "data.val=$SCRATCH/other"
 train lacking 1 "data.val=$SCRATCH/other" data.allow_empty_classes=true train.max_steps=1
 find "$data" | sort > "$SCRATCH/before"
@@ -62,7 +62,7 @@ apart OUT pack "$data/train" "$data/train/new"
 find "$data" | sort | cmp - "$SCRATCH/before" || broken_run "a run folder among the images"
 mkdir -p "$SCRATCH/broken"
 cp -r "$data/val/circle" "$SCRATCH/broken/"$'cir\ncle'
-refused "$SCRATCH/broken: the name of class 0 (cir\\ncle) has a line break in it" \
+refused "$SCRATCH/broken: the name of class 0 (cir\\ncle) contains a line break" \
     "data.train=$SCRATCH/broken"
 mkdir "$SCRATCH/idx"
 printf '\0\0\10\3\0\0\0\144\0\0\0\34\0\0\0\34 and no pixels' \
@@ -97,7 +97,7 @@ END
     expect_field "folder missing on rank 1" missing_on_one "done" code 65
     OTHER=$data/val
     CONVOY=$SCRATCH/one_differs train_fails other_on_one 65 \
-        "data.train: the ranks see different images" 2
+        "data.train: ranks see different images" 2
     # The same names and other bytes, in one of the files that are compared: the first.
     cp -r "$data/train" "$SCRATCH/altered"
     OTHER=$SCRATCH/altered
@@ -105,12 +105,12 @@ END
     cp "$data/train/checkers/0001.jpg" "$OTHER/checkers/0000.jpg"
     size=$(stat -c %s "$OTHER/checkers/0000.jpg")
     CONVOY=$SCRATCH/one_differs train_fails bytes_on_one 65 \
-        "there: $OTHER/checkers/0000.jpg: $size bytes with checksum" 2
+        "images: $OTHER/checkers/0000.jpg: $size bytes with checksum" 2
     expect_text "other bytes on rank 1" 1 \
         "here, $(stat -c %s "$data/train/checkers/0000.jpg") bytes with checksum"
     rm "$OTHER/checkers/0000.jpg"
     CONVOY=$SCRATCH/one_differs train_fails gone_on_one 65 \
-        "there: $OTHER/checkers/0000.jpg: cannot be read here, " 4
+        "images: $OTHER/checkers/0000.jpg: cannot be read here, " 4
 fi
 
 # ---- images: five that are bad, and forms that are not ----
@@ -179,7 +179,7 @@ for n in "${ranks[@]}"; do
         [[ $set == */worse ]] ||
             right=$(awk -v t="$(field "eval$n" eval top5)" 'BEGIN { print 70 * t }')
     done
-    expect_text "eval with bad images on $n" 3 "file; counted as wrong"
+    expect_text "eval with bad images on $n" 4 "; counted as wrong"
     expect_field "eval with bad images on $n" "eval$n" eval images 73
     awk -v t="$(field "eval$n" eval top5)" -v right="$right" \
         'BEGIN { d = 73 * t - right; exit !(d < 1e-9 && d > -1e-9) }' ||

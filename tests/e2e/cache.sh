@@ -48,7 +48,7 @@ for n in "${ranks[@]}"; do
     dd if=/dev/zero of="$(echo "$SCRATCH/disk$n"/*.cache)" bs=1k seek=40 count=20 conv=notrunc \
         2> /dev/null
     counted "damaged$n" "$n" "${disk[@]}"
-    expect_text "damaged on $n" some "a sample is damaged there"
+    expect_text "damaged on $n" some "a cached sample is damaged"
     ((opens > compared && opens < compared + files)) || broken "damaged on $n: $opens files opened"
     same "damaged on $n" "page$n" "damaged$n"
     : > "$(echo "$SCRATCH/disk$n"/*.cache)"
@@ -64,7 +64,7 @@ for n in "${ranks[@]}"; do
     wait_to_end 60
     cp "$SCRATCH/cut$n.out" "$out"
     ((code == 75)) || broken_run "cut short on $n: exit code $code, expected 75"
-    expect_text "cut short on $n" "$n" "disk$n/$(basename "$SCRATCH/disk$n"/*.cache): was cut short"
+    expect_text "cut short on $n" "$n" "disk$n/$(basename "$SCRATCH/disk$n"/*.cache): truncated"
     train "both$n" "$n" train.epochs=3 "train.batch_per_rank=$share" data.cache=ram \
         data.cache_mb=1 "data.val=$SCRATCH/data/val"
     same "training and validation set on $n" "page$n" "both$n"

@@ -58,7 +58,7 @@ if have_mpi; then
     limited='[[ ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} == 0 ]] || ulimit -v 3000000; exec "$@"'
     expect "a rank without memory" 70 timeout 30 mpirun -n 2 bash -c "$limited" limited \
         "$CONVOY" bench loader "${sets[@]}" --crc --steps 1
-    expect_one_error "a rank without memory" "rank 1: no memory for a batch slot of"
+    expect_one_error "a rank without memory" "rank 1: out of memory: a batch slot of"
 fi
 for first in 1 5 6 13; do
     checksums "from$first" 1 "$first" $((14 - first))

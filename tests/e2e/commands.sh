@@ -103,9 +103,9 @@ answers "16 to step 25, 24 to train, 40 to evaluate" inspect config "${sizes[@]}
     data.progressive_sizes=16 data.progressive_until=2 train.batch_per_rank=4
 expect_error "inspect model of data" 64 "data.train_size=8: only model.* keys" 1 \
     inspect model resnet50 data.train_size=8
-expect_error "a blur of no ResNet" 64 "model.blurpool is of ResNets" 1 \
+expect_error "a blur of no ResNet" 64 "model.blurpool is only supported by ResNets" 1 \
     inspect model efficientnet_b0 model.blurpool=ffcv
-expect_error "depth of no residual network" 64 "model.dropout: this network has neither" 1 \
+expect_error "depth of no residual network" 64 "model.dropout are not supported" 1 \
     inspect model mlp model.stochastic_depth=0.1
 
 answers "checkpoint.resume" inspect config
@@ -184,7 +184,7 @@ answers "$SCRATCH/data/val:" inspect dataset "$SCRATCH/data"
     broken_run "inspect dataset: not both sets"
 answers "images 10" inspect dataset "$SCRATCH/data" --role val
 ! grep -q 'images 20' "$out" || broken_run "inspect dataset --role val: the other set, too"
-expect_error "inspect dataset of a file" 65 "small.yaml: not a folder" 1 \
+expect_error "inspect dataset of a file" 65 "small.yaml: neither a folder nor a file" 1 \
     inspect dataset "$SCRATCH/small.yaml"
 answers "20" inspect dataset "$SCRATCH/data/train"
 for name in star triangle checkers; do

@@ -67,5 +67,5 @@ expect_text "one pattern" 1 "fused (device.fuse): residual gradient 3 of 5"
 grep -q "statistics" "$out" && broken "one pattern: others are spoken of"
 settings wrong device.fuse=gradient,some
 expect "a pattern that does not exist" 64 run 1 train "${sets[@]}"
-expect_text "a pattern that does not exist" 1 'device.fuse has "some"; it takes auto, none or all,'
+expect_text "a pattern that does not exist" 1 'device.fuse has "some"; it must be auto, none or'
 exit "$failed"

@@ -16,7 +16,7 @@ expect_text "nothing wrong" 0 "$warning"
 # An engine that spoils the capture and says nothing of it.
 CONVOY_EMU_SPOILS=convolution train spoiled 1
 expect_text "a spoiled capture" 1 "convoy train: warning: a training step $warning"
-expect_text "who spoiled it" 1 "one by one: conv1: it does what cannot be captured"
+expect_text "who spoiled it" 1 "one by one: conv1: it does something that cannot be captured"
 same "a spoiled capture" eager spoiled
 [[ $(losses eager) == "$(losses spoiled)" ]] || broken "a spoiled capture: the losses differ"
 
@@ -40,7 +40,7 @@ if have_mpi; then
     train eager_ranks 2 device.cuda_graph=false
     spoil_one spoiled_rank
     expect_text "one rank of two" 1 "convoy train: warning: a training step $warning"
-    expect_text "which rank" 1 "one by one: rank 1: conv1: it does what cannot be captured"
+    expect_text "which rank" 1 "one by one: rank 1: conv1: it does something that cannot be"
     same "one rank of two" eager_ranks spoiled_rank
     # Micro-batches have no sums: each rank goes its own way in them, and no other in the last one.
     # Programs that have both are those of lists.

@@ -55,13 +55,13 @@ pixel() { od -An -v -tu1 -j "$1" -N 3 "$SCRATCH/pixels"; }
 expect_error "replay without dump" 64 "--replay requires --dump" 1 bench decode \
     --replay "$SCRATCH/views"
 echo "$view 1 $image" >> "$SCRATCH/views"
-expect_error "replay without path" 65 "$SCRATCH/views:3: no tab and path of an image" \
+expect_error "replay without path" 65 "$SCRATCH/views:3: the line does not end in a tab and" \
     1 bench decode --replay "$SCRATCH/views" --dump "$SCRATCH/pixels"
 printf '%s\t%s\n' "$view one" "$image" > "$SCRATCH/views"
 expect_error "replay of nonsense" 65 "$SCRATCH/views:1: replay: flip takes" 1 bench decode \
     --replay "$SCRATCH/views" --dump "$SCRATCH/pixels"
 printf '%s\t%s\n' "${view/40/4000} 0" "$image" > "$SCRATCH/views"
-expect_error "replay outside the image" 65 "$image: the box leaves the image" 1 bench decode \
+expect_error "replay outside the image" 65 "$image: the box exceeds the image" 1 bench decode \
     --replay "$SCRATCH/views" --dump "$SCRATCH/pixels"
 expect_error "unknown decoder" 64 "data.decoder" 1 bench decode --set data.decoder=fats
 expect_error "unknown interpolation" 64 "data.interpolation" 1 bench decode \

@@ -27,7 +27,7 @@ files=$(find "$SCRATCH/data" -name '*.jp*g' | wc -l)
 opened="$SCRATCH/data: [1-9][0-9]* files/s opened by 8 threads \($files files of [0-9.]+ KB"
 grep -qE "data +$opened" "$out" || broken_run "data: opened"
 grep -qE ' [0-9.]+ MB/s read by 8 threads' "$out" || broken_run "data: read"
-grep -qE ' [0-9.]+ of [0-9.]+ GB are free there' "$out" || broken_run "data: free space"
+grep -qE ' [0-9.]+ of [0-9.]+ GB are free' "$out" || broken_run "data: free space"
 [[ $("$CONVOY" doctor | grep -c 'files/s') == 0 ]] || broken "reads where nothing was asked for"
 # Storage that takes 100 ms to open a file: 8 threads open 80 a second.
 LD_PRELOAD=$PWD/$tools/slow_files.so SLOW_FILES_MS=100 SLOW_FILES_MATCH=$SCRATCH/data \
@@ -35,9 +35,9 @@ LD_PRELOAD=$PWD/$tools/slow_files.so SLOW_FILES_MS=100 SLOW_FILES_MATCH=$SCRATCH
 grep 'files/s opened' "$out" |
     awk '$1 != "warn" || $4 > 85 { bad = 1 } END { exit bad || NR != 1 }' ||
     broken_run "data: slow storage"
-expect_text "data: slow storage" 1 "convoy pack makes few large files of many small ones"
+expect_text "data: slow storage" 1 "convoy pack turns many small files into a few large ones"
 expect "no data" 69 "$CONVOY" doctor --data "$SCRATCH/none"
-expect_text "no data" 1 "fail  data       $SCRATCH/none: no files can be found there"
+expect_text "no data" 1 "fail  data       $SCRATCH/none: no files found"
 if have_mpi; then
     # One of the ranks has a clock that is five seconds ahead.
     cat > "$SCRATCH/clock.c" << 'END'

@@ -34,7 +34,7 @@ if have_mpi; then
 fi
 train_fails beside 64 "data.val_split cannot be combined with data.val" 1 \
     "${split[@]}" "data.val=$data/val"
-train_fails formats 64 "format cifar cannot be divided" 1 "${split[@]}" data.format=cifar
+train_fails formats 64 "format cifar does not support" 1 "${split[@]}" data.format=cifar
 expect "inspect memory" 0 run 1 inspect memory "$SCRATCH/whole" data.train=nowhere
 expect_text "inspect memory" some "evaluation"
 expect "inspect config" 0 run 1 inspect config "$SCRATCH/whole"
@@ -97,8 +97,8 @@ gallery()
         --checkpoint "$(latest whole)" --gallery "$SCRATCH/$1.html" --per-class "$SCRATCH/$1.csv"
 }
 gallery 1
-for text in "Evaluation of resnet20" "expected calibration error" "What is taken for what" \
-    "The surest mistakes" "</html>"; do
+for text in "Evaluation of resnet20" "expected calibration error" "Confusion matrix" \
+    "The most confident mistakes" "</html>"; do
     grep -qF "$text" "$SCRATCH/1.html" || broken "the page does not hold '$text'"
 done
 wrong=$(awk -F, 'NR > 1 { wrong += $3 - $4 } END { print wrong }' "$SCRATCH/1.csv")
@@ -183,7 +183,7 @@ expect "bench step of such a run" 0 run 1 bench step "$SCRATCH/early" data.val= 
 train_fails never 64 "train.patience counts evaluations" 1 "data.val=$data/val" train.patience=2 \
     train.eval_every=0
 expect "eval of such a run" 0 run 1 eval "$SCRATCH/early" "data.val=$data/val" train.eval_every=0
-train_fails sets_already 65 "its folders are sets already; leave data.val_split out" 1 \
+train_fails sets_already 65 "its folders are already sets; remove data.val_split" 1 \
     data.train= "data.dir=$data" data.val_split=0.2
 
 # convoy scale, whose runs do not evaluate

@@ -69,7 +69,7 @@ done
 expect "inspect a damaged shard" 65 run 1 inspect dataset "$SCRATCH/shards"
 expect_text "inspect a damaged shard" 1 "unreadable: $SCRATCH/shards/shard-00000.bin["
 truncate -s 20000 "$SCRATCH/tars/part-0001.tar"
-expect_error "a tar cut short" 65 "$SCRATCH/tars/part-0001.tar: the archive is cut short" \
+expect_error "a tar cut short" 65 "$SCRATCH/tars/part-0001.tar: the archive is truncated" \
     1 inspect dataset "$SCRATCH/tars"
 flip_byte "$SCRATCH/records/train-00002-of-00004" 5000
 for n in "${ranks[@]}"; do

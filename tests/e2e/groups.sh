@@ -54,13 +54,13 @@ refused()
     for n in "${ranks[@]}"; do train_fails refused 64 "$text" "$n" "$@"; done
 }
 no_grace
-refused 'model.freeze: "layer7" fits no parameter and no stage' model.freeze=layer7
+refused 'model.freeze: "layer7" matches no parameter or stage' model.freeze=layer7
 refused 'model.freeze: "fc" leaves nothing to train' model.freeze=fc
 refused 'optimizer.groups: "head.*" matches no trained parameter' "optimizer.groups=head.*: lr=2"
 refused 'command line: optimizer.groups has "rate=2" after "fc.*:"' "optimizer.groups=fc.*: rate=2"
 refused "optimizer.head_lr applies to fc, which model.freeze freezes" optimizer.head_lr=2 \
     "model.freeze=fc.*"
-expect_error "inspect config" 64 'model.freeze: "layer7" fits no' 1 \
+expect_error "inspect config" 64 'model.freeze: "layer7" matches no' 1 \
     inspect config "$SCRATCH/small.yaml" model.freeze=layer7
 
 exit "$failed"

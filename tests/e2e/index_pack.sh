@@ -14,26 +14,26 @@ tree=$SCRATCH/data/train
 for n in "${ranks[@]}"; do
     rm -rf "$SCRATCH/index"
     train "kept$n" "$n" train.max_steps=1
-    expect_text "first run on $n" 1 "index kept in $SCRATCH/index/train-"
+    expect_text "first run on $n" 1 "index saved to $SCRATCH/index/train-"
     train "again$n" "$n" train.max_steps=1
-    expect_text "second run on $n" 0 "index kept in"
+    expect_text "second run on $n" 0 "index saved to"
     cp "$tree/circle/0000.jpg" "$tree/circle/new.jpg"
     train "changed$n" "$n" train.max_steps=1
     expect_text "changed folder on $n" \
-        1 "out of date, $tree/circle has changed since; scanning again"
+        1 "out of date: $tree/circle has changed; scanning again"
     rm "$tree/circle/new.jpg"
     for index in "$SCRATCH"/index/train-*.index; do flip_byte "$index" 100; done
     train "damaged$n" "$n" train.max_steps=1
     expect_text "damaged index on $n" 1 "the checksum is wrong; scanning"
     train "off$n" "$n" train.max_steps=1 data.index=off
-    expect_text "data.index=off on $n" 0 "index kept in"
+    expect_text "data.index=off on $n" 0 "index saved to"
     train "file$n" "$n" train.max_steps=1 "data.index=$SCRATCH/own/t$n.index"
     [[ -s $SCRATCH/own/t$n.index ]] || broken "data.index: no $SCRATCH/own/t$n.index"
 done
 expect "index" 0 run 1 index "$tree" --out "$SCRATCH/i.index" --threads 3
 expect "index --check" 0 run 1 index "$tree" --out "$SCRATCH/i.index" --check
 touch -d '2001-02-03' "$tree/star"
-expect_error "index --check of a changed folder" 65 "out of date, $tree/star has changed since" \
+expect_error "index --check of a changed folder" 65 "out of date: $tree/star has changed" \
     1 index "$tree" --out "$SCRATCH/i.index" --check
 expect_error "index of nothing" 65 "$SCRATCH/nowhere: no such folder" 1 index "$SCRATCH/nowhere" \
     --out "$SCRATCH/i.index"
@@ -48,7 +48,7 @@ for ((i = 0; i < 6; i++)); do
     wait "$pid" 2> /dev/null
 done
 expect "pack after kills" 0 run 1 pack "$tree" "$SCRATCH/killed" --shard-mb 1 --verify
-expect_error "pack elsewhere" 64 "$SCRATCH/killed: holds shards of other data or options" \
+expect_error "pack elsewhere" 64 "$SCRATCH/killed: contains shards of other data or options" \
     1 pack "$tree" "$SCRATCH/killed" --shard-mb 2
 expect_error "pack to nowhere" 64 "missing argument OUT" 1 pack "$tree"
 (ulimit -f 4 && expect_error "pack to a full disk" 74 \

@@ -88,14 +88,14 @@ wait_for_progress shrink 3
 # A second supervisor of the same run is refused.
 launch_command -- shrink "${endless[@]}"
 expect "second supervisor" 78 timeout 60 "${launching[@]}"
-expect_one_error "second supervisor" "another convoy launch has this run"
+expect_one_error "second supervisor" "another convoy launch supervises this run"
 
 # A supervisor that is killed takes all with it; the next goes on.
 kill -9 "$pid"
 wait "$pid" 2> /dev/null
 expect_nothing_runs "killed supervisor"
 "$CONVOY" launch --status "$SCRATCH/shrink" > "$out" 2>&1
-expect_text "killed supervisor" 1 "gone without a word"
+expect_text "killed supervisor" 1 "disappeared"
 timeout 60 "$CONVOY" drain > "$out" 2>&1 || broken_run "drain of nothing: exit code $?"
 expect_text "drain of nothing" 1 "asked 0 ranks"
 last=$(field shrink step step)

@@ -104,7 +104,7 @@ SECONDS=0
 wait_to_end 60
 cp "$SCRATCH/taken.out" "$out"
 ((code == 78 && SECONDS <= 30)) || broken_run "taken: exit code $code after $SECONDS s"
-expect_one_error "taken" "another convoy launch has taken this run"
+expect_one_error "taken" "another convoy launch took over this run"
 expect_nothing_runs "taken"
 grep -q '^elsewhere 77 ' "$SCRATCH/taken/launch.lock" ||
     broken "taken: the other's lock was written to"
@@ -153,9 +153,9 @@ script()
 }
 script "script that fails" 75 "echo no such cluster >&2; exit 3" \
     "failed with exit code 3: no such cluster"
-script "script that names nothing" 75 true "names no host"
+script "script that names nothing" 75 true "lists no hosts"
 script "script that prints junk" 75 "echo h1; echo 'error: <html>'" \
-    "line 2: \"error: <html>\" is no host"
+    "line 2: \"error: <html>\" is not a host name"
 script "script that says something else each time" 75 "date +%N >&2; exit 1" \
     "failed with exit code 1: "
 script "script that hangs" 75 "sleep 100" "was killed after 10 s"
@@ -234,7 +234,7 @@ wait_to_end 60
 cp "$SCRATCH/grace.out" "$out"
 ((code == 75)) || broken_run "--grace: exit code $code, expected 75"
 ((SECONDS <= 20)) || broken "--grace 1: the end took $SECONDS s"
-expect_text "--grace" 1 "no end 1 s after the request for a checkpoint: ending the ranks"
+expect_text "--grace" 1 "the run has not ended 1 s after the request for a checkpoint"
 expect_text "--grace" 1 "its newest checkpoint is older"
 expect_nothing_runs "--grace"
 

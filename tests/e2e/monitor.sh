@@ -100,7 +100,7 @@ if have_mpi; then
             --mca plm_rsh_agent "$SCRATCH/agent" "$CONVOY" train "${sets[@]}"
         hosts=1
         [[ $emf == - ]] || hosts=2
-        expect_text "two hosts, $emf" $((2 - hosts)) "monitor.emf: - has the GPUs of this host"
+        expect_text "two hosts, $emf" $((2 - hosts)) "monitor.emf: - only has the GPUs of this host"
         [[ $emf == - ]] || { exec 9>&- && wait $! && cat "$SCRATCH/piped" > "$out"; }
         for gpu in 0 1; do
             lines=$(emf_lines "\"gpu\":\"$gpu\"")

@@ -44,13 +44,13 @@ train_fails fewer 65 "class 3 is not in $SCRATCH/fewer/checkpoints/" 1 \
     "data.train=$data/train/4.csv" "data.val=$data/val/2.csv" train.batch_per_rank=4 train.epochs=2
 sed -E 's/,0$/,3/' "$data/train/3.csv" > "$data/val/from1.csv"
 sed -i 's|^|../train/|' "$data/val/from1.csv"
-expect_error "eval of labels that start at 1" 65 "equal classes: do labels start at 1?" 1 eval \
+expect_error "eval of labels that start at 1" 65 "the same class: do labels start at 1?" 1 eval \
     "$SCRATCH/fewer" "data.val=$data/val/from1.csv"
 train more 1 "data.train=$data/train/2.csv" "data.val=$data/val/3.csv" train.batch_per_rank=4
 expect_text "more classes than learnt" 1 \
     "data.val has labels up to 2, but data.train has only 2 classes"
 sed 's/,0$/,12/' "$data/val/2.csv" > "$data/val/12.csv"
-train_fails unknown 65 "13 classes by number there but 10 classes in data.train" 1 \
+train_fails unknown 65 "13 numbered classes here but 10 classes in data.train" 1 \
     "data.val=$data/val/12.csv"
 
 # ---- a map: three classes as two, of both sets ----
@@ -228,7 +228,7 @@ expect_error "no such network" 64 "--model: unknown network resnet21" 1 predict 
     "$SCRATCH/weights.safetensors" "$picture" --model resnet21
 expect_error "no such weights" 64 "--model: resnet50 has no weights V7; there are IMAGENET1K_V1" 1 \
     predict "$SCRATCH/weights.safetensors" "$picture" --model resnet50:V7
-expect_error "a checkpoint" 64 "--model is not needed for a checkpoint" 1 predict "$(latest folder)" "$picture" \
+expect_error "a checkpoint" 64 "--model is not needed" 1 predict "$(latest folder)" "$picture" \
     --model resnet20
 expect_error "classes of a run" 64 "--classes requires --model" 1 predict "$SCRATCH/folder" \
     "$picture" --classes "$SCRATCH/names.txt"

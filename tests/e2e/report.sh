@@ -80,7 +80,7 @@ kill -9 "$pid"
 wait "$pid" 2> /dev/null
 printf '{"event":"step","ep' >> "$SCRATCH/killed/metrics.jsonl"
 expect "report of a killed run" 0 run 1 report "$SCRATCH/killed"
-page_holds "$SCRATCH/killed/report.html" "unfinished" "is torn and was left out"
+page_holds "$SCRATCH/killed/report.html" "unfinished" "is incomplete and was left out"
 
 # watched: before it begins, while it goes on, to its end
 "$CONVOY" report "$SCRATCH/live" --watch --every 0.3 --out "$SCRATCH/live.html" \

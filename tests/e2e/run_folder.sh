@@ -140,7 +140,7 @@ grep -q "ended with exit code 75" "$SCRATCH/report.html" ||
 grep -v '"event":"done"' "$SCRATCH/stopped/metrics.jsonl" > "$SCRATCH/killed.jsonl"
 cp "$SCRATCH/killed.jsonl" "$SCRATCH/stopped/metrics.jsonl"
 expect "report of a killed run" 0 run 1 report "$SCRATCH/stopped" --out "$SCRATCH/report.html"
-grep -q "no record of an end" "$SCRATCH/report.html" ||
+grep -q "no end was recorded" "$SCRATCH/report.html" ||
     broken "the report takes a killed run for ended"
 
 # A run is its folder, for every command: what one trains, the others take.
@@ -193,7 +193,7 @@ ln -s ../../round "$SCRATCH/round/deep/two"
 for folder in "$SCRATCH/round" "$SCRATCH/round/"; do
     expect "predict a folder" 0 run 1 predict "$run" "$folder" --top 1 --csv
     expect_text "predict a folder" 1 "a.jpg,1,"
-    expect_text "predict a folder" 2 "a link to a folder that it lies in; left out"
+    expect_text "predict a folder" 2 "a link to a folder that contains it; skipped"
 done
 expect "export RUN" 0 run 1 export "$run" "$SCRATCH/run.safetensors"
 expect_text "export RUN" 1 "from $best at step 2"

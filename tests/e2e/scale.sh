@@ -22,12 +22,12 @@ points()
     --set scale.steps=2000 > "$SCRATCH/stopped.out" 2>&1 &
 pid=$!
 wait_for_step series/n1-r1 3
-expect_error "two at once" 74 "$series: another convoy scale is at work" 1 scale "${args[@]}" \
+expect_error "two at once" 74 "$series: another convoy scale is using" 1 scale "${args[@]}" \
     --set train.epochs=9 --set scale.steps=2000
 kill -TERM "$pid"
 wait_to_end 30
 ((code == 75)) || broken "stopped: exit code $code, expected 75"
-grep -q 'the same command goes on' "$SCRATCH/stopped.out" ||
+grep -q 'the same command continues' "$SCRATCH/stopped.out" ||
     broken "stopped: does not say that it goes on"
 [[ -z $(points) ]] || broken "stopped: scale.jsonl tells of $(points)"
 
@@ -35,7 +35,7 @@ expect "the series" 0 run 1 scale "${args[@]}"
 [[ $(points) == "n1-r1 n2-r1 n3-r1 " ]] || broken_run "points: $(points)"
 [[ $(events series/n1-r1 done) == 2 ]] || broken "the run that was stopped did not begin anew"
 expect "the series again" 0 run 1 scale "${args[@]}"
-expect_text "the series again" 3 "finished before"
+expect_text "the series again" 3 "already finished"
 # Runs are worth their time where nobody reads what is said of them; answers are not.
 for option in "" --collect; do
     "$CONVOY" scale "${args[@]}" ${option:+"$option"} > /dev/full 2> "$out"
@@ -43,14 +43,14 @@ for option in "" --collect; do
     ((code == (${#option} ? 74 : 0))) || broken_run "scale $option into a full file: $code"
 done
 expect "one repeat more" 0 run 1 scale "${args[@]}" --set scale.repeats=2 --set scale.ranks=1
-expect_text "one repeat more" 1 "finished before"
+expect_text "one repeat more" 1 "already finished"
 [[ $(points) == "n1-r1 n1-r2 " ]] || broken "points of one number of ranks: $(points)"
 # what auto was in a run is no other setting
 expect "a point in the precision that auto takes" 0 run 1 scale "${args[@]}" \
     --set "scale.dir=$SCRATCH/auto" --set scale.ranks=1 --set train.precision=auto
 expect "the same again" 0 run 1 scale "${args[@]}" --set "scale.dir=$SCRATCH/auto" \
     --set scale.ranks=1 --set train.precision=auto
-expect_text "the same again" 1 "finished before"
+expect_text "the same again" 1 "already finished"
 expect_error "other settings" 64 "optimizer.lr was" 1 scale "${args[@]}" --set optimizer.lr=0.5
 
 # what is printed is what would be run, and a shell takes it as it is
@@ -71,11 +71,11 @@ grep -q "$job.*run.dir=[^ ]*/n16-r1" "$SCRATCH/jobs" ||
 
 expect "collect" 0 run 1 scale "${args[@]}" --collect
 expect_text "collect" 1 "3 of 3 points are finished"
-expect_text "collect" 0 "an epoch"
+expect_text "collect" 0 "one epoch"
 # prices are no other settings: points stay, and cost what they now say
 expect "prices" 0 run 1 scale "${args[@]}" --collect --set cost.price_per_host_hour=36 \
     --set cost.currency=USD
-cost=$(sed -nE 's/.* 2 ranks: an epoch, ([^ ]+) USD \(36 per host and hour\), [0-9].*/\1/p' "$out")
+cost=$(sed -nE 's/.* 2 ranks: one epoch, ([^ ]+) USD \(36 per host and hour\), [0-9].*/\1/p' "$out")
 time=$(awk '$0 ~ /^convoy/ { next } $1 == 2 && NF > 7 { print $3 }' "$out")
 awk -v cost="$cost" -v s="$time" \
     'BEGIN { exit !(s > 0 && (cost - s / 100) ^ 2 < (s / 5000) ^ 2) }' ||
@@ -94,7 +94,7 @@ expect_error "a prediction from nothing" 65 "no finished point with one rank" 1 
 expect_error "a prediction for no fabric" 65 "none.json" 1 scale "${args[@]}" --predict none.json
 expect "a prediction" 0 run 1 scale "${args[@]}" \
     --predict configs/fabrics/p4d.24xlarge-efa.json,configs/fabrics/p4d.24xlarge-tcp.json
-expect_text "a prediction" 2 "prediction, no measurement"
+expect_text "a prediction" 2 "prediction, not a measurement"
 grep -qF 'Predictions, not measurements' "$series/report.html" ||
     broken "the report does not show the predictions"
 grep -qF 'data-x="256"' "$series/report.html" ||
@@ -124,14 +124,14 @@ awk 'NF == 6 && $1 == 64 { n++; if ($2 != 1) exit 1 } END { exit n != 1 }' "$out
     broken_run "all terms: not one sum"
 expect_text "all terms" 1 "ranks differ by 5 %"
 expect_text "all terms" 1 "operations of 20 us, and 3 ms"
-expect_text "all terms" 1 "one sum of all gradients, behind backward"
+expect_text "all terms" 1 "one sum of all gradients, after the backward pass"
 expect_error "no time for images" 64 "operations and the rest take as long as a whole" 1 scale \
     "${alone[@]}" --rate 10000@256 --fixed-ms 25.6
 expect_error "a rate of no images" 64 "--rate 100@0" 1 scale "${alone[@]}" --rate 100@0
-expect_error "a long rate" 64 "not a number above 0" 1 scale "${alone[@]}" \
+expect_error "a long rate" 64 "must be a number from 1e-6" 1 scale "${alone[@]}" \
     --rate "$(printf "1%.0s" {1..70})"
 expect_error "no rate" 64 "--rate x@3" 1 scale "${alone[@]}" --rate x@3
-expect_error "hardly a rate" 64 "behind @ not a number of images" 1 scale "${alone[@]}" \
+expect_error "hardly a rate" 64 "the number of images after @" 1 scale "${alone[@]}" \
     --rate 100@1e-300
 expect_error "too wide a spread" 64 "--spread 101" 1 scale "${alone[@]}" --rate 100 --spread 101
 expect_error "no spread" 64 "--spread -1" 1 scale "${alone[@]}" --rate 100 --spread=-1
@@ -142,7 +142,7 @@ for option in "--ranks 3" "--rate 5" "--op-us 1" "--fixed-ms 1" "--spread 1" --n
 done
 expect_error "no ranks" 64 "--ranks 12,,3" 1 scale "${args[@]}" \
     --predict configs/fabrics/p3.16xlarge.json --rate 100 --ranks 12,,3
-grep -qF 'Nothing was measured' "$SCRATCH/alone/report.html" ||
+grep -qF 'Scaling needs runs on' "$SCRATCH/alone/report.html" ||
     broken "the report of predictions alone does not say that nothing was measured"
 expect_error "a point that fails" 65 "n1-r1.log" 1 scale "${args[@]}" \
     --set "scale.dir=$SCRATCH/fails" --set scale.data=real --set data.train=/none

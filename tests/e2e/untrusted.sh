@@ -96,7 +96,8 @@ refused 64 "/dev/zero: cannot read: not a regular file" train /dev/zero
 refused 64 "fifo: cannot read: not a regular file" train "$SCRATCH/fifo"
 refused 64 ": not a run folder" train "$SCRATCH"
 head -c 300000 /dev/zero > "$SCRATCH/large.yaml"
-refused 64 "large.yaml: has 300000 bytes; at most 262144 are read" train "$SCRATCH/large.yaml"
+refused 64 "large.yaml: too large: 300000 bytes; the limit for this file is 262144" \
+    train "$SCRATCH/large.yaml"
 refused 65 "fifo.jpg: cannot read: not a regular file" predict "$checkpoint" "$SCRATCH/fifo.jpg"
 refused 65 "/dev/zero: not a file" predict /dev/zero "$forged"
 refused 65 "fifo: not a file" inspect checkpoint "$SCRATCH/fifo"
@@ -130,7 +131,7 @@ for file in metrics.jsonl log.txt launch.lock; do
         settings planted
         expect "$file" 74 run 1 launch --hosts-script "echo localhost" -- train "${sets[@]}"
     else
-        train_fails planted 74 "$file is a link of another user" 1
+        train_fails planted 74 "$file is a symbolic link of another user" 1
     fi
     victim_is_whole "$file"
 done

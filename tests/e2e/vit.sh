@@ -52,12 +52,12 @@ expect_text "published weights" 1 \
 train_fails odd 64 "data.image_size: images of 40 x 40 pixels do not divide into patches of 16" 1 \
     "${net[@]}" data.image_size=40 data.eval_resize=40
 train_fails small 64 "data.image_size" 1 "${net[@]}" data.image_size=8 data.eval_resize=8
-train_fails heedless 64 "model.attention_dropout: this network has no attention" 1 "${net[@]}" \
+train_fails heedless 64 "model.attention_dropout requires attention" 1 "${net[@]}" \
     model.name=resnet20 model.attention_dropout=0.3
 train_fails stemless 64 "model.stem: this network has no stem for small images" 1 "${net[@]}" \
     model.stem=cifar
 train_fails growing 64 "requires a network that takes any image size" 1 \
     "${net[@]}" data.train_size=48
-train_fails normless 64 "model.bn, model.zero_init_last_gamma: this network has no batch norm" 1 \
+train_fails normless 64 "model.zero_init_last_gamma require batch norm" 1 \
     "${net[@]}" model.bn=frozen
 exit "$failed"

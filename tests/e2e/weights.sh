@@ -202,6 +202,6 @@ expect_error "export to an unknown kind" 64 "must end in .safetensors or .onnx" 
 expect_error "export under unknown names" 64 "it is one of torchvision, timm" 1 export \
     "$checkpoint" "$SCRATCH/x.safetensors" --names keras
 train_fails unknown 64 "did you mean efficientnet_b0" 1 model.name=efficientnet-b0
-train_fails dropless 64 "model.dropout: this network has neither" 1 model.name=mlp \
+train_fails dropless 64 "model.dropout are not supported" 1 model.name=mlp \
     model.dropout=0.5
 exit "$failed"

@@ -29,7 +29,7 @@ Status cudnn_api_open(CudnnApi *out)
             version / 10000, version / 100 % 100, version % 100, CUDNN_COMPILED_VERSION,
             CUDNN_MAJOR);
     return cudnn_api_status(out, out->graph_version_check(),
-                            "checking that cuDNN's libraries are of one version");
+                            "checking that cuDNN's libraries have the same version");
 }
 
 void cudnn_api_last_reason(const CudnnApi *api, char *out, size_t bytes)

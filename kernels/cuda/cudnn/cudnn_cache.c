@@ -115,7 +115,7 @@ bool cudnn_cache_join(CudnnContext *c)
 
 void cudnn_cache_read(CudnnContext *c)
 {
-    if (!cudnn_cache_join(c)) log_warning("cuDNN plans are chosen anew: %s", status_message());
+    if (!cudnn_cache_join(c)) log_warning("cuDNN plans are chosen again: %s", status_message());
 }
 
 /* ---- writing ---- */
@@ -177,7 +177,7 @@ void cudnn_cache_save(CudnnContext *c)
     if (!c->cache_path || !c->unsaved) return;
     c->unsaved = false;
     if (write_file(c) == OK) return;
-    log_warning("cuDNN plans are not kept for the next start: %s", status_message());
+    log_warning("cuDNN plans are not saved for the next start: %s", status_message());
     mem_free(c->cache_path);
     c->cache_path = NULL;
 }

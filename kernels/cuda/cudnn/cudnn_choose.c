@@ -251,7 +251,7 @@ static int pick(CudnnContext *c, const PlanRequest *r, const CudnnPlan *plans, i
 {
     int fastest = 0;
     if (!c->timed || cudnn_tune(c, r, plans, count, &fastest, ms) == OK) return fastest;
-    log_warning("%s: engines cannot be timed, the first of %d is taken: %s", r->key, count,
+    log_warning("%s: engines cannot be timed; the first of %d is used: %s", r->key, count,
                 status_message());
     *ms = 0;
     return 0;
@@ -259,11 +259,11 @@ static int pick(CudnnContext *c, const PlanRequest *r, const CudnnPlan *plans, i
 
 static Status none_fits(const PlanRequest *r, const Candidates *all)
 {
-    char why[256] = "none is offered";
+    char why[256] = "it offers none";
     if (all->offered)
         snprintf(why, sizeof why,
-                 "%d are offered, %d of them inexact or not reproducible, %d with more than %zu MB "
-                 "of workspace (%lld MB and up)",
+                 "of %d that it offers, %d are inexact or not reproducible and %d need more than "
+                 "%zu MB of workspace (%lld MB or more)",
                  all->offered, all->avoided, all->too_big, r->workspace_limit >> 20,
                  (long long)(all->least_workspace >> 20));
     return fail(ERR_ENV, "cuDNN has no engine for %s: %s%s%s", r->key, why,

@@ -81,7 +81,7 @@ static Status time_all(Bench *b, int *fastest, double *ms)
         *fastest = i;
         *ms = times[i];
     }
-    return *fastest >= 0 ? OK : fail(ERR_ENV, "none of cuDNN's engines for %s runs", c->what);
+    return *fastest >= 0 ? OK : fail(ERR_ENV, "none of cuDNN's engines for %s works", c->what);
 }
 
 Status cudnn_tune(CudnnContext *c, const PlanRequest *r, const CudnnPlan *plans, int count,

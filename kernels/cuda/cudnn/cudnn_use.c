@@ -14,11 +14,11 @@ static bool usable(const CudnnContext *c, CudnnPlan *p, size_t workspace_limit)
     Status st = cudnn_plan_load(c, p);
     if (st == OK && !cudnn_api_read(&c->api, p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                     CUDNN_TYPE_INT64, 1, &bytes))
-        st = fail(ERR_DATA, "it has no workspace size");
+        st = fail(ERR_DATA, "it does not report its workspace size");
     if (st == OK && (bytes < 0 || (size_t)bytes > workspace_limit))
-        st = fail(ERR_DATA, "it needs %lld bytes of workspace", (long long)bytes);
+        st = fail(ERR_DATA, "it needs too much workspace: %lld bytes", (long long)bytes);
     if (st == OK) p->workspace = (size_t)bytes;
-    else log_warning("%s: the plan of %s is left out: %s", c->cache_path, p->key, status_message());
+    else log_warning("%s: the plan of %s is not used: %s", c->cache_path, p->key, status_message());
     return st == OK;
 }
 

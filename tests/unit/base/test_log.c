@@ -264,8 +264,8 @@ TEST(lines_that_are_lost_are_not_forgotten)
     CHECK_STATUS(bad, ERR_IO);
     CHECK_STR(status_message(), "cannot write to standard output: No space left on device");
     check_file("stdout", "not in the file\nnot in the file\n");
-    check_file("stderr", "convoy: warning: /dev/full: cannot write: No space left on device; lines "
-                         "are missing there\n");
+    check_file("stderr", "convoy: warning: /dev/full: cannot write: No space left on device; some "
+                         "lines are lost\n");
 }
 
 TEST(other_ranks_print_nothing)

@@ -31,15 +31,16 @@ TEST(words_that_are_no_fusion_are_named)
 {
     static const struct {
         const char *text, *says;
-    } rows[] = { { "some", "has \"some\"; it takes auto, none or all, or some of statistics, " },
-                 { "", "has \"\"; " },
-                 { "statistics,", "has \"\"; " },
-                 { "statistics,,gradient", "has \"\"; " },
-                 { "auto, gradient", "has \"auto\"; " },
-                 { "gradient, gradients", "has \"gradients\"; " },
-                 { "block", "block_end_with_shortcut, gradient, residual_gradient, " },
-                 { "gradient_",
-                   "shortcut_gradient, epilogue, pool, pool_gradient, signs, shortcut" } };
+    } rows[] = {
+        { "some", "has \"some\"; it must be auto, none or all, or a list of: statistics, " },
+        { "", "has \"\"; " },
+        { "statistics,", "has \"\"; " },
+        { "statistics,,gradient", "has \"\"; " },
+        { "auto, gradient", "has \"auto\"; " },
+        { "gradient, gradients", "has \"gradients\"; " },
+        { "block", "block_end_with_shortcut, gradient, residual_gradient, " },
+        { "gradient_", "shortcut_gradient, epilogue, pool, pool_gradient, signs, shortcut" }
+    };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         FuseChoice c;
         CHECK_STATUS(fuse_choice_parse(&c, rows[i].text), ERR_USAGE);

@@ -63,7 +63,7 @@ TEST(input_turns_nhwc_bytes_into_nchw)
     check_shape(&c.out[0], "f32[8,3,28,30]");
     Case wrong = { .attr = &attr, .in = { &floats }, .wanted = { true } };
     CHECK_STATUS(infer(OP_INPUT, &wrong), ERR_INTERNAL);
-    CHECK_CONTAINS(status_message(), "input: images is f32[8,28,30,3], needed is u8");
+    CHECK_CONTAINS(status_message(), "input: images is f32[8,28,30,3], expected u8");
     Case wide = { .attr = &attr, .in = { &many }, .wanted = { true } };
     CHECK_STATUS(infer(OP_INPUT, &wide), ERR_INTERNAL);
     CHECK_CONTAINS(status_message(), "17 channels");
@@ -81,7 +81,7 @@ TEST(input_of_treated_images)
     check_shape(&c.out[0], "f32[8,3,28,30]");
     Case wrong = { .attr = &attr, .in = { &images, NULL, &short_mix }, .wanted = { true } };
     CHECK_STATUS(infer(OP_INPUT, &wrong), ERR_INTERNAL);
-    CHECK_CONTAINS(status_message(), "is f32[2], needed is f32[7]");
+    CHECK_CONTAINS(status_message(), "is f32[2], expected f32[7]");
     Case views = { .attr = &twice, .in = { &images }, .wanted = { true } };
     CHECK_OK(infer(OP_INPUT, &views));
     check_shape(&views.out[0], "f32[16,3,28,30]");
@@ -147,7 +147,7 @@ TEST(conv2d_refuses_what_does_not_fit)
     CHECK_CONTAINS(status_message(), "input w is missing");
     Case preset = { .attr = &attr, .in = { &x, &good }, .wanted = { true }, .out = { y } };
     CHECK_STATUS(infer(OP_CONV2D, &preset), ERR_INTERNAL);
-    CHECK_CONTAINS(status_message(), "y is f32[2,16,3,3], needed is f32[2,16,2,2]");
+    CHECK_CONTAINS(status_message(), "y is f32[2,16,3,3], expected f32[2,16,2,2]");
     Case open = { .attr = &attr, .in = { &y, &good }, .wanted = { true } };
     CHECK_STATUS(infer(OP_CONV2D_BWD_DATA, &open), ERR_INTERNAL);
     CHECK_CONTAINS(status_message(), "dx must be given");
@@ -180,7 +180,7 @@ TEST(batchnorm_shapes_and_residual_rule)
     CHECK_INT(eval.out[BN_OUT_SAVED].rank, 0);
     Case gamma = { .attr = &attr, .in = { &x, &short_v, &v, &v, &v }, .wanted = { true } };
     CHECK_STATUS(infer(OP_BATCHNORM, &gamma), ERR_INTERNAL);
-    CHECK_CONTAINS(status_message(), "batchnorm: gamma is f32[7], needed is f32[8]");
+    CHECK_CONTAINS(status_message(), "batchnorm: gamma is f32[7], expected f32[8]");
 
     Case bwd = { .attr = &attr,
                  .in = { &x, NULL, &x, NULL, &v, &v, &saved },
@@ -192,7 +192,7 @@ TEST(batchnorm_shapes_and_residual_rule)
                       .in = { &x, NULL, &x, NULL, &v, &v, &saved },
                       .wanted = { true, true, true, true } };
     CHECK_STATUS(infer(OP_BATCHNORM_BWD, &residual), ERR_INTERNAL);
-    CHECK_CONTAINS(status_message(), "y is needed");
+    CHECK_CONTAINS(status_message(), "y is required");
     Case with_y = { .attr = &attr,
                     .in = { &x, &x, &x, &x, &v, &v, &saved },
                     .wanted = { true, true, true, true } };
@@ -242,7 +242,7 @@ TEST(subsample_and_global_avgpool_shapes)
     CHECK_OK(infer(OP_GLOBAL_AVGPOOL_BWD, &pool_bwd));
     Case pool_wrong = { .in = { &pooled }, .wanted = { true }, .out = { y } };
     CHECK_STATUS(infer(OP_GLOBAL_AVGPOOL_BWD, &pool_wrong), ERR_INTERNAL);
-    CHECK_CONTAINS(status_message(), "needed is f32[4,32]");
+    CHECK_CONTAINS(status_message(), "expected f32[4,32]");
 }
 
 TEST(linear_flattens_images)
@@ -274,7 +274,7 @@ TEST(softmax_xent_needs_labels_of_the_batch)
     check_shape(&c.out[XENT_OUT_DLOGITS], "f32[4,10]");
     Case short_batch = { .attr = &attr, .in = { &logits, &few, &scalars }, .wanted = { true } };
     CHECK_STATUS(infer(OP_SOFTMAX_XENT, &short_batch), ERR_INTERNAL);
-    CHECK_CONTAINS(status_message(), "labels is i32[3], needed is i32[4]");
+    CHECK_CONTAINS(status_message(), "labels is i32[3], expected i32[4]");
     Case smoothing = { .attr = &bad, .in = { &logits, &labels, &scalars }, .wanted = { true } };
     CHECK_STATUS(infer(OP_SOFTMAX_XENT, &smoothing), ERR_INTERNAL);
     CHECK_CONTAINS(status_message(), "1.5");
@@ -329,7 +329,7 @@ TEST(loss_scale_has_a_state_of_its_own)
     CHECK_OK(infer(OP_LOSS_SCALE, &moves));
     Case wrong_state = { .attr = &rule, .in = { &other } };
     CHECK_STATUS(infer(OP_LOSS_SCALE, &wrong_state), ERR_INTERNAL);
-    CHECK_CONTAINS(status_message(), "state is f32[5], needed is f32[4]");
+    CHECK_CONTAINS(status_message(), "state is f32[5], expected f32[4]");
     Case shrinks = { .attr = &shrinking, .in = { &state } },
          waits = { .attr = &never, .in = { &state } };
     CHECK_STATUS(infer(OP_LOSS_SCALE, &shrinks), ERR_INTERNAL);
@@ -384,7 +384,7 @@ TEST(the_norm_is_made_of_chunks)
     CHECK_CONTAINS(status_message(), "sums is f32");
     Case below = { .attr = &negative, .in = { &sums }, .wanted = { true } };
     CHECK_STATUS(infer(OP_GRAD_NORM, &below), ERR_INTERNAL);
-    CHECK_CONTAINS(status_message(), "-1 is no largest norm");
+    CHECK_CONTAINS(status_message(), "-1 is not a valid maximum norm");
     Case update = { .attr = &sgd,
                     .in = { &p, &p, NULL, NULL, &scalars, NULL, &norm.out[GRAD_NORM_OUT_CLIP] } };
     CHECK_OK(infer(OP_UPDATE, &update));

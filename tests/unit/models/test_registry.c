@@ -31,7 +31,7 @@ TEST(names_are_found_or_guessed)
     model_suggest("efficientnet-b4", text, sizeof text);
     CHECK_STR(text, " (did you mean efficientnet_b4, efficientnet_b0 or efficientnet_b1?)");
     model_suggest("resnet50.a1_in1k", text, sizeof text);
-    CHECK_STR(text, "; it is called resnet50 here, and weights are given as model.init=FILE");
+    CHECK_STR(text, "; it is called resnet50 here, and model.init=FILE sets its weights");
     model_suggest("vit_base_patch16_224.augreg_in21k", text, sizeof text);
     CHECK_CONTAINS(text, "; it is called vit_b_16 here, and");
     model_suggest("regnety_016", text, sizeof text);

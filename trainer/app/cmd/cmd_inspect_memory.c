@@ -53,7 +53,7 @@ static Status add_device(Session *s, StrBuf *text)
     str_printf(text, "%-28s %s\n%-28s %s\n", "device", device, "chosen", s->device.reason);
     str_printf(text, "%-28s %15zu bytes, %.2f GiB", "available", budget, (double)budget / GIB);
     if (s->backend->v->device)
-        str_printf(text, ", beside %.2f GiB for CUDA and its libraries\n",
+        str_printf(text, ", in addition to %.2f GiB for CUDA and its libraries\n",
                    (double)MEMORY_RESERVE / GIB);
     else str_add(text, " of this host's memory\n");
     str_printf(text, "%-28s %15lld images per micro-batch\n", "largest batch per rank",

@@ -278,7 +278,7 @@ static bool loops(const char *root, const char *dir)
         *slash = '\0';
         same = fs_same_file(above[0] ? above : "/", dir);
     }
-    if (same) log_warning("%s: a link to a folder that it lies in; left out", dir);
+    if (same) log_warning("%s: a link to a folder that contains it; skipped", dir);
     return same;
 }
 

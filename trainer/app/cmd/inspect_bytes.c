@@ -126,18 +126,17 @@ static void print_head(const Session *s, const char *device, StrBuf *text)
     const int64_t size = progressive_image_size(s->config, s->stage);
     const FusionVTable *f = &s->backend->v->fusion;
     if (f->describe) f->describe(s->backend, fused, sizeof fused);
-    str_printf(text, "%s in %s, %lld images of %lld x %lld pixels a step, on %s\n",
+    str_printf(text, "%s in %s, %lld images of %lld x %lld pixels per step, on %s\n",
                s->config->model.name, precision_names[s->device.precision],
                (long long)s->plan.global_batch, (long long)size, (long long)size, device);
     str_printf(text, "fused (device.fuse): %s\n", fused[0] ? fused : "nothing");
-    str_printf(
-        text,
-        "a model, nothing was measured; no launches, no gaps between kernels. least: %.0f %% "
-        "of the data sheet's memory rate or %.0f %% of its FLOP/s;\nexpected: of that own "
-        "kernels %.0f %% of memory, products %.0f %% or of FLOP/s %.0f %% forward, %.0f %% "
-        "for data, %.0f %% for weights\n\n",
-        100 * best_bytes, 100 * best_flops, 100 * own_bytes, 100 * product_bytes, 100 * FORWARD,
-        100 * DATA, 100 * WEIGHTS);
+    str_printf(text,
+               "a model, not a measurement; without launches and gaps between kernels. least: %.0f "
+               "%% of the data sheet's memory rate or %.0f %% of its FLOP/s;\nexpected: of that "
+               "own kernels %.0f %% of memory, products %.0f %% or of FLOP/s %.0f %% forward, %.0f "
+               "%% for data, %.0f %% for weights\n\n",
+               100 * best_bytes, 100 * best_flops, 100 * own_bytes, 100 * product_bytes,
+               100 * FORWARD, 100 * DATA, 100 * WEIGHTS);
 }
 
 static void print_table(const Budget *b, StrBuf *text)
@@ -160,7 +159,7 @@ static Status print_budget(const Session *s)
     s->backend->v->describe(s->backend, device, sizeof device);
     b.gpu = device_rates_find(device, s->device.precision);
     if (!b.gpu)
-        return fail(ERR_DATA, "%s: the rates of this GPU in %s are not known here", device,
+        return fail(ERR_DATA, "%s: the rates of this GPU in %s are unknown", device,
                     precision_names[s->device.precision]);
     add_nodes(&b, s->first);
     for (int64_t i = 1; i < s->plan.accumulate; i++) add_nodes(&b, s->more);

@@ -43,12 +43,12 @@ void doctor_check_clocks(const DoctorOptions *o, DoctorReport *r)
     double skew = 0.5 * (least + most), slack = 0.5 * fabs(most - least);
     bool much = fabs(skew) - slack > SKEW_MUCH_S;
     if (o->comm->world == 1)
-        doctor_find(r, VERDICT_OK, "", "one rank: there is no other clock to compare with");
+        doctor_find(r, VERDICT_OK, "", "one rank: no other clock to compare with");
     else if (o->comm->rank > 0)
         DOCTOR_JUDGE(r, much, VERDICT_WARN,
-                     "run chrony or the like on all hosts: times in logs and files of different "
-                     "hosts do not fit together",
+                     "run chrony or similar on all hosts: times in logs and files cannot be "
+                     "compared between hosts",
                      "rank %d: clock %.1f ms %s that of rank 0 on %s (to %.1f ms)", o->comm->rank,
                      fabs(skew) * 1e3, skew < 0 ? "behind" : "ahead of", first, slack * 1e3);
-    else doctor_find(r, VERDICT_OK, "", "rank 0: the clock that the other ranks compare with");
+    else doctor_find(r, VERDICT_OK, "", "rank 0: the reference clock for the other ranks");
 }

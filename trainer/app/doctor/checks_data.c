@@ -105,18 +105,18 @@ static void check_speed(Files *f, DoctorReport *r, const char *path)
     double seconds = time_files(f, open_one), opens = (double)f->done / seconds,
            mean = (double)f->bytes / (double)f->done;
     bool slow = opens < OPENS_FEW && mean < FILE_SMALL;
-    DOCTOR_JUDGE(r, slow, VERDICT_WARN,
-                 "convoy pack makes few large files of many small ones; data.readers opens more "
-                 "at once",
-                 "%s: %.0f files/s opened by %d threads (%lld files of %.1f KB)", path, opens,
-                 (int)THREADS, (long long)f->done, mean * 1e-3);
+    DOCTOR_JUDGE(
+        r, slow, VERDICT_WARN,
+        "convoy pack turns many small files into a few large ones; data.readers opens more at once",
+        "%s: %.0f files/s opened by %d threads (%lld files of %.1f KB)", path, opens, (int)THREADS,
+        (long long)f->done, mean * 1e-3);
     seconds = time_files(f, read_one);
     doctor_find(r, VERDICT_OK, "",
-                "%.1f MB/s read by %d threads, %.0f files/s, pages forgotten before where the "
-                "system does that",
+                "%.1f MB/s read by %d threads, %.0f files/s, page cache dropped before where the "
+                "system allows it",
                 1e-6 * (double)f->bytes / seconds, (int)THREADS, (double)f->done / seconds);
     if (f->failed > 0)
-        doctor_find(r, VERDICT_FAIL, "look at the rights, and at the file system's log (dmesg)",
+        doctor_find(r, VERDICT_FAIL, "check permissions and the kernel log (dmesg)",
                     "%s: %lld files cannot be read", path, (long long)f->failed);
 }
 
@@ -125,8 +125,8 @@ static void check_space(DoctorReport *r, const struct statfs *s)
     double unit = (double)s->f_bsize * 1e-9, all = unit * (double)s->f_blocks,
            left = unit * (double)s->f_bavail;
     bool little = left < SPACE_LITTLE * all;
-    DOCTOR_JUDGE(r, little, VERDICT_WARN, "checkpoints of runs that lie there may not fit",
-                 "%.1f of %.1f GB are free there", left, all);
+    DOCTOR_JUDGE(r, little, VERDICT_WARN, "checkpoints of runs on this file system may not fit",
+                 "%.1f of %.1f GB are free", left, all);
 }
 
 /* ---- Lustre ---- */
@@ -173,8 +173,7 @@ static void check_lustre(const Files *f, DoctorReport *r, const struct statfs *s
     DOCTOR_JUDGE(r, large, VERDICT_OK,
                  "large files are read faster from several targets: lfs setstripe -c 4 on the "
                  "folder before they are written",
-                 "Lustre: the first file lies on %s",
-                 told ? text.text : "targets it does not tell");
+                 "Lustre: the first file is on %s", told ? text.text : "unknown targets");
     str_free(&text);
     mem_free(lov);
 }
@@ -187,8 +186,8 @@ void doctor_check_data(const DoctorOptions *o, DoctorReport *r)
     if (!f) return;
     collect(f, o->data, 0);
     if (f->count == 0 || statfs(o->data, &s) != 0) {
-        doctor_find(r, VERDICT_FAIL, "name a dataset's folder: --data DIR",
-                    "%s: no files can be found there", o->data);
+        doctor_find(r, VERDICT_FAIL, "name a dataset's folder: --data DIR", "%s: no files found",
+                    o->data);
     } else {
         check_speed(f, r, o->data);
         check_space(r, &s);

@@ -14,8 +14,7 @@ typedef struct VariableRow {
 } VariableRow;
 
 static const VariableRow variables[] = {
-    { "OMP_NUM_THREADS", ALWAYS, "is not heeded: device.threads counts a rank's threads",
-      "unset it" },
+    { "OMP_NUM_THREADS", ALWAYS, "is ignored: device.threads counts a rank's threads", "unset it" },
     { "OMP_PROC_BIND", ALWAYS, "binds the threads of every rank to the same cores", "unset it" },
     { "OMP_PLACES", ALWAYS, "binds the threads of every rank to the same cores", "unset it" },
     { "GOMP_CPU_AFFINITY", ALWAYS, "binds the threads of every rank to the same cores",
@@ -23,42 +22,49 @@ static const VariableRow variables[] = {
     { "OMP_WAIT_POLICY", ALWAYS,
       "lets waiting threads take the CPUs of decode threads (active) or be woken late (passive)",
       "unset it" },
-    { "ONEDNN_MAX_CPU_ISA", ALWAYS, "keeps the CPU backend from newer instructions", "unset it" },
-    { "DNNL_MAX_CPU_ISA", ALWAYS, "keeps the CPU backend from newer instructions", "unset it" },
-    { "ONEDNN_VERBOSE", NOT_EMPTY_OR_0, "prints a line for every operation", "unset it" },
-    { "DNNL_VERBOSE", NOT_EMPTY_OR_0, "prints a line for every operation", "unset it" },
-    { "LD_PRELOAD", NOT_EMPTY_OR_0, "puts another library under every program",
+    { "ONEDNN_MAX_CPU_ISA", ALWAYS, "prevents the CPU backend from using newer instructions",
+      "unset it" },
+    { "DNNL_MAX_CPU_ISA", ALWAYS, "prevents the CPU backend from using newer instructions",
+      "unset it" },
+    { "ONEDNN_VERBOSE", NOT_EMPTY_OR_0, "prints one line per operation", "unset it" },
+    { "DNNL_VERBOSE", NOT_EMPTY_OR_0, "prints one line per operation", "unset it" },
+    { "LD_PRELOAD", NOT_EMPTY_OR_0, "loads another library into every program",
       "unset it unless you know why" },
-    { "CUDA_LAUNCH_BLOCKING", NOT_EMPTY_OR_0, "makes every kernel wait for the one before",
+    { "CUDA_LAUNCH_BLOCKING", NOT_EMPTY_OR_0, "makes every kernel wait for the previous one",
       "unset it" },
     { "CUDA_VISIBLE_DEVICES", IF_EMPTY, "hides all GPUs", "unset it, or name GPUs" },
     { "CUDA_DEVICE_MAX_CONNECTIONS", ALWAYS,
-      "limits how much a GPU does at once: reductions wait for computation", "unset it" },
-    { "NCCL_P2P_DISABLE", NOT_EMPTY_OR_0, "keeps GPUs of a host from NVLink and PCIe between them",
+      "limits concurrency on the GPU: reductions wait for computation", "unset it" },
+    { "NCCL_P2P_DISABLE", NOT_EMPTY_OR_0, "prevents GPUs of a host from using NVLink and PCIe",
       "unset it" },
-    { "NCCL_SHM_DISABLE", NOT_EMPTY_OR_0, "keeps GPUs of a host from shared memory", "unset it" },
-    { "NCCL_IB_DISABLE", NOT_EMPTY_OR_0, "keeps NCCL from InfiniBand", "unset it" },
-    { "NCCL_NET_GDR_LEVEL", ALWAYS, "overrides when network and GPU talk directly",
+    { "NCCL_SHM_DISABLE", NOT_EMPTY_OR_0, "prevents GPUs of a host from using shared memory",
+      "unset it" },
+    { "NCCL_IB_DISABLE", NOT_EMPTY_OR_0, "prevents NCCL from using InfiniBand", "unset it" },
+    { "NCCL_NET_GDR_LEVEL", ALWAYS, "overrides when NCCL uses GPUDirect RDMA",
       "unset it: NCCL measures" },
     { "NCCL_ALGO", ALWAYS, "pins NCCL's algorithm for all sizes",
       "unset it: NCCL chooses by size" },
     { "NCCL_PROTO", ALWAYS,
       "pins NCCL's protocol for all sizes; LL128 gives wrong sums on some networks", "unset it" },
     { "NCCL_MIN_NRINGS", ALWAYS, "is obsolete and takes thread blocks from the computation",
-      "unset it; comm.max_ctas is the limit here" },
+      "unset it; Convoy's key is comm.max_ctas" },
     { "NCCL_MIN_NCHANNELS", ALWAYS, "takes thread blocks from the computation",
-      "unset it; comm.max_ctas is the limit here" },
+      "unset it; Convoy's key is comm.max_ctas" },
     { "NCCL_TREE_THRESHOLD", ALWAYS, "is obsolete", "unset it" },
-    { "NCCL_DEBUG", ALWAYS, "may print much on every rank", "only while you look for something" },
-    { "NCCL_NET", UNLESS_EFA, "keeps NCCL from the fast network where it says Socket", "unset it" },
-    { "FI_PROVIDER", UNLESS_EFA, "keeps libfabric from EFA", "set it to efa, or unset it" },
+    { "NCCL_DEBUG", ALWAYS, "may print a lot on every rank", "set it only while debugging" },
+    { "NCCL_NET", UNLESS_EFA, "prevents NCCL from using the fast network if it is Socket",
+      "unset it" },
+    { "FI_PROVIDER", UNLESS_EFA, "prevents libfabric from using EFA",
+      "set it to efa, or unset it" },
     { "FI_OFI_RXR_RX_COPY_UNEXP", ALWAYS, "is obsolete", "unset it" },
     { "FI_OFI_RXR_RX_COPY_OOO", ALWAYS, "is obsolete", "unset it" },
-    { "FI_EFA_USE_DEVICE_RDMA", ALWAYS, "is decided by the plugin on today's stacks", "unset it" },
-    { "RDMAV_FORK_SAFE", ALWAYS, "makes registering memory slow; nothing here forks with it",
+    { "FI_EFA_USE_DEVICE_RDMA", ALWAYS, "is decided by the plugin in current versions",
       "unset it" },
-    { "HOROVOD_FUSION_THRESHOLD", ALWAYS, "is Horovod's", "comm.bucket_mb is the key here" },
-    { "HOROVOD_CYCLE_TIME", ALWAYS, "is Horovod's",
+    { "RDMAV_FORK_SAFE", ALWAYS, "makes memory registration slow; Convoy does not need it",
+      "unset it" },
+    { "HOROVOD_FUSION_THRESHOLD", ALWAYS, "belongs to Horovod",
+      "unset it; Convoy's key is comm.bucket_mb" },
+    { "HOROVOD_CYCLE_TIME", ALWAYS, "belongs to Horovod",
       "unset it: buckets start as soon as they are complete" },
 };
 
@@ -113,7 +119,7 @@ static void check_interface_name(const DoctorOptions *o, DoctorReport *r)
                     "NCCL_SOCKET_IFNAME=%.100s makes NCCL choose lo, which reaches no other host",
                     value);
     else if (!found)
-        doctor_find(r, VERDICT_WARN, advice, "NCCL_SOCKET_IFNAME=%.100s fits no interface here",
+        doctor_find(r, VERDICT_WARN, advice, "NCCL_SOCKET_IFNAME=%.100s matches no interface",
                     value);
 }
 
@@ -127,7 +133,7 @@ void doctor_check_variables(const DoctorOptions *o, DoctorReport *r)
         doctor_find(r, VERDICT_WARN, row->advice, "%s=%.60s %s", row->name, value, row->why);
     }
     check_interface_name(o, r);
-    if (r->count == found) doctor_find(r, VERDICT_OK, "", "none is set that hurts");
+    if (r->count == found) doctor_find(r, VERDICT_OK, "", "none is harmful");
 }
 
 void doctor_check_libraries(const DoctorOptions *o, DoctorReport *r)

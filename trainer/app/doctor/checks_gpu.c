@@ -13,14 +13,14 @@ typedef struct ThrottleRow {
 } ThrottleRow;
 
 static const ThrottleRow throttles[] = {
-    { NVML_THROTTLE_HW_SLOWDOWN, "the hardware holds the clocks down",
-      "look at power supply and cooling of the host" },
-    { NVML_THROTTLE_HW_THERMAL, "the hardware holds the clocks down: too hot",
-      "look at the cooling of the host" },
-    { NVML_THROTTLE_SW_THERMAL, "the driver holds the clocks down: too hot",
-      "look at the cooling of the host" },
-    { NVML_THROTTLE_POWER_BRAKE, "the host's power supply holds the clocks down",
-      "look at the power supply of the host" },
+    { NVML_THROTTLE_HW_SLOWDOWN, "the hardware limits the clocks",
+      "check the power supply and cooling of the host" },
+    { NVML_THROTTLE_HW_THERMAL, "the hardware limits the clocks: too hot",
+      "check the cooling of the host" },
+    { NVML_THROTTLE_SW_THERMAL, "the driver limits the clocks: too hot",
+      "check the cooling of the host" },
+    { NVML_THROTTLE_POWER_BRAKE, "the host's power supply limits the clocks",
+      "check the power supply of the host" },
 };
 
 static void check_state(DoctorReport *r, int gpu, const GpuFacts *f, const GpuState *s)
@@ -30,23 +30,22 @@ static void check_state(DoctorReport *r, int gpu, const GpuFacts *f, const GpuSt
             doctor_find(r, VERDICT_WARN, throttles[i].advice, "GPU %d: %s (%.0f of %.0f MHz)", gpu,
                         throttles[i].text, s->sm_clock_mhz, f->sm_clock_max_mhz);
     if (s->temperature_c >= HOT_C)
-        doctor_find(r, VERDICT_WARN, "look at the cooling of the host",
+        doctor_find(r, VERDICT_WARN, "check the cooling of the host",
                     "GPU %d: %.0f degrees Celsius", gpu, s->temperature_c);
     if (s->ecc_errors > 0)
         doctor_find(r, VERDICT_FAIL,
-                    "take the host out; reset the GPU; if they come back have it replaced",
+                    "stop using the host; reset the GPU; if errors return, have it replaced",
                     "GPU %d: %.0f uncorrected memory errors", gpu, s->ecc_errors);
     if (s->pcie_width < f->pcie_width_max)
         doctor_find(r, VERDICT_WARN,
-                    "a riser or slot gives fewer lanes than the GPU has: copies to it are slower",
+                    "a riser or slot has fewer lanes than the GPU: copies to it are slower",
                     "GPU %d: PCIe link of %.0f lanes, it "
                     "could have %.0f",
                     gpu, s->pcie_width, f->pcie_width_max);
     if (s->memory_used_bytes > 0.1 * f->memory_bytes)
-        doctor_find(r, VERDICT_WARN, "nvidia-smi tells which process holds it",
-                    "GPU %d: %.1f of %.1f GiB of its "
-                    "memory are taken",
-                    gpu, s->memory_used_bytes / (1 << 30), f->memory_bytes / (1 << 30));
+        doctor_find(r, VERDICT_WARN, "nvidia-smi shows which process uses it",
+                    "GPU %d: %.1f of %.1f GiB of its memory are in use", gpu,
+                    s->memory_used_bytes / (1 << 30), f->memory_bytes / (1 << 30));
 }
 
 static void check_gpu(const Nvml *n, DoctorReport *r, int gpu)
@@ -87,14 +86,14 @@ void doctor_check_gpus(const DoctorOptions *o, DoctorReport *r)
         doctor_find(r, VERDICT_FAIL,
                     "restart after a driver update, or give the container the driver's libraries "
                     "(nvidia-container-toolkit)",
-                    "the NVIDIA driver is loaded but cannot be asked: %s", o->no_nvml);
+                    "the NVIDIA driver is loaded but cannot be queried: %s", o->no_nvml);
     if (o->gpus >= 0 && count < o->gpus)
         doctor_find(r, VERDICT_FAIL,
-                    "dmesg | grep Xid tells of one that fell off the bus; a container sees what it "
-                    "was given",
+                    "dmesg | grep Xid shows GPUs that fell off the bus; a container only sees the "
+                    "GPUs that it was given",
                     "%d GPUs, %lld expected", count, (long long)o->gpus);
     if (!o->nvml && !driver && o->gpus <= 0)
-        doctor_find(r, VERDICT_OK, "", "no NVIDIA driver: the CPU computes");
+        doctor_find(r, VERDICT_OK, "", "no NVIDIA driver: runs use the CPU");
     if (o->nvml) doctor_find(r, VERDICT_OK, "", "driver %s, %d GPUs", nvml_driver(o->nvml), count);
     for (int i = 0; i < count; i++) check_gpu(o->nvml, r, i);
     if (o->nvml) check_links(o->nvml, r);
@@ -108,12 +107,11 @@ static void check_gpu_energy(const Nvml *n, DoctorReport *r)
     double joules;
     int count = nvml_gpus(n), counting = 0;
     for (int i = 0; i < count; i++) counting += nvml_energy(n, i, &joules);
-    if (counting == count)
-        doctor_find(r, VERDICT_OK, "", "%d GPUs count the energy that they use", count);
+    if (counting == count) doctor_find(r, VERDICT_OK, "", "%d GPUs have energy counters", count);
     else
         doctor_find(r, VERDICT_OK, "",
-                    "%d of %d GPUs do not count the energy that they use: it is summed up from "
-                    "their power, once a second",
+                    "%d of %d GPUs have no energy counter: energy is computed from their power, "
+                    "once per second",
                     count - counting, count);
 }
 
@@ -133,14 +131,14 @@ void doctor_check_energy(const DoctorOptions *o, DoctorReport *r)
     if (o->nvml && nvml_gpus(o->nvml) > 0) check_gpu_energy(o->nvml, r);
     if (status != OK)
         doctor_find(r, VERDICT_OK,
-                    "chmod a+r on it, or root: what CPUs use is measured then; or give a guess as "
-                    "cost.host_watts",
-                    "what CPUs use is not told: %s", status_message());
+                    "to measure it make the counter readable (chmod a+r) or run as root; or set an "
+                    "estimate in cost.host_watts",
+                    "CPU energy is not available: %s", status_message());
     else if (p)
-        doctor_find(r, VERDICT_OK, "", "%d CPU packages count the energy that they use: %.0f W now",
+        doctor_find(r, VERDICT_OK, "", "%d CPU packages have energy counters: %.0f W now",
                     powercap_packages(p), joules / seconds);
     else
         doctor_find(r, VERDICT_OK, "",
-                    "no counter tells what CPUs use (%s): cost.host_watts takes a guess", dir);
+                    "no CPU energy counter (%s): cost.host_watts can be set to an estimate", dir);
     powercap_close(p);
 }

@@ -38,7 +38,7 @@ static void check_governor(const DoctorOptions *o, DoctorReport *r)
                 strcmp(driver, "amd-pstate-epp") != 0;
     DOCTOR_JUDGE(r, slow, VERDICT_WARN,
                  "cpupower frequency-set -g performance: decoding waits for clocks to rise",
-                 "CPU clocks are governed by %s", governor);
+                 "the CPU frequency governor is %s", governor);
 }
 
 static void check_numa(const DoctorOptions *o, DoctorReport *r)
@@ -65,20 +65,18 @@ void doctor_check_cpus(const DoctorOptions *o, DoctorReport *r)
         !doctor_read(o, "/proc/self/status", text, sizeof text) ||
         !line_with(text, "Cpus_allowed_list:", allowed, sizeof allowed)) {
         doctor_find(r, VERDICT_WARN, "mount /sys and /proc in the container",
-                    "/sys and /proc do not tell of CPUs");
+                    "/sys and /proc do not list CPUs");
         return;
     }
     int64_t have = doctor_count_cpus(online), may = doctor_count_cpus(allowed);
     if (may < have)
-        doctor_find(
-            r, may == 1 && have > 1 ? VERDICT_WARN : VERDICT_OK,
-            may == 1
-                ? "mpirun --bind-to none (srun --cpu-bind=none), or more CPUs a task: a rank needs "
-                  "several for decoding"
-                : "",
-            "this process may run on %lld of "
-            "%lld CPUs (%s)",
-            (long long)may, (long long)have, allowed);
+        doctor_find(r, may == 1 && have > 1 ? VERDICT_WARN : VERDICT_OK,
+                    may == 1 ? "mpirun --bind-to none (srun --cpu-bind=none), or more CPUs per "
+                               "task: a rank needs several for decoding"
+                             : "",
+                    "this process may run on %lld of "
+                    "%lld CPUs (%s)",
+                    (long long)may, (long long)have, allowed);
     else doctor_find(r, VERDICT_OK, "", "%lld CPUs, all of them allowed", (long long)have);
     if (doctor_read(o, "/sys/fs/cgroup/cpu.max", quota, sizeof quota) &&
         sscanf(quota, "%lld %lld", &most, &period) == 2 && period > 0 && most < period * may)
@@ -148,7 +146,7 @@ void doctor_check_memory(const DoctorOptions *o, DoctorReport *r)
     if (!meminfo(o, "MemTotal:", &total) || !meminfo(o, "MemAvailable:", &available)) return;
     bool little = available < MEMORY_LITTLE;
     DOCTOR_JUDGE(r, little, VERDICT_WARN,
-                 "end what else runs here; convoy inspect memory CONFIG tells what a rank takes",
+                 "end other programs; convoy inspect memory CONFIG shows what a rank needs",
                  "%.1f of %.1f GiB of memory are available", (double)available / (1 << 30),
                  (double)total / (1 << 30));
 }

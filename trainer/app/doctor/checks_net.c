@@ -92,7 +92,7 @@ static void check_efa(const DoctorOptions *o, DoctorReport *r, int64_t count, bo
                     "docker run --device=/dev/infiniband, or the EFA device plugin of Kubernetes",
                     "%s is missing: the adapters cannot be opened here", VERBS_FOLDER);
     if (plugin_exists(o))
-        doctor_find(r, VERDICT_OK, "", "NCCL's plugin for EFA (aws-ofi-nccl) is there");
+        doctor_find(r, VERDICT_OK, "", "NCCL's plugin for EFA (aws-ofi-nccl) is installed");
     else
         doctor_find(r, VERDICT_WARN,
                     "install aws-ofi-nccl (the EFA installer has it): without it NCCL uses TCP",
@@ -109,7 +109,7 @@ void doctor_check_fabric(const DoctorOptions *o, DoctorReport *r)
         else check_port(o, r, names[i]);
     }
     if (count == 0 && o->efa <= 0)
-        doctor_find(r, VERDICT_OK, "", "no EFA or InfiniBand adapter: hosts talk over TCP");
+        doctor_find(r, VERDICT_OK, "", "no EFA or InfiniBand adapter: hosts communicate over TCP");
     check_efa(o, r, efa, verbs);
     mem_free(names);
     mem_free(devices);

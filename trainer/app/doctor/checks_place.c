@@ -58,7 +58,7 @@ static void look(Map *m, DoctorReport *r, int64_t ranks)
     m->gpus = topology_gpus(m->t, m->gpu, GPUS_MAX);
     m->ranks = (int)(ranks > 0 ? ranks : m->gpus);
     doctor_find(r, VERDICT_OK, "", "CPUs %s, NUMA node %s%s", cpus, nodes,
-                count < 2 ? ": ranks are not bound, as all of it is equally near" : "");
+                count < 2 ? ": ranks are not bound, as all CPUs are equally near" : "");
     for (int i = 0; i < m->gpus; i++) say_gpu(m, r, i);
     if (count > 1 && m->ranks > 0) plan(m, r);
     else if (count > 1)

@@ -85,12 +85,11 @@ static Status add_line(HostList *out, int *duplicates, const char *text, size_t 
     line[strcspn(line, "#")] = '\0';
     if (line[strspn(line, " \t\r")] == '\0') return OK;
     if (is_ipv6(line))
-        return fail(
-            ERR_DATA,
-            "\"%.*s\" is an IPv6 address, which Open MPI does not take: give the host a name",
-            n < SHOWN ? (int)n : SHOWN, text);
+        return fail(ERR_DATA,
+                    "\"%.*s\" is an IPv6 address, which Open MPI does not accept; use a host name",
+                    n < SHOWN ? (int)n : SHOWN, text);
     if (used < n || !read_host(line, &host))
-        return fail(ERR_DATA, "\"%.*s\" is no host", n < SHOWN ? (int)n : SHOWN, text);
+        return fail(ERR_DATA, "\"%.*s\" is not a host name", n < SHOWN ? (int)n : SHOWN, text);
     if (find(out, host.name) >= 0) {
         *duplicates += 1;
         return OK;

@@ -97,12 +97,13 @@ static Status wait_for(const LaunchLock *l, double silent_s, double wait_s)
         if (lock == LOCK_OURS) flock(l->fd, LOCK_UN);
         if (renewed || (lock == LOCK_HELD && (told || !h.host[0])) ||
             watched_s >= fmax(silent_s, wait_s))
-            return fail(ERR_ENV, "%s: another convoy launch has this run (process %lld on %s)",
+            return fail(ERR_ENV,
+                        "%s: another convoy launch supervises this run (process %lld on %s)",
                         l->path, (long long)h.pid, h.host[0] ? h.host : "this host");
         if (signals_stop_requested())
             return fail(ERR_STOPPED, "asked to stop while waiting for %s", l->path);
         if (!said)
-            log_info("%s: process %lld on %s has it; waiting for a sign of life", l->path,
+            log_info("%s: held by process %lld on %s; waiting to see whether it is alive", l->path,
                      (long long)h.pid, h.host);
     }
 }

@@ -78,7 +78,7 @@ static Status start(pid_t *out, Relay **relay, const LaunchOptions *o, const cha
     words_split(&words, args);
     words_add(&words, o->program);
     for (int i = 0; i < o->command_count; i++) words_add(&words, o->command[i]);
-    if (words.full) return fail(ERR_USAGE, "more than %d words for mpirun", WORDS_MAX);
+    if (words.full) return fail(ERR_USAGE, "more than %d arguments for mpirun", WORDS_MAX);
     return relay_start(relay, out, words.word);
 }
 

@@ -85,8 +85,8 @@ static Trouble read_result(Probe *p, const ChildResult *r, char *problem, size_t
         snprintf(problem, bytes, "the hosts script's output, %s", status_message());
         return JUNK;
     }
-    snprintf(problem, bytes, "the hosts script names %s",
-             p->fresh.count == 0 ? "no host" : "hosts twice; once counts");
+    snprintf(problem, bytes, "the hosts script lists %s",
+             p->fresh.count == 0 ? "no hosts" : "some hosts twice; each counts once");
     if (p->fresh.count == 0) return EMPTY;
     return duplicates > 0 ? TWICE : NONE;
 }
@@ -204,7 +204,7 @@ Status probe_hopeless(const Probe *p)
     if (p->no_program != 0 && p->listed.count == 0)
         return fail(ERR_USAGE, "--hosts-script %s: %s", p->o->hosts_script, p->script_problem);
     if (p->no_agent == 0) return OK;
-    const char *why = p->no_agent == CANNOT_EXECUTE ? "is no program" : "is not there";
+    const char *why = p->no_agent == CANNOT_EXECUTE ? "is not executable" : "does not exist";
     if (p->o->agent) return fail(ERR_USAGE, "--agent %s: cannot be run: it %s", p->o->agent, why);
     return fail(ERR_ENV, "%s: cannot be run to reach hosts: ssh %s", default_agent, why);
 }

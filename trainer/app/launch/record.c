@@ -150,7 +150,7 @@ static void describe(StrBuf *out, const JsonValue *v, const char *run_dir)
                json_text(v, "host", "?"),
                alive  ? ""
                : done ? " (has ended)"
-                      : " (gone without a word)");
+                      : " (disappeared)");
     str_printf(out, "state       %s for %.0f s\n", json_text(v, "state", "?"),
                now - number_of(v, "since"));
     str_printf(out, "hosts       %.0f ranks on", number_of(v, "ranks"));

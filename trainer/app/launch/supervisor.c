@@ -49,7 +49,7 @@ typedef struct Supervisor {
 static Status fail_taken(const Supervisor *s)
 {
     return fail(ERR_ENV,
-                "%s: another convoy launch has taken this run while this one was suspended",
+                "%s: another convoy launch took over this run while this one was suspended",
                 s->o->run_dir);
 }
 
@@ -270,8 +270,9 @@ static int end_with_checkpoint(Supervisor *s)
     set_state(s, "stopping");
     child_signal(s->mpirun, SIGUSR1);
     if (wait_for_end(s, &code, s->o->grace_s)) return code;
-    log_warning("launch: no end %.0f s after the request for a checkpoint: ending the ranks",
-                s->o->grace_s);
+    log_warning(
+        "launch: the run has not ended %.0f s after the request for a checkpoint; ending the ranks",
+        s->o->grace_s);
     return end_now(s);
 }
 
@@ -324,10 +325,10 @@ static Ending end_without(Supervisor *s, bool silent, int *code)
 {
     StrBuf names = { 0 };
     add_names(&names, &s->missing);
-    log_warning("launch: %s for %.0f s:%s: %s", silent ? "no sign" : "no longer listed",
+    log_warning("launch: %s for %.0f s:%s: %s", silent ? "no response" : "no longer listed",
                 clock_s() - s->missing_since_s, names.text ? names.text : "",
-                silent ? "ending the ranks that are left"
-                       : "saving a checkpoint to start again without");
+                silent ? "ending the remaining ranks"
+                       : "saving a checkpoint to restart without them");
     str_free(&names);
     JsonWriter *w = record_begin(s->record, "lost");
     record_hosts(w, "hosts", &s->missing);
@@ -360,7 +361,7 @@ static Ending watch(Supervisor *s, int *code)
         if (!known) continue;
         if (lost(s)) return end_without(s, silent, code);
         if (s->missing.count == 0 && grows(s)) {
-            log_info("launch: %d ranks could run now, %d do: saving a checkpoint to start again",
+            log_info("launch: %d ranks could run now, but %d do; saving a checkpoint to restart",
                      hosts_ranks(&s->ready), hosts_ranks(&s->used));
             *code = end_with_checkpoint(s);
             return ENDED_RESIZE;
@@ -378,8 +379,7 @@ static int strike_missing(Supervisor *s)
     for (int i = 0; i < s->missing.count; i++) {
         const char *name = s->missing.host[i].name;
         double wait_s = hosts_strike(&s->book, name, clock_s(), s->o->cooldown_s);
-        log_warning("launch: host %s is gone or does not answer: left out for %.0f s", name,
-                    wait_s);
+        log_warning("launch: host %s does not answer; it is left out for %.0f s", name, wait_s);
         JsonWriter *w = record_begin(s->record, "cooldown");
         json_string(w, "host", name);
         json_number(w, "seconds", wait_s);
@@ -405,13 +405,13 @@ static Status check_budget(const Supervisor *s, Status status, int code, int64_t
 {
     if (s->same_step >= SAME_STEP)
         return fail(status,
-                    "the run failed %d times after step %lld, the last time with exit code %d: not "
-                    "the hosts",
+                    "the run failed %d times after step %lld, the last time with exit code %d; the "
+                    "hosts are not the cause",
                     s->same_step, (long long)step, code);
     if (s->restarts > s->o->max_restarts)
         return fail(
             status,
-            "the run failed %d times, the last time with exit code %d: --max-restarts is %d",
+            "the run failed %d times, the last time with exit code %d; --max-restarts is %d",
             s->restarts, code, s->o->max_restarts);
     return OK;
 }
@@ -461,14 +461,13 @@ static Status judge(Supervisor *s, Ending ending, int code, bool *again)
         record_exit(s, code, step, "asked to stop");
         return fail(ERR_STOPPED, "asked to stop; the run is at step %lld%s", (long long)step,
                     status == ERR_STOPPED ? ", checkpoint saved"
-                                          : ", its newest checkpoint is older");
+                                          : ", but its newest checkpoint is older");
     }
     if (status == ERR_USAGE || status == ERR_DATA || status == ERR_ENV || status == ERR_DIVERGED) {
         record_exit(s, code, step, "would fail again");
         return fail(status, "the run ended with exit code %d: %s", code,
-                    code == CHILD_CANNOT_START
-                        ? "a program or a library is missing where it was started"
-                        : "starting it again would not help");
+                    code == CHILD_CANNOT_START ? "a program or a library is missing on a host"
+                                               : "a restart would not help");
     }
     *again = true;
     if (status == ERR_STOPPED && (ending == ENDED_RESIZE || step != s->failed_step)) {

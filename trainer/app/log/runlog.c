@@ -379,6 +379,6 @@ void runlog_last_words(const RunLog *r, int code, const char *reason)
     json_end_object(&w);
     str_add(&line, "\n");
     if (jsonl_append(&r->metrics, &line) != 0)
-        log_warning("%s: done could not be written", r->metrics.path);
+        log_warning("%s: cannot write the last record", r->metrics.path);
     str_free(&line);
 }

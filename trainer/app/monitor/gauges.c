@@ -29,9 +29,9 @@ typedef struct Metric {
 
 /* clang-format off */
 static const Metric run_metrics[] = {
-    {"step", "gauge", "Steps of the run that are done.", RUN(step), 1, "step", "Count", 1},
-    {"planned_steps", "gauge", "Steps that the whole run has.", RUN(total_steps), 1, NULL, NULL, 0},
-    {"epoch", "gauge", "Epoch that the run is in, from 0.", RUN(epoch), 1, "epoch", "Count", 1},
+    {"step", "gauge", "Completed steps of the run.", RUN(step), 1, "step", "Count", 1},
+    {"planned_steps", "gauge", "Steps of the whole run.", RUN(total_steps), 1, NULL, NULL, 0},
+    {"epoch", "gauge", "Current epoch of the run, from 0.", RUN(epoch), 1, "epoch", "Count", 1},
     {"ranks", "gauge", "Ranks of the run.", RUN(world), 1, NULL, NULL, 0},
     {"loss", "gauge", "Mean loss over the global batch of the last recorded step.",
      RUN(recorded.loss), 1, "loss", "None", 1},
@@ -40,10 +40,10 @@ static const Metric run_metrics[] = {
     {"grad_norm", "gauge", "Norm of all gradients of that step before clipping.",
      RUN(recorded.grad_norm), 1, NULL, NULL, 0},
     {"images_per_second", "gauge",
-     "Images that all ranks trained on in a second, since the record before.",
+     "Images per second that all ranks trained on, since the previous record.",
      RUN(recorded.recent_images_per_s), 1, "images_per_s", "Count/Second", 1},
     {"mfu_ratio", "gauge",
-     "Share of the devices' peak FLOP/s that the network's products took, since then.",
+     "Share of the devices' peak FLOP/s that the network's matrix products used, since then.",
      RUN(recorded.recent_mfu), 1, "mfu", "Percent", 100},
     {"images_total", "counter", "Images that all ranks trained on since this process started.",
      RUN(images), 1, NULL, NULL, 0},
@@ -57,17 +57,17 @@ static const Metric run_metrics[] = {
     {"eval_loss", "gauge", "Mean loss of the last evaluation.",
      RUN(eval.loss), 1, "eval_loss", "None", 1},
     {"eval_top1_ratio", "gauge",
-     "Share of images of the last evaluation that were classified right.",
+     "Share of images of the last evaluation that were classified correctly.",
      RUN(eval.top1), 1, "eval_top1", "Percent", 100},
     {"eval_top5_ratio", "gauge",
-     "Share of images of the last evaluation whose class was among the first five.",
+     "Share of images of the last evaluation whose class was among the five most likely.",
      RUN(eval.top5), 1, "eval_top5", "Percent", 100},
-    {"eval_ema_top1_ratio", "gauge", "The share of eval_top1_ratio by the averaged weights.",
+    {"eval_ema_top1_ratio", "gauge", "As eval_top1_ratio, with the averaged weights.",
      RUN(eval.ema_top1), 1, "eval_ema_top1", "Percent", 100},
     {"eval_step", "gauge", "Step of the last evaluation.", RUN(eval_step), 1, NULL, NULL, 0},
     {"checkpoint_step", "gauge", "Step of the last checkpoint on disk.",
      RUN(checkpoint_step), 1, NULL, NULL, 0},
-    {"checkpoint_timestamp_seconds", "gauge", "When that was saved, Unix time.",
+    {"checkpoint_timestamp_seconds", "gauge", "When that checkpoint was saved, Unix time.",
      RUN(checkpoint_unix_s), 1, NULL, NULL, 0},
     {"start_timestamp_seconds", "gauge", "When this process started, Unix time.",
      RUN(start_unix_s), 1, NULL, NULL, 0},
@@ -75,24 +75,24 @@ static const Metric run_metrics[] = {
      RUN(update_unix_s), 1, NULL, NULL, 0},
 };
 static const Metric gpu_metrics[] = {
-    {"gpu_utilization_ratio", "gauge", "Share of the time in which some kernel was resident, mean.",
+    {"gpu_utilization_ratio", "gauge", "Mean share of time in which a kernel was running.",
      GPU(state.utilization), 1, "nvidia_smi_utilization_gpu", "None", 100},
-    {"gpu_utilization_min_ratio", "gauge", "The same, least of one look.",
+    {"gpu_utilization_min_ratio", "gauge", "The same, smallest sample.",
      GPU(utilization_min), 1, NULL, NULL, 0},
-    {"gpu_utilization_max_ratio", "gauge", "The same, most of one look.",
+    {"gpu_utilization_max_ratio", "gauge", "The same, largest sample.",
      GPU(utilization_max), 1, NULL, NULL, 0},
     {"gpu_memory_utilization_ratio", "gauge",
-     "Share of the time in which the GPU's memory was read or written, mean.",
+     "Mean share of time in which the GPU's memory was read or written.",
      GPU(state.memory_utilization), 1, "nvidia_smi_utilization_memory", "None", 100},
     {"gpu_memory_used_bytes", "gauge", "Memory in use, by any process.",
      GPU(state.memory_used_bytes), 1, "nvidia_smi_memory_used", "None", MIB},
-    {"gpu_memory_bytes", "gauge", "Memory that the GPU has.",
+    {"gpu_memory_bytes", "gauge", "Total memory of the GPU.",
      GPU(facts.memory_bytes), 1, "nvidia_smi_memory_total", "None", MIB},
     {"gpu_power_watts", "gauge", "Power draw, mean.",
      GPU(state.power_w), 1, "nvidia_smi_power_draw", "None", 1},
     {"gpu_temperature_celsius", "gauge", "Temperature of the GPU.",
      GPU(state.temperature_c), 1, "nvidia_smi_temperature_gpu", "None", 1},
-    {"gpu_sm_clock_hertz", "gauge", "Clock of the multiprocessors.",
+    {"gpu_sm_clock_hertz", "gauge", "Clock rate of the multiprocessors.",
      GPU(state.sm_clock_mhz), 1e6, "nvidia_smi_clocks_current_sm", "None", 1},
 };
 /* clang-format on */
@@ -186,7 +186,7 @@ static void add_sample(StrBuf *out, const Metric *m, const Gauges *g, const GpuG
 
 static void add_info(const Gauges *g, StrBuf *out)
 {
-    add_head(out, "run_info", "gauge", "What runs: always 1.");
+    add_head(out, "run_info", "gauge", "The run, as labels; always 1.");
     str_add(out, PREFIX "run_info{");
     add_labels(out, (const char *const[]){ "run", "model", "host", "version", NULL },
                (const char *const[]){ g->run, g->model, g->host, g->version });

@@ -36,7 +36,7 @@ struct Monitor {
 
 static void complain(bool *broken)
 {
-    if (!*broken) log_warning_here("%s: not written any more", status_message());
+    if (!*broken) log_warning_here("%s: no longer written", status_message());
     *broken = true;
 }
 
@@ -136,7 +136,7 @@ static Status open_gpus(Monitor *m, const Config *c)
     Status status = nvml_open(&m->nvml, NULL);
     if (status != OK && c->monitor.gpu == MONITOR_GPU_ON) return fail_note(status, "monitor.gpu");
     if (status != OK) {
-        log_info("GPUs are not watched: %s", status_message());
+        log_info("GPUs are not monitored: %s", status_message());
         return OK;
     }
     int count = nvml_gpus(m->nvml);
@@ -153,8 +153,8 @@ static Status open_gpus(Monitor *m, const Config *c)
 static Status open_emf(Monitor *m, const Config *c, const Comm *comm)
 {
     if (strcmp(c->monitor.emf, "-") == 0 && comm->local_world < comm->world)
-        log_warning("monitor.emf: - has the GPUs of this host alone; a file has those of every "
-                    "host: /proc/1/fd/1 is the log of a container");
+        log_warning("monitor.emf: - only has the GPUs of this host; a file has those of every host "
+                    "(/proc/1/fd/1 is the log of a container)");
     return config_file_name(&m->emf_path, "monitor.emf", c->monitor.emf, 0, 1);
 }
 

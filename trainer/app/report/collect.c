@@ -58,7 +58,7 @@ static Status take_point(RunSet *s, const char *dir, const JsonValue *record)
     Status status = OK;
     s->points_due--;
     if (run[0] == '\0' || !fs_holds(path, "metrics.jsonl"))
-        str_printf(&s->notes, "%s: the run of point %s is not there.\n", dir, run);
+        str_printf(&s->notes, "%s: the run of point %s is missing.\n", dir, run);
     else if ((status = add_run(s, path)) == OK)
         s->runs[s->count - 1].warmup_steps = json_whole(record, "warmup_steps");
     mem_free(path);

@@ -216,15 +216,15 @@ static void explain(StrBuf *out, const RunSet *set, int64_t most)
     if (most >= PLOT_WINDOWS)
         html_note(out, set->count > BANDS_MAX
                            ? "Lines of many steps are smoothed."
-                           : "Lines of many steps are smoothed; a band shows the smallest and "
-                             "largest value of those that each point is the mean of.");
+                           : "Lines of many steps are smoothed; each point is a mean, and the band "
+                             "shows the smallest and largest value in it.");
 }
 
 /* Plots against one of them, under the choice of all. */
 static void draw_against(StrBuf *out, const RunSet *set, const Ground *grounds, int count, int at,
                          Room *room)
 {
-    str_printf(out, "<section id=\"by-%s\" class=\"by%s\">\n<p>against", grounds[at].key,
+    str_printf(out, "<section id=\"by-%s\" class=\"by%s\">\n<p>plotted against", grounds[at].key,
                at == 0 ? " first" : "");
     for (int i = 0; i < count; i++) {
         if (i == at) str_printf(out, " <b>%s</b>", grounds[i].name);

@@ -95,7 +95,7 @@ static void draw_times(StrBuf *out, const Scaling *s, Room *room)
     add_measured(room, s, time_of, "s");
     const Plot plot = { .title = "Epoch time",
                         .x_label = "ranks",
-                        .y_label = "seconds an epoch",
+                        .y_label = "seconds per epoch",
                         .series = room->series,
                         .count = room->series_count,
                         .log_x = true,
@@ -169,12 +169,12 @@ static void add_row(StrBuf *out, const ScalingRow *r, const ScalingRow *base)
 
 static void add_table(StrBuf *out, const Scaling *s)
 {
-    static const char *const heads[] = { "ranks",       "hosts",        "threads",  "batch/rank",
-                                         "batch",       "runs",         "values",   "cold s",
-                                         "epoch s",     "95 %",         "images/s", "images/s/rank",
-                                         "speed-up",    "efficiency %", "95 %",     "data wait %",
-                                         "comm wait %", "last loss",    "J/image",  "cost an epoch",
-                                         "x base" };
+    static const char *const heads[] = {
+        "ranks",    "hosts",          "threads", "batch/rank",  "batch",       "runs",
+        "values",   "cold s",         "epoch s", "95 %",        "images/s",    "images/s/rank",
+        "speed-up", "efficiency %",   "95 %",    "data wait %", "comm wait %", "last loss",
+        "J/image",  "cost per epoch", "x base"
+    };
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < s->count; i++) add_row(out, &s->rows[i], &s->rows[0]);
     html_table_end(out);
@@ -183,21 +183,21 @@ static void add_table(StrBuf *out, const Scaling *s)
 static void explain(StrBuf *out, const Scaling *s)
 {
     const ScalingRow *base = &s->rows[0], *last = &s->rows[s->most_fitted];
-    const char *batch =
-        s->same_rank_batch     ? "each rank has the same batch, so a step grows with the ranks"
-        : s->same_global_batch ? "all ranks together have the same batch (strong scaling)"
-                               : "batches differ between the numbers of ranks in neither usual way";
+    const char *batch = s->same_rank_batch ? "each rank has the same batch (weak scaling)"
+                        : s->same_global_batch
+                            ? "all ranks together have the same batch (strong scaling)"
+                            : "batches follow neither weak nor strong scaling";
     bool epochs = false;
     for (int i = 0; i < s->count; i++) epochs = epochs || !s->rows[i].by_run;
     const char *values = epochs ? "epochs, or runs where there are three of them" : "runs";
     html_notef(out,
                "Time to train on the %lld images of an epoch; %s. Values are %s; intervals are 95 "
-               "%%, Student's t, from three values on. Speed-up and efficiency are against %lld "
+               "%%, Student's t, from three values up. Speed-up and efficiency are against %lld "
                "%s; the interval of the efficiency is Fieller's. %s",
                (long long)s->images, batch, values, (long long)base->ranks,
                base->ranks == 1 ? "rank" : "ranks",
                s->from_steps
-                   ? "A value is the mean step behind the warm-up times the steps of an epoch."
+                   ? "A value is the mean step time after the warm-up, times the steps of an epoch."
                    : "The first epoch of a process is \"cold\" and does not count.");
     if (s->fitted < 3) return;
     html_notef(out,
@@ -268,10 +268,9 @@ void section_scaling(StrBuf *out, const RunSet *set, const Scaling *scaling)
     if (measured) {
         explain(out, scaling);
         add_table(out, scaling);
-        html_note(out, "Money, where there is any, is by the prices (cost.*) in each run's "
-                       "config.yaml: nobody else's.");
+        html_note(out, "Costs use the prices (cost.*) in each run's config.yaml.");
     } else {
-        html_note(out, "Nothing was measured on two numbers of ranks.");
+        html_note(out, "Scaling needs runs on at least two numbers of ranks.");
     }
     if (set->prediction_count > 0) add_prediction_table(out, set);
     mem_free(room);

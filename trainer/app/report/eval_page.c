@@ -68,11 +68,11 @@ static void add_summary(StrBuf *out, const EvalPage *p)
     html_note(out, p->data);
     html_table(out, (const char *const[]){ "<", "" }, 2);
     add_figure(out, "images", (double)p->images, 0);
-    if (p->bad > 0) add_figure(out, "that could not be decoded", (double)p->bad, 0);
+    if (p->bad > 0) add_figure(out, "images that could not be decoded", (double)p->bad, 0);
     add_figure(out, "top-1, %", 100 * p->top1, 2);
     add_figure(out, "top-5, %", 100 * p->top5, 2);
     add_figure(out, "loss", p->loss, 4);
-    add_figure(out, "mean precision of classes, %", 100 * mean.precision, 2);
+    add_figure(out, "mean precision over classes, %", 100 * mean.precision, 2);
     add_figure(out, "mean recall, %", 100 * mean.recall, 2);
     add_figure(out, "mean F1, %", 100 * mean.f1, 2);
     add_figure(out, "expected calibration error, points", 100 * eval_page_calibration_error(p), 2);
@@ -93,9 +93,9 @@ static void add_calibration(StrBuf *out, const EvalPage *p)
     static const char *const heads[] = { "<probability", "images", "mean, %",
                                          "right, %",     "<mean",  "<right" };
     char text[32];
-    html_heading(out, "How far probabilities can be believed");
-    html_note(out, "Images by the probability of the class that was predicted. Where fewer are "
-                   "right than the mean probability says, the network is too sure of itself.");
+    html_heading(out, "Calibration");
+    html_note(out, "Images by the probability of the predicted class. Where fewer are right than "
+                   "the mean probability says, the network is overconfident.");
     html_table(out, heads, 6);
     for (int b = 0; b < EVAL_PAGE_BINS; b++) {
         const double n = p->bins[b].images;
@@ -118,7 +118,7 @@ static void add_calibration(StrBuf *out, const EvalPage *p)
 /* Rows are shaded by their share, from white to the first colour. */
 static void add_heat(StrBuf *out, const EvalPage *p)
 {
-    html_note(out, "A row is what images are, a column what they were taken for.");
+    html_note(out, "Rows are true classes, columns are predicted classes.");
     str_add(out, "<div class=\"wide\"><table>\n<tr><th class=\"text\"></th>");
     for (int64_t c = 0; c < p->classes; c++) html_between(out, "<th>", p->class_names[c], "</th>");
     str_add(out, "</tr>\n");
@@ -153,7 +153,8 @@ static int by_images(const void *pa, const void *pb)
 /* The pairs that are taken for each other most, of any number of classes. */
 static void add_pairs(StrBuf *out, const EvalPage *p)
 {
-    static const char *const heads[] = { "<is", "<was taken for", "images", "of the class, %" };
+    static const char *const heads[] = { "<true class", "<was predicted as", "images",
+                                         "of the class, %" };
     int64_t count = 0;
     for (int64_t i = 0; i < p->classes * p->classes; i++)
         count += p->confusion[i] > 0 && i / p->classes != i % p->classes;
@@ -201,16 +202,16 @@ static void add_classes(StrBuf *out, const EvalPage *p)
 
 static void add_mistakes(StrBuf *out, const EvalPage *p)
 {
-    html_heading(out, "The surest mistakes");
-    if (p->mistake_count == 0) html_note(out, "There is none.");
+    html_heading(out, "The most confident mistakes");
+    if (p->mistake_count == 0) html_note(out, "None.");
     str_add(out, "<div class=\"pictures\">\n");
     for (int64_t i = 0; i < p->mistake_count; i++) {
         const EvalMistake *m = &p->mistakes[i];
         str_add(out, "<figure>");
         if (m->png) html_picture(out, m->png, m->bytes, p->class_names[m->label]);
-        html_between(out, "<figcaption>taken for <b>", p->class_names[m->predicted], "</b>");
+        html_between(out, "<figcaption>predicted <b>", p->class_names[m->predicted], "</b>");
         str_printf(out, " (%.1f %%)", 100 * m->confidence);
-        html_between(out, "<br>is ", p->class_names[m->label], "");
+        html_between(out, "<br>true class ", p->class_names[m->label], "");
         str_printf(out, " (%.1f %%)", 100 * m->given);
         html_between(out, "<br>", m->path, "</figcaption></figure>\n");
     }
@@ -222,7 +223,7 @@ void eval_page_write(StrBuf *out, const EvalPage *p)
     html_begin(out, p->title, 0);
     add_summary(out, p);
     add_calibration(out, p);
-    html_heading(out, "What is taken for what");
+    html_heading(out, "Confusion matrix");
     if (p->classes <= HEAT_CLASSES) add_heat(out, p);
     add_pairs(out, p);
     add_classes(out, p);

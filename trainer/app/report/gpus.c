@@ -26,7 +26,7 @@ static void add_row(StrBuf *out, const ReportRun *r, int number, int gpu)
 
 void section_gpus(StrBuf *out, const RunSet *set)
 {
-    static const char *const heads[] = { "",         "<run",      "GPU",      "looks",
+    static const char *const heads[] = { "",         "<run",      "GPU",      "samples",
                                          "used %",   "least %",   "most GiB", "mean W",
                                          "mean MHz", "least MHz", "most C" };
     bool any = false;
@@ -38,8 +38,7 @@ void section_gpus(StrBuf *out, const RunSet *set)
         for (int k = 0; set->runs[i].gpus && k < REPORT_GPUS_MAX; k++)
             if (set->runs[i].gpus[k].looks > 0) add_row(out, &set->runs[i], i + 1, k);
     html_table_end(out);
-    html_note(out, "Of rank 0's host, over all looks (monitor.every_s). used: mean share of the "
-                   "time in which a kernel ran; least: the smallest that was seen. Curves show "
-                   "their mean, in a "
-                   "band from the least to the greatest of them.");
+    html_note(out, "On rank 0's host, over all samples (one every monitor.every_s). used: mean "
+                   "share of time in which a kernel ran; least: the smallest sample. Curves show "
+                   "the mean, in a band from the lowest to the highest GPU.");
 }

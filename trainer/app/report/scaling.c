@@ -26,10 +26,10 @@ static Status differences(const ReportRun *r, const ReportRun *base, StrBuf *out
     Status status = config_math_difference(base->config, &c, out);
     if (status == OK && (strcmp(r->start.device, base->start.device) ||
                          strcmp(r->start.precision, base->start.precision)))
-        str_printf(out, "%sdevice or precision is another (%s %s, %s %s)", out->length ? "; " : "",
+        str_printf(out, "%sdevice or precision differs (%s %s, %s %s)", out->length ? "; " : "",
                    base->start.device, base->start.precision, r->start.device, r->start.precision);
     if (status == OK && r->start.images != base->start.images)
-        str_printf(out, "%sthe training set has another size", out->length ? "; " : "");
+        str_printf(out, "%sthe size of the training set differs", out->length ? "; " : "");
     return status;
 }
 
@@ -47,9 +47,9 @@ static const char *unusable(const ReportRun *r)
 {
     if (r->start.world < 1 || r->start.images < 1 || r->start.global_batch < 1)
         return "it has no start record";
-    if (r->world_changed) return "its number of ranks changed on the way";
-    if (!has_epoch_time(r) && r->warmup_steps >= 0) return "it has no step behind the warm-up";
-    if (!has_epoch_time(r)) return "it has no whole epoch behind its first one";
+    if (r->world_changed) return "its number of ranks changed during the run";
+    if (!has_epoch_time(r) && r->warmup_steps >= 0) return "it has no step after the warm-up";
+    if (!has_epoch_time(r)) return "it has no whole epoch after its first one";
     return NULL;
 }
 
@@ -224,8 +224,7 @@ static void describe(Scaling *s)
     }
     if (oversubscribed)
         str_add(&s->notes, "Oversubscribed points had more ranks than CPUs or GPUs: they show that "
-                           "it runs, and are no "
-                           "measurement of scaling.\n");
+                           "it runs, but do not measure scaling.\n");
     if (!same_threads)
         str_add(&s->notes, "Ranks had different numbers of compute threads, so the ideal line does "
                            "not apply: with "

@@ -69,7 +69,7 @@ void section_spent(StrBuf *out, const RunSet *set)
                                          "waiting %",
                                          "host hours",
                                          "cost",
-                                         "cost an epoch",
+                                         "cost per epoch",
                                          "kWh to target",
                                          "host hours to target",
                                          "cost to target" };
@@ -81,12 +81,13 @@ void section_spent(StrBuf *out, const RunSet *set)
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < set->count; i++) add_row(out, set, i, target);
     html_table_end(out);
-    html_note(out, "All that was recorded, work that a killed process lost too. J/image: of steps "
-                   "alone. waiting: for data, of the joules, or of the time where there are none. "
-                   "Money is by the prices (cost.*) in each run's config.yaml: nobody else's.");
+    html_note(
+        out, "Everything that was recorded, including work that a killed process lost. J/image: "
+             "steps only. waiting: the share spent waiting for data, of the energy or, where that "
+             "is not known, of the time. Costs use the prices (cost.*) in each run's config.yaml.");
     if (isnan(target)) return;
     html_notef(out,
-               "Target: top-1 of %.2f %%, the best that all runs that were evaluated have reached; "
-               "until the end of the first evaluation with it.",
+               "Target: top-1 of %.2f %%, the best value that every evaluated run has reached; "
+               "spent until the end of the first evaluation that reached it.",
                100 * target);
 }

@@ -96,11 +96,10 @@ Status section_runs(StrBuf *out, const RunSet *set)
     html_table_end(out);
     html_note(
         out,
-        "began: the first process, in UTC. took: all processes, without the time between "
-        "them. batch: images of a step over all ranks. images/s: median over the recorded steps. "
-        "Waits: of the time of all recorded steps; comm wait is what the sums of gradients "
-        "take beyond the computation that they overlap with. Loss: of the last recorded "
-        "step.");
+        "began: start of the first process, in UTC. took: time of all processes, without pauses "
+        "between them. batch: images per step over all ranks. images/s: median over the recorded "
+        "steps. Waits: share of the time of all recorded steps; comm wait is the time of gradient "
+        "sums that does not overlap with computation. Loss: at the last recorded step.");
     return OK;
 }
 
@@ -115,7 +114,7 @@ static PRINTF_LIKE(4, 5) void add_item(StrBuf *out, int *items, const char *name
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if ((*items)++ == 0) {
-        html_heading(out, "What to know about these data");
+        html_heading(out, "Notes on the data");
         str_add(out, "<ul>\n");
     }
     html_between(out, "<li>", name, name[0] ? ": " : "");
@@ -127,17 +126,18 @@ static void add_run_items(StrBuf *out, int *items, const ReportRun *r)
     const StepRecord *nonfinite = report_run_nonfinite(r);
     if (r->lines == 0) add_item(out, items, r->name, "metrics.jsonl holds no record yet.");
     if (r->lines > 0 && r->starts == 0)
-        add_item(out, items, r->name,
-                 "there is no start record: network, ranks and batch are not known.");
+        add_item(out, items, r->name, "no start record: network, ranks and batch are not known.");
     if (r->lines > 0 && !r->done)
-        add_item(out, items, r->name, "no record of an end: the run goes on, or was killed.");
+        add_item(out, items, r->name,
+                 "no end was recorded: the run is still running, or was killed.");
     if (r->done && r->code != 0)
         add_item(out, items, r->name, "ended with exit code %lld: %.300s", (long long)r->code,
                  r->reason);
     if (r->torn)
-        add_item(out, items, r->name, "the last line of metrics.jsonl is torn and was left out.");
+        add_item(out, items, r->name,
+                 "the last line of metrics.jsonl is incomplete and was left out.");
     if (r->broken_lines > 0)
-        add_item(out, items, r->name, "%lld %s of metrics.jsonl %s no record and left out.",
+        add_item(out, items, r->name, "%lld %s of metrics.jsonl %s not valid and left out.",
                  (long long)r->broken_lines, r->broken_lines == 1 ? "line" : "lines",
                  r->broken_lines == 1 ? "is" : "are");
     if (nonfinite)
@@ -156,7 +156,7 @@ static void add_run_items(StrBuf *out, int *items, const ReportRun *r)
     if (!r->config) add_item(out, items, r->name, "there is no readable config.yaml.");
     if (r->start.oversubscribed && r->warmup_steps < 0)
         add_item(out, items, r->name,
-                 "oversubscribed: more ranks than CPUs or GPUs; its speed is no measurement.");
+                 "oversubscribed: more ranks than CPUs or GPUs; its speed is not a measurement.");
 }
 
 /* Each line of notes is an item. */
@@ -207,8 +207,8 @@ void section_environment(StrBuf *out, const RunSet *set)
         html_row_end(out);
     }
     html_table_end(out);
-    html_note(out,
-              "host: of rank 0. CPUs: that rank 0 may run on. threads: compute threads of a rank.");
+    html_note(out, "host: that of rank 0. CPUs: those that rank 0 may run on. threads: compute "
+                   "threads per rank.");
 }
 
 /* ---- configuration ---- */
@@ -242,8 +242,8 @@ void section_differences(StrBuf *out, const RunSet *set)
         snprintf(heads[count], sizeof heads[count], "<%s", name);
         pointers[count + 2] = heads[count];
     }
-    html_heading(out, "What differs");
-    if (count == 0) html_note(out, "All configurations that are known are the same.");
+    html_heading(out, "Differences");
+    if (count == 0) html_note(out, "All known configurations are the same.");
     if (count == 0) return;
     html_table(out, pointers, count + 2);
     for (int i = 0; i < set->count; i++) add_values(out, &set->runs[i], i + 1, keys, count);

@@ -53,7 +53,7 @@ static Status read_file(Fabric *out, const JsonValue *root, const char *path)
     if (per_node != floor(per_node) || per_node > 65536)
         return fail(ERR_DATA, "%s: ranks_per_node is not a whole number up to 65536", path);
     if ((out->intra.tree_s > 0) != (out->inter.tree_s > 0))
-        return fail(ERR_DATA, "%s: tree_latency_us is in only one of intra and inter", path);
+        return fail(ERR_DATA, "%s: tree_latency_us is set in only one of intra and inter", path);
     snprintf(out->name, sizeof out->name, "%s", name);
     out->ranks_per_node = (int64_t)per_node;
     return OK;

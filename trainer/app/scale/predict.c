@@ -91,10 +91,11 @@ static void say_terms(const StepModel *m)
     const StepTerms *t = &m->terms;
     const double fixed_s = m->operations * t->operation_s + t->fixed_s;
     if (fixed_s > 0)
-        log_info("%.3f ms of a step whatever its images: %d operations of %.4g us, and %.4g ms",
-                 1e3 * fixed_s, m->operations, 1e6 * t->operation_s, 1e3 * t->fixed_s);
+        log_info(
+            "%.3f ms of a step do not depend on its images: %d operations of %.4g us, and %.4g ms",
+            1e3 * fixed_s, m->operations, 1e6 * t->operation_s, 1e3 * t->fixed_s);
     if (t->spread > 0) log_info("ranks differ by %.4g %%", 100 * t->spread);
-    if (t->no_overlap) log_info("one sum of all gradients, behind backward");
+    if (t->no_overlap) log_info("one sum of all gradients, after the backward pass");
 }
 
 static void predict_fabric(void *cookie, const Fabric *f)
@@ -102,7 +103,7 @@ static void predict_fabric(void *cookie, const Fabric *f)
     Prediction *p = cookie;
     const Base *base = &p->base;
     const Config *c = p->s->config;
-    log_info("prediction, no measurement: %s on %s, %.4g images/s on one rank", c->model.name,
+    log_info("prediction, not a measurement: %s on %s, %.4g images/s on one rank", c->model.name,
              f->name, base->images_per_s);
     say_terms(&p->model);
     log_info("%6s %8s %10s %10s %12s %8s", "ranks", "buckets", "sums ms", "step ms", "images/s",
@@ -147,9 +148,10 @@ Status predict_ranks(RankList *out, const char *text)
         int64_t ranks = 0;
         snprintf(number, sizeof number, "%.*s", (int)strcspn(at, ","), at);
         if (!str_to_i64(number, &ranks) || ranks < 1 || ranks > MOST || out->count == RANK_LIST_MAX)
-            return fail(ERR_USAGE,
-                        "--ranks %s: not up to %d whole numbers from 1 to %d, with commas between",
-                        text, RANK_LIST_MAX, MOST);
+            return fail(
+                ERR_USAGE,
+                "--ranks %s: must be at most %d whole numbers from 1 to %d, separated by commas",
+                text, RANK_LIST_MAX, MOST);
         out->at[out->count++] = ranks;
     }
     return OK;
@@ -164,11 +166,11 @@ Status predict_rate(PredictOptions *out, const char *text)
     snprintf(rate, sizeof rate, "%.*s", n < sizeof rate ? (int)n : 0, text);
     if (!str_to_double(rate, &out->images_per_s) || !(out->images_per_s >= 1e-6) ||
         out->images_per_s > 1e9)
-        return fail(ERR_USAGE, "--rate %s: not a number above 0 (1e-6 to 1e9)", text);
+        return fail(ERR_USAGE, "--rate %s: must be a number from 1e-6 to 1e9", text);
     if (at && (!str_to_double(at + 1, &out->rate_images) || !(out->rate_images >= 1) ||
                out->rate_images > 1e6))
-        return fail(ERR_USAGE, "--rate %s: behind @ not a number of images from 1 to a million",
-                    text);
+        return fail(ERR_USAGE,
+                    "--rate %s: the number of images after @ must be from 1 to a million", text);
     return OK;
 }
 
@@ -194,7 +196,7 @@ Status predict_print(const Series *s, const PredictOptions *o)
                          .batch = batch,
                          .rate_images = o->rate_images > 0 ? o->rate_images : batch };
     if (!(p.base.images_per_s > 0))
-        return fail(ERR_DATA, "%s: no finished point with one rank, and no --rate, to predict from",
+        return fail(ERR_DATA, "%s: no finished point with one rank to predict from; set --rate",
                     s->dir);
     TRY(step_model_create(&p.model, s->config));
     p.model.terms = o->terms;

@@ -317,9 +317,9 @@ static void print_costs(const Scaling *s, const Config *c)
         const ScalingRow *r = &s->rows[i];
         if (isnan(r->epoch_cost) && isnan(r->joules_per_image)) continue;
         str_clear(&text);
-        str_printf(&text, "%6lld ranks: an epoch", (long long)r->ranks);
+        str_printf(&text, "%6lld ranks: one epoch", (long long)r->ranks);
         if (!isnan(r->joules_per_image))
-            str_printf(&text, " of %.4g J an image", r->joules_per_image);
+            str_printf(&text, ", %.4g J per image", r->joules_per_image);
         cost_add_money(c, r->epoch_cost, &text);
         if (!isnan(r->epoch_cost) && i > 0)
             str_printf(&text, ", %.3f times that of %lld", r->epoch_cost / base->epoch_cost,

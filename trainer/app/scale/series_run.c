@@ -48,7 +48,8 @@ static Status wait_for(pid_t pid, const Point *p, const char *log)
     child_kill_all();
     if (signals_stop_requested() && (code != 0 || !ended))
         return fail(ERR_STOPPED,
-                    "asked to stop at %s; finished points stay, the same command goes on", p->name);
+                    "asked to stop at %s; finished points are kept, and the same command continues",
+                    p->name);
     Status status = mpirun_status(code);
     return status == OK ? OK
                         : fail(status, "%s ended with exit code %d: see %s", p->name, code, log);
@@ -57,7 +58,7 @@ static Status wait_for(pid_t pid, const Point *p, const char *log)
 static Status run_into(const Point *p, const Words *words, const char *log)
 {
     pid_t pid;
-    if (words->full) return fail(ERR_USAGE, "more than %d words for mpirun", WORDS_MAX);
+    if (words->full) return fail(ERR_USAGE, "more than %d arguments for mpirun", WORDS_MAX);
     int fd;
     TRY(fs_open(&fd, log, O_WRONLY | O_CREAT | O_TRUNC));
     Status status = child_start(&pid, words->word, fd, fd);
@@ -89,9 +90,11 @@ static Status check_finished(const Point *p, const Series *s)
     bool finished = false;
     TRY(series_point_find(p, s, &run, &finished));
     report_run_free(&run);
-    return finished
-               ? OK
-               : fail(ERR_DATA, "%s: the run ended well and its records do not say so", p->run_dir);
+    return finished ? OK
+                    : fail(ERR_DATA,
+                           "%s: the run ended with exit code 0, but its records do not show it as "
+                           "finished",
+                           p->run_dir);
 }
 
 static Status advance(const Point *p, const Series *s, const SeriesRunOptions *o, int number)
@@ -102,7 +105,7 @@ static Status advance(const Point *p, const Series *s, const SeriesRunOptions *o
     TRY(series_point_find(p, s, &run, &finished));
     report_run_free(&run);
     if (finished) {
-        log_info("%s: finished before", p->name);
+        log_info("%s: already finished", p->name);
         return OK;
     }
     log_info("%s: point %d of %d, %lld %s", p->name, number, s->point_count, (long long)p->ranks,
@@ -124,7 +127,7 @@ static Status take_lock(int *fd, const char *dir)
         clock_sleep_s(0.1);
     }
     close(*fd);
-    return fail(ERR_IO, "%s: another convoy scale is at work in this folder (scale.dir)", dir);
+    return fail(ERR_IO, "%s: another convoy scale is using this folder (scale.dir)", dir);
 }
 
 static Status run_points(const Series *s, const SeriesRunOptions *o)
@@ -138,7 +141,7 @@ static Status run_points(const Series *s, const SeriesRunOptions *o)
         series_point_free(&p);
         TRY(status);
         if (signals_stop_requested())
-            return fail(ERR_STOPPED, "asked to stop; the same command goes on");
+            return fail(ERR_STOPPED, "asked to stop; the same command continues");
     }
     return series_write(s, &written);
 }
@@ -174,7 +177,7 @@ static Status add_sbatch(StrBuf *out, const Point *p, const Series *s, int64_t p
     char text[64];
     int64_t ranks = p->ranks < per_node ? p->ranks : per_node;
     if (p->ranks % ranks != 0)
-        return fail(ERR_USAGE, "%lld ranks are no multiple of %lld ranks a node (--per-node)",
+        return fail(ERR_USAGE, "%lld ranks are not a multiple of %lld ranks per node (--per-node)",
                     (long long)p->ranks, (long long)per_node);
     str_printf(out, "RANKS=%lld", (long long)ranks);
     str_add_word(out, "sbatch");
@@ -202,7 +205,7 @@ static Status add_line(StrBuf *out, const Point *p, const Series *s, const Serie
         series_point_command(p, s, &words);
         first = 1; /* the batch file says train itself */
     }
-    if (words.full) status = fail(ERR_USAGE, "more than %d words", WORDS_MAX);
+    if (words.full) status = fail(ERR_USAGE, "more than %d arguments", WORDS_MAX);
     for (int i = first; i < words.count && status == OK; i++) str_add_word(out, words.word[i]);
     str_add(out, "\n");
     mem_free(args);

@@ -86,7 +86,8 @@ static Status list_network(StepModel *m, const Config *c, const char *network)
         if (strcmp(texts[i].name, network) == 0) return list_text(m, &texts[i]);
     if (!def) {
         model_suggest(network, near, sizeof near);
-        return fail(ERR_USAGE, "unknown network %s%s; others are roberta-base and roberta-large",
+        return fail(ERR_USAGE,
+                    "unknown network %s%s; roberta-base and roberta-large are known here too",
                     network, near);
     }
     TRY(build_step_model(&g, c, def));

@@ -185,11 +185,11 @@ TEST(bad_replays_are_refused)
     static const struct {
         const char *line, *part;
     } rows[] = { { "box 1 2 3", "box takes 4" },
-                 { "box 0 0 4 4 resize 4 4 size 4 op sheer_x 1", "no op is called \"sheer_x\"" },
+                 { "box 0 0 4 4 resize 4 4 size 4 op sheer_x 1", "unknown operation \"sheer_x\"" },
                  { "box 0 0 4 4 resize 4 4 size 4 op rotate", "needs a number" },
                  { "box 0 0 4 4 resize 4 4 size 4 op posterize 9", "0 to 8 bits" },
-                 { "box 0 0 4 4 resize 4 4 size 4 zoom 2", "no key is called \"zoom\"" },
-                 { "resize 4 4 size 4", "must be given" } };
+                 { "box 0 0 4 4 resize 4 4 size 4 zoom 2", "unknown key \"zoom\"" },
+                 { "resize 4 4 size 4", "are required" } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         Replay r;
         CHECK_STATUS(replay_parse(rows[i].line, &r), ERR_DATA);

@@ -88,19 +88,19 @@ TEST(sets_whose_classes_cannot_be_known_are_refused)
         { "a,b", "a,b", NULL },
         { "b,a", "a,b", NULL },
         { "a,zebra", "a,bb", "set: class zebra is not in other (do this)" },
-        { "a,bb", "a,b", "set: class bb is not in other; is b meant? (do this)" },
+        { "a,bb", "a,b", "set: class bb is not in other (did you mean b?) (do this)" },
         { "a,b,c", "a,b", "set: class c is not in other" },
-        { "a", "a,b", "set: no class b there, which other has (data.allow_empty_classes: true " },
-        { "00,01", "0,1,10", "set: no class 10 there, which other has" },
-        { "0,1,10", "#2", "set: class 10 is not in other: both have numbers for classes" },
-        { "#2", "1,2", "set: class 0 is not in other: both have numbers for classes" },
+        { "a", "a,b", "set: has no class b, but other has (data.allow_empty_classes: true " },
+        { "00,01", "0,1,10", "set: has no class 10, but other has" },
+        { "0,1,10", "#2", "set: class 10 is not in other: both number their classes" },
+        { "#2", "1,2", "set: class 0 is not in other: both number their classes" },
         { "#2", "0,1,10", NULL },
         { "#4", "#2", NULL },
-        { "#2", "a,b,c", "set: 2 classes by number there but 3 classes in other; " },
-        { "a,b,c", "#2", "set: 3 classes there but 2 by number in other; " },
+        { "#2", "a,b,c", "set: 2 numbered classes here but 3 classes in other; " },
+        { "a,b,c", "#2", "set: 3 classes here but 2 numbered classes in other; " },
         { "#3", "a,b,c", NULL },
-        { "#3", "1,2,x", "set: it cannot be known which of its classes are those of other" },
-        { "a,a,b", "a,b", "set: more than one class is called a, there or in other" },
+        { "#3", "1,2,x", "set: its classes cannot be matched to those of other" },
+        { "a,a,b", "a,b", "set: more than one class is named a, here or in other" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Names of, in;
@@ -125,11 +125,11 @@ TEST(numbers_beyond_those_learnt_are_refused)
     in.list.closed = true;
     of.list.images = from_0;
     CHECK_STATUS(class_list_match_set(to, &of.list, &in.list), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "set: class 2 is not in other: both have numbers");
+    CHECK_CONTAINS(status_message(), "set: class 2 is not in other: both number");
     CHECK(!strstr(status_message(), "start at 1"));
     of.list.images = from_1;
     CHECK_STATUS(class_list_match_set(to, &of.list, &in.list), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "equal classes: do labels start at 1?");
+    CHECK_CONTAINS(status_message(), "the same class: do labels start at 1?");
     mem_free(in.names);
     open_names(&in, "a,b", "other");
     CHECK_STATUS(class_list_match_set(to, &of.list, &in.list), ERR_DATA);

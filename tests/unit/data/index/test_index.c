@@ -121,7 +121,7 @@ TEST(empty_classes_are_named_together)
     *strrchr(path, '/') = '\0';
     *strrchr(path, '/') = '\0';
     CHECK_STATUS(dataset_open(&d, &o), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "/tree: no images in it");
+    CHECK_CONTAINS(status_message(), "/tree: contains no images");
 }
 
 /* The parent of both sets, given instead of one of them. */
@@ -131,12 +131,12 @@ TEST(a_folder_of_sets_is_refused)
         const char *files[5], *advice; /* NULL: they are classes */
     } cases[] = {
         { { "train/a/0.jpg", "train/b/0.jpg", "val/a/0.jpg", "val/b/0.jpg" },
-          ": its folders are sets, not classes; name each by itself: '@/train' (train), "
+          ": its folders are sets, not classes; name each set separately: '@/train' (train), "
           "'@/val' (val)" },
         { { "TRAIN/a/0.jpg", "Test/a/0.jpg", "Validation/a/0.jpg", ".git/x/0.jpg" },
           " '@/TRAIN' (train), '@/Validation' (val)" },
         { { "training/a/0.jpg", "test/a/0.jpg" }, " '@/training' (train), '@/test' (val)" },
-        { { "valid/a/0.jpg" }, "name each by itself: '@/valid' (val)" },
+        { { "valid/a/0.jpg" }, "name each set separately: '@/valid' (val)" },
         { { "train/0.jpg", "val/a/0.jpg" }, NULL },
         { { "train/a/0.jpg", "val/a/0.jpg", "bus/a/0.jpg" }, NULL },
         { { "train/a/0.jpg", "trainer/a/0.jpg" }, NULL },
@@ -209,7 +209,7 @@ TEST(class_names_are_text)
     dataset_close(d);
     tree_write(path, "caf\xE9/0.jpg", "x", 1);
     CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA), "/tree: the name of class 1 (caf");
-    CHECK_CONTAINS(status_message(), ") is no UTF-8 text");
+    CHECK_CONTAINS(status_message(), ") is not UTF-8 text");
 }
 
 TEST(symlinks_are_followed)
@@ -273,7 +273,7 @@ TEST(symlink_loops_are_left_out)
     size_t bytes = 0;
     REQUIRE_OK(fs_read_file(link, &text, &bytes));
     CHECK_CONTAINS((const char *)text,
-                   "/tree/c/loop: a link to a folder that it lies in; left out\n");
+                   "/tree/c/loop: a link to a folder that contains it; skipped\n");
     CHECK_CONTAINS((const char *)text, "/tree/c/up: a link");
     CHECK_CONTAINS((const char *)text, "/tree/c/sub/back: a link");
     CHECK_CONTAINS((const char *)text, "/tree/c/out/in: a link");
@@ -289,18 +289,18 @@ TEST(errors_name_the_folder)
     tree_write(test_scratch(), "file", "x", 1);
     snprintf(path, sizeof path, "%s/file", test_scratch());
     CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA),
-                   "/file: not a folder, and not a file of a known format");
+                   "/file: neither a folder nor a file of a known format");
     snprintf(path, sizeof path, "%s/flat", test_scratch());
     tree_write(path, "0.jpg", "x", 1);
-    CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA), "/flat: no class folders");
+    CHECK_CONTAINS(open_error(path, DATA_AUTO, ERR_DATA), "/flat: contains no class folders");
     snprintf(path, sizeof path, "%s/tree", test_scratch());
     tree_write(path, "full/0.jpg", "x", 1);
     tree_write(path, "empty/readme.txt", "x", 1);
     CHECK_CONTAINS(
         open_error(path, DATA_AUTO, ERR_DATA),
         "/tree: 1 of 2 class folders have no .jpg, .jpeg, .jpe, .jfif or .png file: empty (data.");
-    CHECK_CONTAINS(open_error("", DATA_AUTO, ERR_USAGE), "no data folder");
-    CHECK_CONTAINS(open_error(NULL, DATA_IMAGEFOLDER, ERR_USAGE), "no data folder");
+    CHECK_CONTAINS(open_error("", DATA_AUTO, ERR_USAGE), "no dataset folder");
+    CHECK_CONTAINS(open_error(NULL, DATA_IMAGEFOLDER, ERR_USAGE), "no dataset folder");
 }
 
 TEST(many_samples_find_their_labels)

@@ -126,7 +126,7 @@ TEST(a_check_finds_what_no_time_tells)
     tree_write(t.root, "a/9.jpg", "x", 1);
     set_times(&t, 1);
     CHECK_STATUS(dataset_check_index(&t.o), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "finds other samples");
+    CHECK_CONTAINS(status_message(), "finds different samples");
 }
 
 TEST(the_index_of_another_folder_is_not_used)
@@ -144,7 +144,8 @@ TEST(the_index_of_another_folder_is_not_used)
     REQUIRE_OK(log_open(log, 0, LOG_ERROR));
     CHECK_INT(images(&t), 1);
     log_close();
-    snprintf(file, sizeof file, " info %s: the index of /", t.kept); /* of an absolute path */
+    snprintf(file, sizeof file, " info %s: this is the index of /",
+             t.kept); /* of an absolute path */
     snprintf(roots, sizeof roots, "%s (imagefolder/full); scanning %s (imagefolder/full)\n", t.root,
              other);
     REQUIRE_OK(fs_read_file(log, &text, &bytes));
@@ -173,7 +174,7 @@ TEST(one_that_cannot_be_kept_is_no_error_where_nobody_asked)
     CHECK_INT(images(&t), 4);
     t.o.must_keep = true;
     CHECK_STATUS(dataset_open(&d, &t.o), ERR_IO);
-    CHECK_CONTAINS(status_message(), "/file: cannot make folder");
+    CHECK_CONTAINS(status_message(), "/file: cannot create folder");
     CHECK(d == NULL);
 }
 
@@ -287,7 +288,7 @@ TEST(another_process_opens_by_it)
     tree_write(t.root, "b/2.jpg", "y", 1);
     REQUIRE_OK(dataset_prints(second, mine));
     CHECK_STATUS(dataset_compare_prints(second, mine, theirs), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "the ranks see different images there: ");
+    CHECK_CONTAINS(status_message(), "ranks see different images: ");
     CHECK_CONTAINS(status_message(), "b/2.jpg: 1 bytes with checksum ");
     snprintf(path, sizeof path, "%s/b/2.jpg", t.root);
     REQUIRE(unlink(path) == 0);

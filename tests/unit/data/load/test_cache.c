@@ -152,7 +152,7 @@ TEST(joining_what_is_not_there)
     CacheKey key = cache_key(c), other = key;
     other.token++;
     CHECK_STATUS(cache_join(&joined, &other, SAMPLES), ERR_ENV);
-    CHECK_CONTAINS(status_message(), "another memory file");
+    CHECK_CONTAINS(status_message(), "a different memory file");
     CHECK_STATUS(cache_join(&joined, &key, SAMPLES + 1000), ERR_ENV);
     other = key;
     other.fd = 987;

@@ -168,7 +168,7 @@ TEST(no_good_file_at_all)
     REQUIRE(d != NULL);
     LoaderOptions o = loader_options(2, 2);
     CHECK_STATUS(loader_run(d, &o, 2), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "found no good sample");
+    CHECK_CONTAINS(status_message(), "no readable sample");
     dataset_close(d);
 }
 

@@ -31,7 +31,7 @@ TEST(packing_goes_on_after_an_interruption)
     snprintf(gone, sizeof gone, "%s/shard-00001.bin", out);
     CHECK(truncate(gone, 100) == 0);
     CHECK_CONTAINS(dataset_open_error(out, DATA_AUTO),
-                   "shard-00001.bin: no shard of convoy pack, or cut short");
+                   "shard-00001.bin: not a shard of convoy pack, or truncated");
     CHECK(unlink(gone) == 0);
     CHECK_CONTAINS(dataset_open_error(out, DATA_AUTO), "shard-00001.bin of ");
     CHECK_CONTAINS(status_message(), "is missing: packing was interrupted");
@@ -59,7 +59,7 @@ TEST(shards_of_other_data_are_not_mixed)
     PackOptions o = dataset_pack_options(out);
     o.shard_bytes *= 2;
     CHECK_STATUS(pack_dataset(d, &o, &r), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "holds shards of other data or options");
+    CHECK_CONTAINS(status_message(), "contains shards of other data or options");
     dataset_close(d);
     tree_write(tree, "n0/new.jpg", "x", 1);
     d = dataset_open_as(tree, DATA_AUTO);
@@ -72,7 +72,7 @@ TEST(shards_of_other_data_are_not_mixed)
                                  .synthetic_classes = 2 };
     REQUIRE_OK(dataset_open(&d, &synthetic));
     CHECK_STATUS(pack_dataset(d, &o, &r), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "holds pixels, not files");
+    CHECK_CONTAINS(status_message(), "stores pixels, not image files");
     dataset_close(d);
 }
 
@@ -133,7 +133,7 @@ TEST(progressive_files_can_be_recoded_without_loss)
     CHECK_OK(pack_verify(d, &o));
     o.baseline = false; /* then every byte must be equal */
     CHECK_STATUS(pack_verify(d, &o), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "[a/0.jpg]: is not what was packed");
+    CHECK_CONTAINS(status_message(), "[a/0.jpg]: differs from the image that was packed");
     Dataset *shards = dataset_open_as(o.out, DATA_AUTO);
     REQUIRE(shards != NULL);
     for (int64_t i = 0; i < 3; i++) {

@@ -285,8 +285,8 @@ static void check_pair(const Files *f, Form a, Form b, const char *where, const 
     const bool known = f->v->numbers || own->named == l->named || own->count == l->count;
     const Status status = dataset_open(&d, &o);
     if (!known) {
-        check(status == ERR_DATA && strstr(status_message(), "which is which can only be known"), f,
-              a, b, where);
+        check(status == ERR_DATA && strstr(status_message(), "they can only be matched"), f, a, b,
+              where);
         dataset_close(d);
         return;
     }

@@ -179,7 +179,7 @@ TEST(what_cannot_be_divided_is_refused)
     CHECK_CONTAINS(status_message(), "no class has two images");
     const DatasetOptions o = { .path = test_scratch(), .format = DATA_IDX, .val_split = 0.5 };
     CHECK_STATUS(dataset_open(&d, &o), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "format idx cannot be divided by data.val_split");
+    CHECK_CONTAINS(status_message(), "format idx does not support data.val_split");
 }
 
 /* ---- the keys ---- */

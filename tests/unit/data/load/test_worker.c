@@ -123,7 +123,7 @@ TEST(a_file_that_is_cut_short_is_bad_for_every_crop)
             o.decoder = epoch % 4 < 2 ? HUFFMAN_STOCK : HUFFMAN_FAST;
             CHECK_STATUS(show(w, &m, id, &o, epoch, out), ERR_DATA);
             CHECK_CONTAINS(status_message(), "memory/");
-            CHECK_CONTAINS(status_message(), "cut short");
+            CHECK_CONTAINS(status_message(), "truncated");
         }
     }
     worker_destroy(w);
@@ -166,13 +166,13 @@ TEST(replay_refuses_a_box_outside_the_image)
                          .size = SIZE };
     Sample sample = source_file_sample(m.files[0], m.sizes[0], 0);
     CHECK_STATUS(worker_replay(w, &sample, &plan, &o, out), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "leaves the image of 300 x 260 pixels");
+    CHECK_CONTAINS(status_message(), "exceeds the image of 300 x 260 pixels");
     plan.box_x = INT32_MAX;
     CHECK_STATUS(worker_replay(w, &sample, &plan, &o, out), ERR_DATA);
     plan.box_x = 0;
     plan.box_y = -3;
     CHECK_STATUS(worker_replay(w, &sample, &plan, &o, out), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "leaves the image");
+    CHECK_CONTAINS(status_message(), "exceeds the image");
     plan.box_y = 0;
     plan.window_x = INT32_MAX;
     CHECK_STATUS(worker_replay(w, &sample, &plan, &o, out), ERR_DATA);

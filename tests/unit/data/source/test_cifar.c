@@ -110,7 +110,7 @@ TEST(damage_is_named)
     static uint8_t record[IMAGE + 1];
     write_ten();
     tree_write(test_scratch(), "data_batch_3.bin", record, 1000);
-    check_error("data_batch_3.bin: 1000 bytes are no whole number of 3073-byte records");
+    check_error("data_batch_3.bin: 1000 bytes are not a whole number of 3073-byte records");
     record[0] = 10;
     tree_write(test_scratch(), "data_batch_3.bin", record, sizeof record);
     check_error("data_batch_3.bin: label 10 in record 0");

@@ -259,7 +259,7 @@ TEST(wrong_sizes_of_pax_headers_are_named)
     }
     tar_add_pax(&tar, "size", "4611686018427387904");
     tar_add(&tar, "x.txt", "abc", 3, TAR_USTAR);
-    check_tar(&tar, "cut short at byte");
+    check_tar(&tar, "truncated at byte");
     tar_add_header(&tar, "PaxHeaders/x", 'x', (1 << 20) + 1);
     check_tar(&tar, "an extended header of impossible size before byte 512");
     str_free(&tar);
@@ -272,7 +272,7 @@ TEST(wrong_tars_are_named)
     tar.text[3] ^= 1;
     check_tar(&tar, "t.tar: not a tar header before byte 512");
     tar_add(&tar, "x.jpg", "abc", 3, TAR_USTAR);
-    check_tar(&tar, "no .cls beside it");
+    check_tar(&tar, "no .cls file with the same name");
     tar_add(&tar, "a/x.jpg", "abc", 3, TAR_USTAR);
     tar_add(&tar, "a/y.jpg", "abc", 3, TAR_USTAR);
     tar_add(&tar, "a/y.cls", "0", 1, TAR_USTAR);
@@ -285,11 +285,11 @@ TEST(wrong_tars_are_named)
     tar_add(&tar, "x.jpg", "abc", 3, TAR_USTAR);
     tar_add(&tar, "x.JPG", "abc", 3, TAR_USTAR);
     tar_add(&tar, "x.cls", "1", 1, TAR_USTAR);
-    check_tar(&tar, "x.JPG: a second image");
+    check_tar(&tar, "x.JPG: its sample has two images");
     tar_add_header(&tar, "x.jpg", '0', 1u << 30);
     check_tar(&tar, "larger than 64 MB");
     tar_add_header(&tar, "x.bin", '0', 077777777777);
-    check_tar(&tar, "cut short");
+    check_tar(&tar, "truncated");
     tar_add(&tar, "x.txt", "abc", 3, TAR_USTAR);
     check_tar(&tar, "no images");
     tar_add_header(&tar, "pax", 'x', 12);
@@ -313,17 +313,17 @@ TEST(tars_cut_anywhere_are_refused)
         size_t cut = (size - 1024) * (size_t)part / 16;
         tree_write(scratch_paths[1], "part-0000.tar", bytes, cut);
         CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO),
-                       "part-0000.tar: the archive is cut short");
+                       "part-0000.tar: the archive is truncated");
         tree_write(scratch_paths[1], "part-0000.tar", bytes,
                    cut / 512 * 512); /* between blocks, also between members */
         CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO),
-                       "part-0000.tar: the archive is cut short");
+                       "part-0000.tar: the archive is truncated");
     }
     StrBuf two = { 0 };
     for (int i = 0; i < 2; i++) str_add_n(&two, (const char *)bytes, size);
     tree_write(scratch_paths[1], "part-0000.tar", two.text, two.length);
     CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO),
-                   "part-0000.tar: something follows the end of the archive");
+                   "part-0000.tar: the archive has data after its end");
     str_free(&two);
     mem_free(bytes);
 }
@@ -390,10 +390,10 @@ TEST(wrong_records_are_named)
 {
     StrBuf records = { 0 };
     add_record(&records, NULL, "label", 0, NULL);
-    check_records(&records, "x.tfrecord: record 0: no image in it");
+    check_records(&records, "x.tfrecord: record 0: it has no image");
     add_record(&records, "image", "label", 0, NULL);
     add_record(&records, "image", NULL, 0, NULL);
-    check_records(&records, "x.tfrecord: record 1: no label in it");
+    check_records(&records, "x.tfrecord: record 1: it has no label");
     add_record(&records, "image", "label", -5, NULL);
     check_records(&records, "label -5 is out of range");
     add_record(&records, "image", "image/class/label", 1, "n1");
@@ -411,9 +411,9 @@ TEST(wrong_records_are_named)
     tfrecord_add(&records, label, sizeof label - 1);
     check_records(&records, "record 0: not a tf.Example");
     str_add_n(&records, "0123456789abcdef", 16);
-    check_records(&records, "wrong checksum of its length");
+    check_records(&records, "wrong checksum for its length");
     tree_write(scratch_path(1, "r"), "x.tfrecord", "", 0);
-    CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_TFRECORD), "no images in it");
+    CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_TFRECORD), "contains no images");
     str_free(&records);
 }
 

@@ -100,7 +100,7 @@ TEST(damage_is_named)
     check_error("magic number is 0x00000801, expected 0x00000803", IMAGES_FILE);
     damage(IMAGES_FILE, 3, 3, -1);
     damage(IMAGES_FILE, 7, 10, -1); /* says 10 images, holds 9 */
-    check_error("cut short", IMAGES_FILE);
+    check_error("truncated", IMAGES_FILE);
     damage(IMAGES_FILE, 7, 8, -1);
     check_error("longer than its header says", IMAGES_FILE);
     damage(IMAGES_FILE, 7, 9, -1);
@@ -108,18 +108,18 @@ TEST(damage_is_named)
     check_error("out of range", IMAGES_FILE);
     damage(IMAGES_FILE, 11, 4, -1);
     damage(LABELS_FILE, 0, 0, 16);
-    check_error("cut short", LABELS_FILE);
+    check_error("truncated", LABELS_FILE);
     damage(LABELS_FILE, 7, 8, -1);
     check_error("8 labels for the 9 images", LABELS_FILE);
     damage(IMAGES_FILE, 0, 0, 5);
-    check_error("cut short", IMAGES_FILE);
+    check_error("truncated", IMAGES_FILE);
 }
 
 TEST(truncated_gzip_is_an_error)
 {
     tree_write_idx(test_scratch(), "train", 30, 28, 3, 1);
     damage(IMAGES_FILE ".gz", 0, 0, 150);
-    check_error("cut short", IMAGES_FILE ".gz");
+    check_error("truncated", IMAGES_FILE ".gz");
 }
 
 TEST(missing_labels_are_named)

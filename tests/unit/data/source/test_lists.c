@@ -94,23 +94,23 @@ TEST(lists_that_cannot_be_name_file_and_line)
     static const struct {
         const char *name, *text, *want;
     } rows[] = {
-        { "l.csv", "", "l.csv: no images in it" },
-        { "l.csv", "path,class\n", "l.csv: no images in it" },
-        { "l.csv", "id,breed\n1,dog\n", "l.csv:1: neither an image and its class nor a header" },
-        { "l.csv", "pictures/a.jpg,x\n\npictures/b.jpg\n", "l.csv:3: 1 fields, not 2" },
-        { "l.csv", "pictures/a.jpg,\n", "l.csv:1: no class in this row" },
-        { "l.txt", "pictures/a.jpg\n", "l.txt:1: no class in this row" },
+        { "l.csv", "", "l.csv: contains no images" },
+        { "l.csv", "path,class\n", "l.csv: contains no images" },
+        { "l.csv", "id,breed\n1,dog\n", "l.csv:1: expected an image and its class, or a header" },
+        { "l.csv", "pictures/a.jpg,x\n\npictures/b.jpg\n", "l.csv:3: 1 fields, expected 2" },
+        { "l.csv", "pictures/a.jpg,\n", "l.csv:1: this row has no class" },
+        { "l.txt", "pictures/a.jpg\n", "l.txt:1: this row has no class" },
         { "l.csv", "class,path\n\"x\ny\",pictures/a.jpg\nz,\"pictures\n",
-          "l.csv:4: a quotation mark without its other" },
-        { "l.csv", "\"pictures/a.jpg\"x,y\n", "l.csv:1: text behind a quoted field" },
-        { "l.txt", "pictures/a.jpg 100000\n", "l.txt:1: class 100000 is too large a number" },
-        { "l.csv", "pictures/a.jpg,x\n../lists,y\n", "so 1 of 2 images" },
+          "l.csv:4: a quotation mark is not closed" },
+        { "l.csv", "\"pictures/a.jpg\"x,y\n", "l.csv:1: text after a quoted field" },
+        { "l.txt", "pictures/a.jpg 100000\n", "l.txt:1: class 100000 is too large for a label" },
+        { "l.csv", "pictures/a.jpg,x\n../lists,y\n", "; 1 of 2 images are unusable" },
         { "l.csv", "pictures/a.jpg,x\npictures/e.jpg,y\npictures/f.jpg,y\n",
-          "l.csv:2: pictures/e.jpg: No such file or directory; so 2 of 3 images" },
+          "l.csv:2: pictures/e.jpg: No such file or directory; 2 of 3 images are unusable" },
         { "l.csv", "pictures/a.jpg,x\n././/pictures/a.jpg,y\n",
-          "l.csv:2: pictures/a.jpg is of class y here, of x in line 1" },
+          "l.csv:2: pictures/a.jpg has class y here but x in line 1" },
         { "l.csv", "pictures/a.jpg,x\npictures/b.jpg,y\npictures/a.jpg,y\n",
-          "l.csv:3: pictures/a.jpg is of class y here, of x in line 1" },
+          "l.csv:3: pictures/a.jpg has class y here but x in line 1" },
     };
     Dataset *d = NULL;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -136,7 +136,7 @@ TEST(ranks_take_the_list_over_and_miss_what_differs)
     dataset_close(received);
     tree_write(test_scratch(), "l.csv", text, strlen(text) - 1);
     CHECK_STATUS(dataset_open_by_index(&received, &o, index, bytes), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "the ranks see different images there");
+    CHECK_CONTAINS(status_message(), "ranks see different images");
     remove(path);
     CHECK_STATUS(dataset_open_by_index(&received, &o, index, bytes), ERR_DATA);
     dataset_close(d);
@@ -231,12 +231,12 @@ TEST(maps_that_cannot_be_name_file_and_line)
     static const struct {
         const char *map, *want;
     } rows[] = {
-        { "", "m.txt: no class in it" },
-        { "dog\ncatt\n", "has no class catt; is cat meant?" },
+        { "", "m.txt: contains no classes" },
+        { "dog\ncatt\n", "has no class catt (did you mean cat?)" },
         { "dog\nhippopotamus\n", "m.txt:2: " },
-        { "dog\ndog\tcat\n", "m.txt:2: class dog is there twice" },
-        { "dog\t\n", "m.txt:1: a class, and at most its new name" },
-        { "dog\ta\tb\n", "m.txt:1: a class, and at most its new name" },
+        { "dog\ndog\tcat\n", "m.txt:2: class dog appears twice" },
+        { "dog\t\n", "m.txt:1: expected a class and, optionally, its new name" },
+        { "dog\ta\tb\n", "m.txt:1: expected a class and, optionally, its new name" },
     };
     Dataset *d = NULL;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -245,11 +245,11 @@ TEST(maps_that_cannot_be_name_file_and_line)
         CHECK_CONTAINS(status_message(), "data.class_map: ");
     }
     CHECK_STATUS(open_mapped(&d, "m.txt", "cow\n", true), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "is in these classes");
+    CHECK_CONTAINS(status_message(), "belongs to these classes");
     tree_write_idx(test_scratch(), "train", 4, 8, 2, 0);
     const DatasetOptions idx = { .path = test_scratch(), .format = DATA_IDX, .class_map = "m.txt" };
     CHECK_STATUS(dataset_open(&d, &idx), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "data.class_map cannot be applied to format idx");
+    CHECK_CONTAINS(status_message(), "data.class_map does not support format idx");
 }
 
 /* ---- labels of another's classes ---- */
@@ -319,7 +319,7 @@ TEST(labels_follow_the_names_of_what_was_learnt)
     CHECK_STATUS(open_named(&d, false, "cat\ndog"), ERR_DATA);
     CHECK_CONTAINS(status_message(), "class eel is not in the run");
     CHECK_STATUS(open_named(&d, true, "0\n1"), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "class 2 is not in the run: both have numbers");
+    CHECK_CONTAINS(status_message(), "class 2 is not in the run: both number");
 }
 
 /* Opens a list of a picture a label, and returns how its classes were told of. */
@@ -354,11 +354,12 @@ static const char *told_of(const int *labels, int count, bool allow_empty)
 TEST(numbers_that_no_image_has_are_told)
 {
     CHECK_CONTAINS(told_of((int[]){ 1, 2, 3 }, 3, false),
-                   "n.csv: no image of class 0, of the 4 that its labels tell of: do labels start "
+                   "n.csv: no image of class 0, though its labels imply 4 classes: do labels start "
                    "at 1?\n");
     CHECK_CONTAINS(told_of((int[]){ 0, 3, 5 }, 3, false),
-                   "no image of classes 1, 2, 4, of the 6 that its labels tell of\n");
-    CHECK_CONTAINS(told_of((int[]){ 0, 30 }, 2, false), "1, 2, 3, 4, 5, 6, 7, 8 and 21 more, of");
+                   "no image of classes 1, 2, 4, though its labels imply 6 classes\n");
+    CHECK_CONTAINS(told_of((int[]){ 0, 30 }, 2, false),
+                   "1, 2, 3, 4, 5, 6, 7, 8 and 21 more, though");
     CHECK_STR(told_of((int[]){ 1, 2, 3 }, 3, true), "");
     CHECK_STR(told_of((int[]){ 0, 1 }, 2, false), "");
 }
@@ -368,9 +369,9 @@ TEST(labels_that_cannot_be_changed_are_right_or_refused)
     static const struct {
         const char *names, *want;
     } rows[] = {
-        { "0\n1\n10\n2\n3\n4\n5\n6\n7\n8\n9", "class 2 has label 2 there and 3 in the run, and" },
+        { "0\n1\n10\n2\n3\n4\n5\n6\n7\n8\n9", "class 2 has label 2 here and 3 in the run, and" },
         { "00\n01\n02\n03", NULL },
-        { "1\n2\n3", "class 0 is not in the run: both have numbers" },
+        { "1\n2\n3", "class 0 is not in the run: both number" },
         { "a\nb\nc", NULL },
     };
     tree_write_idx(test_scratch(), "train", 6, 8, 3, 0);

@@ -99,8 +99,8 @@ TEST(sets_that_names_leave_open_are_refused)
     static const char *const names[2][3] = { { "a-0.tar", "b-test.tar", NULL },
                                              { "test.tar", "val.tar", NULL } };
     static const char *const wants[2] = {
-        "/0: b-test.tar names a set, a-0.tar none; name files of training and validation",
-        "/1: none of its files is for training by its name, first val.tar"
+        "/0: b-test.tar names its set, a-0.tar does not; name the set",
+        "/1: no file name says that a file is for training; first val.tar"
     };
     for (int i = 0; i < 2; i++) {
         Dataset *d = NULL;
@@ -117,7 +117,7 @@ TEST(what_is_of_neither_set_is_told)
     Dataset *d = NULL;
     for (int i = 0; i < 4; i++) write_tar(scratch_path(1, "s"), names[i]);
     DatasetOptions o = { .path = scratch_paths[1], .role = DATA_VAL };
-    CHECK_CONTAINS(dataset_open_says(&d, &o), "/s: files left out, as their names say neither "
+    CHECK_CONTAINS(dataset_open_says(&d, &o), "/s: files left out because their names say neither "
                                               "training nor validation: 2, first s-extra.tar");
     REQUIRE(d != NULL);
     CHECK_INT(dataset_images(d), 2);
@@ -181,7 +181,7 @@ TEST(data_dir_takes_files_that_name_their_sets)
         const char *dir = scratch_path(1, i == 0 ? "files" : i == 1 ? "folders" : "flat");
         if (i == 0) write_tar(dir, "s-train.tar");
         if (i == 1) tree_write(dir, "train/a/0.jpg", "x", 1);
-        if (i == 2) tree_write(dir, "a/0.jpg", "x", 1);
+        if (i == 2) tree_write(dir, "0.jpg", "x", 1);
         snprintf(set, sizeof set, "data.dir=%s", dir);
         const char *const sets[] = { set };
         if (i == 2) { /* classes */

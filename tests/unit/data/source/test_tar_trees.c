@@ -73,8 +73,8 @@ TEST(names_with_dots_are_images_of_a_tree)
     DatasetOptions o = { .path = write_tar(1, "t", "t.tar", puts) };
     const char *says = dataset_open_says(&d, &o);
     REQUIRE(d != NULL);
-    CHECK_CONTAINS(says, "/t: files left out: 2 .gif, 1 without ending, 1 .txt; first "
-                         "train/a/IMG_2021.txt; images end in .jpg, ");
+    CHECK_CONTAINS(says, "/t: files left out: 2 .gif, 1 without extension, 1 .txt; first "
+                         "train/a/IMG_2021.txt; image files end in .jpg, ");
     CHECK_INT(dataset_classes(d), 2);
     REQUIRE(dataset_images(d) == 6);
     static const char *const paths[] = {
@@ -125,7 +125,7 @@ TEST(two_labels_of_a_sample_are_refused_if_they_differ)
         const char *path = write_tar(1, "t", "t.tar", puts);
         if (i < 2)
             CHECK_CONTAINS(dataset_open_error(path, DATA_AUTO),
-                           ": a second label of one sample, 0 and 1");
+                           ": its sample has two labels, 0 and 1");
         else {
             Dataset *d = open_tars(path);
             REQUIRE(d != NULL && dataset_images(d) == 1);
@@ -142,7 +142,7 @@ TEST(labels_are_in_all_tars_of_a_set_or_in_none)
     write_tar(1, "t", "a.tar", without);
     write_tar(1, "t", "b.tar", with);
     CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO),
-                   "/t: a/1.jpg has no .cls file beside it, but others have");
+                   "/t: a/1.jpg has no .cls file, but other images have one");
 }
 
 TEST(links_are_followed)
@@ -219,20 +219,16 @@ TEST(links_that_lead_nowhere_are_named)
     } cases[] = {
         { { "a/0.jpg", "", "2../../x.jpg" },
           { "b/0.jpg", "x", NULL },
-          "a/0.jpg is a link to ../../x.jpg, which leads out of the archive; tar's --dereference" },
+          "a/0.jpg is a link to ../../x.jpg, which is outside the archive; tar --dereference" },
         { { "a/0.jpg", "", "2/data/b/0.jpg" },
           { "data/b/0.jpg", "x", NULL },
-          "a link to /data/b/0.jpg, which leads out" },
+          "a link to /data/b/0.jpg, which is outside" },
         { { "a/0.jpg", "", "1b/1.jpg" },
           { "b/0.jpg", "x", NULL },
           "a/0.jpg is a link to b/1.jpg, which is not in the archive" },
         { { "a/0.jpg", "", "2../b" }, { "b/0.jpg", "x", NULL }, "../b, which is a folder" },
-        { { "a/0.jpg", "", "21.jpg" },
-          { "a/1.jpg", "", "20.jpg" },
-          "which leads round in a circle" },
-        { { "a/0.jpg", "", "1a/0.jpg" },
-          { "b/0.jpg", "x", NULL },
-          "which leads round in a circle" },
+        { { "a/0.jpg", "", "21.jpg" }, { "a/1.jpg", "", "20.jpg" }, "which leads back to itself" },
+        { { "a/0.jpg", "", "1a/0.jpg" }, { "b/0.jpg", "x", NULL }, "which leads back to itself" },
         { { "s/a", "", "2b" },
           { "s/b/0.jpg", "x", NULL },
           "s/a is a link to b, which is a folder" },
@@ -244,7 +240,7 @@ TEST(links_that_lead_nowhere_are_named)
           "s/002.bee is a link to ../out/002.bee, which is not in the archive" },
         { { "s/002.bee", "", "2../../out/002.bee" },
           { "s/001.ant/0.jpg", "x", NULL },
-          "s/002.bee is a link to ../../out/002.bee, which leads out" },
+          "s/002.bee is a link to ../../out/002.bee, which is outside" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const Put puts[] = { cases[i].link, cases[i].other, { "c/1.jpg", "x", NULL }, { NULL } };
@@ -283,7 +279,7 @@ TEST(empty_classes_of_a_tar_are_those_of_the_tree)
     write_tar(1, "t", "1.tar", two);
     CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO),
                    "/t: 2 of 4 class folders have no .jpg, .jpeg, .jpe, .jfif or .png file: b, c "
-                   "(data.allow_empty_classes takes them as classes)");
+                   "(data.allow_empty_classes: true accepts them)");
     DatasetOptions o = { .path = scratch_paths[1], .index = test_scratch(), .allow_empty = true };
     Dataset *d = NULL;
     REQUIRE_OK(dataset_open(&d, &o));
@@ -319,14 +315,14 @@ TEST(classes_of_a_tar_are_those_of_the_tree)
             { "s/b/0.jpg", "x", NULL },
             { "s/montage.jpg", "x", NULL } },
           "a b ",
-          "/t: images left out, as they lie in no class folder: 1, first s/montage.jpg",
+          "/t: images left out because they are in no class folder: 1, first s/montage.jpg",
           2 },
         { { { "0.jpg", "x", NULL },
             { "1.jpg", "x", NULL },
             { "a/0.jpg", "x", NULL },
             { "b/0.jpg", "x", NULL } },
           "a b ",
-          "they lie in no class folder: 2, first 0.jpg",
+          "they are in no class folder: 2, first 0.jpg",
           2 },
         { { { .path = "s/" },
             { .path = "s/a/" },
@@ -370,8 +366,9 @@ TEST(classes_of_a_tar_are_those_of_the_tree)
         dataset_close(d);
     }
     static const Put bare[] = { { .path = "./" }, { "./0.jpg", "x", NULL }, { NULL } };
-    CHECK_CONTAINS(dataset_open_error(write_tar(2, "u", "u.tar", bare), DATA_AUTO),
-                   "/u: 0.jpg: no .cls beside it, and no folder to take its class from");
+    CHECK_CONTAINS(
+        dataset_open_error(write_tar(2, "u", "u.tar", bare), DATA_AUTO),
+        "/u: 0.jpg: no .cls file with the same name, and no folder to take its class from");
 }
 
 TEST(files_left_out_of_a_tree_are_counted)
@@ -388,9 +385,9 @@ TEST(files_left_out_of_a_tree_are_counted)
     REQUIRE(d != NULL);
     CHECK_INT(dataset_images(d), 4);
     CHECK_CONTAINS(says,
-                   "/tree: files left out: 2 .gif, 1 without ending, 1 .avif, 1 .heic, 1 .k1, "
-                   "1 .k2, 1 .k3, 1 .k4, 1 others; first a/3.gif; ");
-    CHECK_CONTAINS(says, "they lie in no class folder: 1, first x.jpg");
+                   "/tree: files left out: 2 .gif, 1 without extension, 1 .avif, 1 .heic, 1 .k1, "
+                   "1 .k2, 1 .k3, 1 .k4, 1 other; first a/3.gif; ");
+    CHECK_CONTAINS(says, "they are in no class folder: 1, first x.jpg");
     dataset_close(d);
 }
 

@@ -132,5 +132,5 @@ TEST(blurs_that_cannot_be_are_refused)
     o.blurpool = BLURPOOL_TIMM;
     o.graph.height = o.graph.width = 8; /* one pixel from layer2 on */
     CHECK_STATUS(model_build(&g, model_find("resnet18"), &o), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "no mirror image");
+    CHECK_CONTAINS(status_message(), "cannot be mirrored");
 }

@@ -81,9 +81,9 @@ TEST(lists_that_cannot_be_name_the_key)
         const char *list, *part;
     } rows[] = {
         { " , ", "model.freeze: \" , \" names nothing" },
-        { "layer9", "model.freeze: \"layer9\" fits no parameter and no stage" },
-        { "layer1, *.gamma", "model.freeze: \"*.gamma\" fits no parameter" },
-        { "laye", "model.freeze: \"laye\" fits no" },
+        { "layer9", "model.freeze: \"layer9\" matches no parameter or stage" },
+        { "layer1, *.gamma", "model.freeze: \"*.gamma\" matches no parameter" },
+        { "laye", "model.freeze: \"laye\" matches no" },
         { "*", "model.freeze: \"*\" leaves nothing to train" },
         { "layer4,fc", "model.freeze: \"layer4,fc\" leaves nothing to train" },
     };

@@ -142,7 +142,7 @@ static Status parse_view(char *line, Replay *out, const char **path)
 {
     char *tab = strchr(line, '\t');
     if (!tab || !tab[1])
-        return fail(ERR_DATA, "no tab and path of an image at the end of the line");
+        return fail(ERR_DATA, "the line does not end in a tab and the path of an image");
     *tab = '\0';
     *path = tab + 1;
     TRY(replay_parse(line, out));

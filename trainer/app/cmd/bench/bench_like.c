@@ -174,7 +174,7 @@ static void predict_nodes(void *cookie, const Fabric *f)
 {
     const Replay *r = cookie;
     const double compute_s = r->units / r->options->rate;
-    log_info("prediction, no measurement: %s on %s, %.4g %s/s on one rank", r->options->like,
+    log_info("prediction, not a measurement: %s on %s, %.4g %s/s on one rank", r->options->like,
              f->name, r->options->rate, unit(r));
     log_info("%6s %6s %8s %10s %11s %10s %10s/s %8s", "nodes", "ranks", "buckets", "sums ms",
              "exposed ms", "step ms", unit(r), "effic. %");

@@ -56,7 +56,7 @@ TEST(ipv6_addresses_are_refused_by_name)
         CHECK_STATUS(parse(&list, addresses[i]), ERR_DATA);
         CHECK_CONTAINS(status_message(), "line 1: \"");
         CHECK_CONTAINS(status_message(),
-                       "is an IPv6 address, which Open MPI does not take: give the host a name");
+                       "is an IPv6 address, which Open MPI does not accept; use a host name");
     }
     CHECK_OK(parse(&list, "cafe:2"));
 }

@@ -27,7 +27,7 @@ TEST(a_run_has_one_supervisor)
     /* of this host: nothing to wait for */
     CHECK_STATUS(lock_take(&second, test_scratch(), 600, 600), ERR_ENV);
     CHECK(clock_s() - start < 60);
-    CHECK_CONTAINS(status_message(), "another convoy launch has this run");
+    CHECK_CONTAINS(status_message(), "another convoy launch supervises this run");
     CHECK(second == NULL);
     CHECK(lock_holder_lives(test_scratch(), process_host(), 0));
     lock_release(first);

@@ -25,13 +25,13 @@ TEST(an_empty_list_leaves_the_last_one)
     REQUIRE_OK(probe_create(&p, &o));
     write_list("\n");
     CHECK_INT(probe_discover(p)->count, 0);
-    CHECK_STR(probe_problem(p), "the hosts script names no host");
+    CHECK_STR(probe_problem(p), "the hosts script lists no hosts");
     write_list("a\nb\n");
     CHECK_INT(probe_discover(p)->count, 2);
     CHECK_STR(probe_problem(p), "");
     write_list("");
     CHECK_INT(probe_discover(p)->count, 2);
-    CHECK_STR(probe_problem(p), "the hosts script names no host");
+    CHECK_STR(probe_problem(p), "the hosts script lists no hosts");
     write_list("c\n");
     CHECK_STR(probe_discover(p)->host[0].name, "c");
     probe_destroy(p);
@@ -66,7 +66,7 @@ TEST(a_host_that_is_named_twice_counts_once_and_is_told_of)
     CHECK_STR(probe_problem(p), ""); /* it can be used */
     log_close();
     REQUIRE_OK(fs_read_file(log, &said, &bytes));
-    CHECK_CONTAINS((char *)said, "the hosts script names hosts twice; once counts");
+    CHECK_CONTAINS((char *)said, "the hosts script lists some hosts twice; each counts once");
     mem_free(said);
     mem_free(log);
     probe_destroy(p);
@@ -76,9 +76,9 @@ TEST(an_agent_that_cannot_be_run_is_hopeless)
 {
     int answering;
     CHECK_STATUS(ask_through("/no/such/agent -x", &answering), ERR_USAGE);
-    CHECK_STR(status_message(), "--agent /no/such/agent -x: cannot be run: it is not there");
+    CHECK_STR(status_message(), "--agent /no/such/agent -x: cannot be run: it does not exist");
     CHECK_STATUS(ask_through("/dev/null", &answering), ERR_USAGE);
-    CHECK_STR(status_message(), "--agent /dev/null: cannot be run: it is no program");
+    CHECK_STR(status_message(), "--agent /dev/null: cannot be run: it is not executable");
     CHECK_OK(ask_through("false", &answering)); /* the hosts may come */
     CHECK_INT(answering, 0);
     CHECK_OK(ask_through("true", &answering));

@@ -88,7 +88,7 @@ TEST(status_is_that_of_the_supervisor)
     check_printed(" s, lost 1 times\nstarted     3 times; 2 of 7 restarts after failures used\n");
     check_printed("last        start 2 failed\n");
     record_close(r);
-    snprintf(want, sizeof want, " on %s (gone without a word)\n", host);
+    snprintf(want, sizeof want, " on %s (disappeared)\n", host);
     check_printed(want);
     REQUIRE_OK(record_open(&r, test_scratch(), 0, 0));
     state.state = "done";

@@ -67,7 +67,7 @@ TEST(the_page_escapes_names_and_stands_without_mistakes)
     REQUIRE(!out.failed);
     CHECK_CONTAINS(out.text, "a &lt;b&gt;");
     CHECK(strstr(out.text, "a <b>") == NULL);
-    CHECK_CONTAINS(out.text, "There is none.");
+    CHECK_CONTAINS(out.text, "None.");
     CHECK_CONTAINS(out.text, "18.00"); /* points of calibration error */
     str_free(&out);
 }

@@ -386,7 +386,7 @@ TEST(what_cannot_be_compared_is_left_out)
                    "other is left out of the epoch times: compared with base, model.name was ");
     CHECK_CONTAINS(
         s.notes.text,
-        "short is left out of the epoch times: it has no whole epoch behind its first one");
+        "short is left out of the epoch times: it has no whole epoch after its first one");
     scaling_free(&s);
     for (int i = 0; i < 4; i++) report_run_free(&runs[i]);
 }
@@ -479,7 +479,7 @@ TEST(a_page_for_every_kind_of_run)
     write_run("nothing", "", NULL);
     static const struct {
         const char *name, *says;
-    } rows[] = { { "one", "no record of an end" },
+    } rows[] = { { "one", "no end was recorded" },
                  { "nans", "not a finite number at step 500" },
                  { "nothing", "holds no record yet" } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -219,7 +219,7 @@ TEST(printed_lines_need_whole_nodes)
     const SeriesRunOptions o = { .program = "/x/convoy" };
     open_series(&s, NULL);
     CHECK_STATUS(series_run_print(&s, &o, PRINT_SBATCH, 4), ERR_USAGE);
-    CHECK_CONTAINS(status_message(), "6 ranks are no multiple of 4 ranks a node");
+    CHECK_CONTAINS(status_message(), "6 ranks are not a multiple of 4 ranks per node");
     series_close(&s);
 }
 
@@ -548,7 +548,7 @@ TEST(broken_fabric_files_are_named)
           "tree_latency_source is missing" },
         { "{\"name\":\"x\",\"ranks_per_node\":8,\"intra\":{" LINK
           ",\"tree_latency_us\":1,\"tree_latency_source\":\"s\"},\"inter\":{" LINK "}}",
-          "tree_latency_us is in only one of intra and inter" }
+          "tree_latency_us is set in only one of intra and inter" }
     };
     char path[600];
     snprintf(path, sizeof path, "%s/f.json", test_scratch());
