@@ -158,8 +158,8 @@ static Status inspect_set(const DatasetOptions *o, bool *opened)
     return status;
 }
 
-/* Both sets of a folder, or the one that was asked for. Bad images of one do not keep the other from
- * being read. */
+/* Both sets of a folder, or the one that was asked for. Bad images of one do not keep the other
+ * from being read. */
 static Status inspect_sets(const DatasetOptions *o, bool one)
 {
     int bad = 0;

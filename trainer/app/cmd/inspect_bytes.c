@@ -122,14 +122,16 @@ static void print_row(StrBuf *text, const char *name, const Row *r, double image
 
 static void print_head(const Session *s, const char *device, StrBuf *text)
 {
-    char fused[512] = "";
+    char fused[512] = "", kernels[512] = "";
+    const BackendVTable *v = s->backend->v;
     const int64_t size = progressive_image_size(s->config, s->stage);
-    const FusionVTable *f = &s->backend->v->fusion;
-    if (f->describe) f->describe(s->backend, fused, sizeof fused);
+    if (v->fusion.describe) v->fusion.describe(s->backend, fused, sizeof fused);
     str_printf(text, "%s in %s, %lld images of %lld x %lld pixels per step, on %s\n",
                s->config->model.name, precision_names[s->device.precision],
                (long long)s->plan.global_batch, (long long)size, (long long)size, device);
     str_printf(text, "fused (device.fuse): %s\n", fused[0] ? fused : "nothing");
+    if (v->describe_kernels) v->describe_kernels(s->backend, kernels, sizeof kernels);
+    if (kernels[0]) str_printf(text, "run by cuDNN: %s\n", kernels);
     str_printf(text,
                "a model, not a measurement; without launches and gaps between kernels. least: %.0f "
                "%% of the data sheet's memory rate or %.0f %% of its FLOP/s;\nexpected: of that "
