@@ -176,15 +176,17 @@ TEST(training_and_validation_share_no_file)
 TEST(data_dir_takes_files_that_name_their_sets)
 {
     char set[1000], want[1000];
-    for (int i = 0; i < 3; i++) {
+    static const char *const names[] = { "files", "folders", "flat", "classes" };
+    for (int i = 0; i < 4; i++) {
         Config *c = NULL;
-        const char *dir = scratch_path(1, i == 0 ? "files" : i == 1 ? "folders" : "flat");
+        const char *dir = scratch_path(1, names[i]);
         if (i == 0) write_tar(dir, "s-train.tar");
         if (i == 1) tree_write(dir, "train/a/0.jpg", "x", 1);
         if (i == 2) tree_write(dir, "0.jpg", "x", 1);
+        if (i == 3) tree_write(dir, "a/0.jpg", "x", 1);
         snprintf(set, sizeof set, "data.dir=%s", dir);
         const char *const sets[] = { set };
-        if (i == 2) { /* classes */
+        if (i == 3) {
             CHECK_STATUS(config_load(&c, NULL, sets, 1), ERR_USAGE);
             CHECK_CONTAINS(status_message(), "data.val_split=0.1");
             continue;
