@@ -289,6 +289,16 @@ static int terminal_columns(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
 }
 
+/* A text that is too wide ends before its last comma, or blank: a number is not cut in two. */
+static void cut_to_fields(char *text, size_t width)
+{
+    if (strlen(text) <= width) return;
+    text[width + 1] = '\0';
+    char *end = strrchr(text, ',');
+    if (!end) end = strrchr(text, ' ');
+    if (end) *end = '\0';
+}
+
 void log_progress(const char *format, ...)
 {
     char text[LINE_BYTES];
@@ -299,7 +309,8 @@ void log_progress(const char *format, ...)
     pthread_mutex_lock(&mutex);
     if (own_rank == 0 && terminal) {
         wipe_live_line();
-        printf("%.*s", terminal_columns() - 1, text);
+        cut_to_fields(text, (size_t)terminal_columns() - 1);
+        fputs(text, stdout);
         live_line = text[0] != '\0';
         fflush(stdout);
     } else if (own_rank == 0 && text[0]) {

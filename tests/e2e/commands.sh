@@ -165,7 +165,7 @@ expect_error "inspect config of two things" 64 "--markdown" 1 inspect config --m
 expect "inspect config of a long warm-up" 0 run 1 inspect config --images 50000 \
     train.max_steps=500 schedule.name=poly schedule.warmup_steps=24000 schedule.warmup_lr=0
 expect_text "inspect config of a long warm-up" 1 \
-    "schedule.warmup_steps: the warm-up of 24000 steps is"
+    "schedule.warmup_steps: the warm-up (24000 steps) is"
 expect "inspect config of a file" 0 run 1 inspect config "$SCRATCH/small.yaml"
 expect_text "inspect config of a file" 1 "images           20"
 expect "a run to look at" 0 run 1 train "$SCRATCH/small.yaml" "run.dir=$SCRATCH/looked_at" \
@@ -197,7 +197,9 @@ expect "inspect dataset with a bad image" 65 run 1 inspect dataset "$SCRATCH/dat
 expect_text "inspect dataset with a bad image" some "$SCRATCH/data/train/star/bad.jpg"
 expect "inspect dataset with a bad image in one set" 65 run 1 inspect dataset "$SCRATCH/data"
 expect_one_error "inspect dataset with a bad image in one set" \
-    "$SCRATCH/data/train: 1 of 21 images are unreadable"
+    "$SCRATCH/data: not all images can be read"
+expect_text "inspect dataset with a bad image in one set" 1 \
+    "warning: $SCRATCH/data/train: 1 of 21 images are unreadable"
 expect_text "inspect dataset with a bad image in one set" 1 "images 10"
 rm "$SCRATCH/data/train/star/bad.jpg"
 

@@ -55,7 +55,7 @@ make_data "$SCRATCH/data" 2 1
 make_config
 expect "training on the CPU" 0 hidden train "$SCRATCH/small.yaml" --set run.dir="$SCRATCH/run" \
     --set train.max_steps=2 --set device.backend=auto
-expect_text "training on the CPU" some "oneDNN"
+expect_text "training on the CPU" some "(cpu, fp32)"
 expect "device.backend=cuda" 78 hidden train "$SCRATCH/small.yaml" --set run.dir="$SCRATCH/none" \
     --set train.max_steps=2 --set device.backend=cuda
 exit "$failed"

@@ -1,8 +1,8 @@
 /* args.c - see args.h. */
 #include "trainer/app/cmd/args.h"
-
 #include "base/log.h"
 #include "base/str.h"
+#include "trainer/engine/config/foreign_words.h"
 #include "trainer/engine/files/outputs.h"
 #include <stdio.h>
 #include <string.h>
@@ -56,7 +56,7 @@ Status args_unknown(const char *kind, const char *word, const char *const *names
 {
     StrBuf advice = { 0 };
     const char *nearest = str_nearest(word, names, count);
-    if (foreign && (word[0] == '-' || !nearest)) config_add_advice(word, &advice);
+    if (foreign && (word[0] == '-' || foreign_word_find(word))) config_add_advice(word, &advice);
     const bool advised = advice.length > 0;
     if (advised) fail(ERR_USAGE, "unknown %s %s; %s", kind, word, advice.text);
     str_free(&advice);

@@ -197,7 +197,7 @@ static long long shown(int64_t epoch)
 /* What trains on what, with what, for how long, and where it is kept; the rest is detail. */
 static void say_start(RunLog *r, const StartRecord *s)
 {
-    char val[64] = "";
+    char val[64] = ", no validation set";
     r->hosts = (double)s->hosts;
     if (s->val_images > 0)
         snprintf(val, sizeof val, ", %lld for validation", (long long)s->val_images);

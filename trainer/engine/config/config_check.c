@@ -297,7 +297,8 @@ static Status check_optimizer(const Config *c, const ConfigOrigin *origin)
                                c->optimizer.betas.count);
     if (c->optimizer.nesterov && !traits->by_momentum)
         return config_fail_key(origin, "optimizer.nesterov",
-                               "is not supported by %s (optimizer.name)", traits->name);
+                               "is not supported by %s (optimizer.name); set it to false",
+                               traits->name);
     return OK;
 }
 

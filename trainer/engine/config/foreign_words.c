@@ -5,9 +5,9 @@
 
 #define LAUNCHER   "mpirun -n RANKS convoy train CONFIG"
 #define CONNECTED  "MPI or Slurm connects the ranks"
-#define ALWAYS     "Convoy does this by itself"
-#define PER_RANK   "images per rank; train.global_batch sets the sum over all ranks"
-#define SAME_AGAIN "the same command continues a run from its newest checkpoint"
+#define ALWAYS     "not needed"
+#define PER_RANK   "images per rank; for all ranks: train.batch_mode=global train.global_batch=N"
+#define SAME_AGAIN "the default, auto, continues a run when the same command is repeated"
 
 const ForeignWord foreign_words[] = {
     { "model arch a backbone network", "model.name=NAME",
@@ -54,7 +54,8 @@ const ForeignWord foreign_words[] = {
     { "vb validation_batch_size val_batch_size eval_batch_size", "train.batch_per_rank=N",
       "evaluation uses the batch of training" },
     { "max_epochs max_epoch num_epochs n_epochs num_train_epochs e", "train.epochs=N", NULL },
-    { "max_update max_updates iterations", "train.max_steps=N", NULL },
+    { "max_update max_updates iterations fast_dev_run limit_train_batches", "train.max_steps=N",
+      NULL },
     { "update_freq grad_accum_steps accumulate_grad_batches gradient_accumulation_steps "
       "batches_per_allreduce backward_passes_per_step",
       "train.accumulate=N", NULL },
@@ -66,7 +67,7 @@ const ForeignWord foreign_words[] = {
     { "random_seed manual_seed seed_everything", "train.seed=N", NULL },
     { "check_val_every_n_epoch eval_interval validate_interval val_interval eval_freq",
       "train.eval_every=EPOCHS", NULL },
-    { "early_stopping early_stop", "train.patience=EVALUATIONS", NULL },
+    { "early_stopping early_stop patience_epochs", "train.patience=EVALUATIONS", NULL },
     { "class_weight", "train.class_weights=auto", NULL },
 
     { "opt optimizer optim solver", "optimizer.name=NAME",
@@ -92,7 +93,7 @@ const ForeignWord foreign_words[] = {
       "with schedule.name=step" },
     { "decay_rate lr_gamma", "schedule.gamma=FACTOR", NULL },
 
-    { "model_ema_decay model_ema ema", "ema.decay=DECAY", "such as 0.9999" },
+    { "model_ema_decay model_ema use_ema ema", "ema.decay=DECAY", "such as 0.9999" },
     { "model_ema_steps", "ema.every=STEPS", NULL },
     { "model_ema_warmup", "ema.warmup=true", NULL },
 
@@ -103,7 +104,7 @@ const ForeignWord foreign_words[] = {
       "checkpoint_dir",
       "run.dir=DIR", "everything of a run is kept there" },
     { "resume ckpt_path restore_file resume_from_checkpoint auto_resume start_epoch",
-      "checkpoint.resume=auto", SAME_AGAIN },
+      "checkpoint.resume=FILE", SAME_AGAIN },
     { "save_interval save_freq", "checkpoint.every_epochs=N", NULL },
     { "save_interval_updates recovery_interval save_steps", "checkpoint.every_steps=N", NULL },
     { "checkpoint_hist save_top_k keep_last_epochs save_total_limit", "checkpoint.keep=N",
@@ -111,15 +112,15 @@ const ForeignWord foreign_words[] = {
     { "log_interval print_freq log_every_n_steps log_freq logging_steps", "log.every=STEPS", NULL },
     { "log_format", "log.format=json", NULL },
     { "profile profiler timeline_filename", "log.trace_steps=FROM-TO", NULL },
-    { "tensorboard_logdir tb", "monitor.tensorboard=true", NULL },
+    { "tensorboard_logdir tb log_wandb wandb logger", "monitor.tensorboard=true", NULL },
 
-    { "device accelerator gpu gpus cuda no_cuda use_cuda", "device.backend=cpu",
-      "auto takes the GPUs that are there" },
+    { "device accelerator gpu cuda no_cuda use_cuda", "device.backend=cuda",
+      "or cpu; auto, the default, takes a GPU if there is one" },
     { "channels_last pin_mem pin_memory deterministic use_deterministic_algorithms "
       "torchcompile compile benchmark cudnn_benchmark find_unused_parameters",
       NULL, ALWAYS },
 
-    { "np nproc_per_node nproc devices world_size num_proc num_processes ngpus "
+    { "np nproc_per_node nproc devices gpus world_size num_proc num_processes ngpus "
       "distributed_world_size nnodes num_nodes strategy distributed ddp",
       LAUNCHER, "on Slurm: srun --mpi=pmix; one rank per GPU" },
     { "master_addr master_port dist_url rdzv_backend rdzv_endpoint rdzv_id node_rank local_rank "

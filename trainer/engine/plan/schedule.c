@@ -98,8 +98,8 @@ static void warn_of_warmup(const Schedule *s, const char *key)
 {
     const int64_t total_steps = s->plan.total_steps;
     if (s->warmup_steps <= 0 || s->warmup_steps < s->total_steps) return;
-    log_warning("%s: the warm-up of %.0f steps is not shorter than the run of %lld steps; the "
-                "learning rate reaches only %g of %g",
+    log_warning("%s: the warm-up (%.0f steps) is as long as the run (%lld) or longer; the learning "
+                "rate reaches only %g of %g",
                 key, s->warmup_steps, (long long)total_steps,
                 schedule_lr(s, total_steps > 0 ? total_steps - 1 : 0), s->peak_lr);
 }

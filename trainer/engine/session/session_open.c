@@ -110,8 +110,10 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, const Clas
     *out = NULL;
     Status status = OK;
     if (!is_set(path) && c->data.format != DATA_SYNTHETIC)
-        status = fail(ERR_USAGE, "%s is not set; set it in the config file or with --set %s=DIR",
-                      key, key);
+        status =
+            fail(ERR_USAGE,
+                 "%s is not set; give data.dir=DIR, a folder with train and val in it, or %s=DIR",
+                 key, key);
     if (status == OK) status = index_place(&place, c);
     choose_place(place, listed);
     DatasetOptions o = { .path = path,

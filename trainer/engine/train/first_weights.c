@@ -1,5 +1,6 @@
 /* first_weights.c - see first_weights.h. */
 #include "trainer/engine/train/first_weights.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "models/whiten.h"
@@ -125,6 +126,11 @@ static Status restore(const Session *s, const char *word)
     SafeFile *file = NULL;
     CheckpointMeta meta;
     char *path = NULL;
+    if (!fs_exists(word))
+        return fail(ERR_DATA,
+                    "model.init: %s does not exist; it takes a safetensors file or the "
+                    "folder of a run, and downloads nothing",
+                    word);
     Status status = run_source_checkpoint(&path, word);
     if (status == OK) status = safetensors_open(&file, path);
     if (status == OK && weights_are_checkpoint(file)) {
