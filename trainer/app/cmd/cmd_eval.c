@@ -34,7 +34,8 @@ static const ArgRow rows[] = {
     { "--per-class", "FILE", .help = "write a CSV file: images and accuracy of each class",
       .flags = ARG_WRITES },
     { "--confusion", "FILE",
-      .help = "write a CSV file: how often each class (row) was predicted as which (column)",
+      .help =
+          "write a CSV file, the confusion matrix: rows are true classes, columns predicted ones",
       .flags = ARG_WRITES },
     { "--gallery", "FILE",
       .help = "write a page (.html): the most confident mistakes with their images, confused "

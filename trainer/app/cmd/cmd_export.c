@@ -24,7 +24,8 @@ static const ArgRow rows[] = {
     { "RUN|CHECKPOINT",
       .help = "the best checkpoint of a run, or its latest; or a checkpoint file" },
     { "OUT",
-      .help = "a .safetensors file: parameters and statistics for PyTorch's load_state_dict; or an "
+      .help = "a .safetensors file: weights and running statistics for PyTorch's load_state_dict; "
+              "or an "
               ".onnx file: the network for inference",
       .flags = ARG_WRITES },
     ARG_ROW_EMA,
@@ -34,8 +35,8 @@ static const ArgRow rows[] = {
               "EfficientNets have both)",
       .choices = names_words },
     { "--with-input",
-      .help =
-          "of an .onnx file: the input is u8 [N, height, width, channels], pictures as decoded" },
+      .help = "only for .onnx: the input is uint8 [N, height, width, channels], as decoded; the "
+              "network normalises it" },
     ARG_ROW_END,
 };
 
@@ -175,8 +176,8 @@ const Command cmd_export = {
         "unless ema.best is false.\n"
         "In PyTorch: model.load_state_dict(safetensors.torch.load_file(OUT)). An .onnx file has "
         "the input \"images\", f32 [N, channels, height, width], normalised as in training, and "
-        "the output \"logits\", [N, classes]. N is free, and so are height and width where the "
-        "network allows it.",
+        "the output \"logits\", [N, classes]. The batch size is dynamic, and so are height and "
+        "width if the network allows it.",
     .args = rows,
     .alone = command,
 };

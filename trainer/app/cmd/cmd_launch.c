@@ -23,8 +23,8 @@
 
 static const ArgRow rows[] = {
     { "-n", "N|auto",
-      .help = "N ranks on this host, whatever its cores; auto: one per GPU, or one rank with all "
-              "cores where there is none",
+      .help = "N ranks on this host, regardless of its cores; auto: one per GPU, or one rank with "
+              "all cores if there is none",
       .min = 1, .max = RANKS_MAX },
     { "--hosts-script", "CMD",
       .help = "command that prints the available hosts, one per line: host, host:slots or host "
@@ -54,7 +54,7 @@ static const ArgRow rows[] = {
       .fallback = 15 },
     { "--grace", "SECONDS", .help = "time for a checkpoint when the run is asked to stop",
       .max = 1e6, .fallback = 120 },
-    { "--poll", "SECONDS", .help = "time between two looks at the script and the hosts", .min = 0.1,
+    { "--poll", "SECONDS", .help = "how often to run the script and check the hosts", .min = 0.1,
       .max = 3600, .fallback = 5 },
     { "--agent", "CMD",
       .help = "command used to reach a host (default ssh), called as: CMD HOST COMMAND", OF_HOSTS },

@@ -43,10 +43,9 @@ static const ArgRow rows[] = {
       .help = "print one JSON object per line: file, and top: class, label, probability" },
     { "--csv", .help = "print a table: file, place, class, label, probability" },
     { "--model", "NAME[:WEIGHTS]",
-      .help =
-          "the network of a .safetensors file of torchvision or timm; images are prepared as "
-          "its published weights require (convoy inspect model NAME lists them; the first unless "
-          "named), or as key=value says" },
+      .help = "the network of a .safetensors file of torchvision or timm; images are prepared as "
+              "its published weights require (convoy inspect model NAME lists them; default: the "
+              "first), or as key=value says" },
     { "--classes", "FILE", .help = "names of the classes, one per line", .needs = "--model",
       .flags = ARG_READS },
     ARG_ROW_EMA,
@@ -58,7 +57,6 @@ static const ArgRow rows[] = {
     { "--precision", "NAME",
       .help = "default: train.precision of the run, or fp32 where the device lacks that",
       .choices = precision_words },
-    ARG_ROW_VERBOSE,
     ARG_ROW_SET,
     ARG_ROW_END,
 };
@@ -420,8 +418,8 @@ const Command cmd_predict = {
         "Prints the most likely classes of each image with their probabilities. Images are "
         "resized and cropped as in evaluation. Without --ema or --raw the averaged weights are "
         "used where the run has them, unless ema.best is false.\n"
-        "A file that cannot be read is named; the exit code is then 65. A picture whose name "
-        "looks like key=value is written ./a=b.jpg.",
+        "A file that cannot be read is named; the exit code is then 65. Write ./a=b.jpg for "
+        "a file whose name has an equals sign.",
     .args = rows,
     .alone = command,
 };

@@ -32,8 +32,8 @@ static const ArgRow rows[] = {
       .help =
           "write the page again and again until all runs have ended, waiting for those that are "
           "not there yet; an open browser reloads it. The CSV files come at the end" },
-    { "--every", "SECONDS", .help = "time between two pages", .needs = "--watch", .min = 0.01,
-      .max = 1e6, .fallback = 10 },
+    { "--every", "SECONDS", .help = "refresh interval", .needs = "--watch", .min = 0.01, .max = 1e6,
+      .fallback = 10 },
     ARG_ROW_END,
 };
 

@@ -18,9 +18,8 @@
 
 static const ArgRow rows[] = {
     { "RUN", .help = "the folder of the run" },
-    { "--once", .help = "print it once and exit, as where the output is not a terminal" },
-    { "--every", "SECONDS", .help = "time between two looks", .min = 0.01, .max = 1e6,
-      .fallback = 2 },
+    { "--once", .help = "print once and exit (the default if the output is not a terminal)" },
+    { "--every", "SECONDS", .help = "refresh interval", .min = 0.01, .max = 1e6, .fallback = 2 },
     ARG_ROW_END,
 };
 

@@ -257,7 +257,7 @@ static const Command *const benches[] = { &cmd_bench_decode, &cmd_bench_loader, 
 const Command cmd_bench = {
     .name = "bench",
     .group = "Measure",
-    .summary = "measure decoding, loading, steps or sums by themselves",
+    .summary = "measure decoding, loading, steps or all-reduce alone",
     .about = "convoy bench COMMAND --help explains a command.",
     .commands = benches,
 };
