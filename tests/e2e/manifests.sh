@@ -169,6 +169,14 @@ printf '%s\n' "${pages[@]:1}" | not_linked > "$out"
 printf '%s\n' docs/none.md docs/laboratory/none.md | not_linked > "$out"
 (($(wc -l < "$out") == 2)) || broken_run "pages that nothing links are not noticed"
 
+# Pages stay short: words of all but config.md, which is generated, and the laboratory's.
+words_at_most=34000
+printf '%s\n' "${pages[@]}" | grep -vE '^docs/(config[.]md$|laboratory/)' > "$SCRATCH/counted"
+words=$(xargs cat < "$SCRATCH/counted" | wc -w)
+((words > words_at_most / 2)) || broken "the pages hold only $words words"
+((words <= words_at_most)) ||
+    broken "the pages hold $words words, of at most $words_at_most: say nothing twice"
+
 # ---- the manifests among themselves ----
 # value FILE PATH - of a scalar; $(items FILE PATH) - of the items of a sequence, in order.
 value()
