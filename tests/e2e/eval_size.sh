@@ -35,7 +35,7 @@ expect_text "a named size goes on" 0 "data.eval_resize was"
 expect_text "a named size goes on" 1 "data.eval_resize is 256, more than twice data.image_size 32"
 resolved named 256
 settings named "${short[@]}"
-expect "eval of a named size" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest named)"
+expect "eval of a named size" 0 run 1 eval --verbose "${sets[@]}" --checkpoint "$(latest named)"
 expect_text "eval of a named size" 1 "scaled to 256 pixels"
 
 # Not where the folder is begun anew, or its images have another size.

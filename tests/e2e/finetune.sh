@@ -35,7 +35,7 @@ fi
 train_fails beside 64 "data.val_split cannot be combined with data.val" 1 \
     "${split[@]}" "data.val=$data/val"
 train_fails formats 64 "format cifar does not support" 1 "${split[@]}" data.format=cifar
-expect "inspect memory" 0 run 1 inspect memory "$SCRATCH/whole" data.train=nowhere
+expect "inspect memory" 0 run 1 inspect memory --verbose "$SCRATCH/whole" data.train=nowhere
 expect_text "inspect memory" some "evaluation"
 expect "inspect config" 0 run 1 inspect config "$SCRATCH/whole"
 expect "bench step" 0 run 1 bench step "$SCRATCH/whole" --steps 1

@@ -17,6 +17,7 @@ static const ArgRow rows[] = {
     { "--gpu", "FILE",
       .help = "plan for a GPU that need not be here: a description, such as configs/gpus/h200.json",
       .flags = ARG_READS },
+    ARG_ROW_VERBOSE,
     ARG_ROW_SET,
     ARG_ROW_END,
 };
