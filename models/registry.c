@@ -42,7 +42,7 @@ const ModelDef *model_find(const char *name)
     return NULL;
 }
 
-/* timm's names of networks that have another here. */
+/* timm's names of networks that have another here; only those of the same shapes. */
 static const struct {
     const char *timm, *here;
 } timm_names[] = {
@@ -55,10 +55,7 @@ static const struct {
     { "efficientnetv2_s", "efficientnet_v2_s" },
     { "efficientnetv2_m", "efficientnet_v2_m" },
     { "efficientnetv2_l", "efficientnet_v2_l" },
-    { "tf_efficientnetv2_s", "efficientnet_v2_s" },
-    { "tf_efficientnetv2_m", "efficientnet_v2_m" },
-    { "tf_efficientnetv2_l", "efficientnet_v2_l" },
-    { "regnetx_004", "regnet_x_400mf" },
+    { "regnetx_004_tv", "regnet_x_400mf" },
     { "regnetx_008", "regnet_x_800mf" },
     { "regnetx_016", "regnet_x_1_6gf" },
     { "regnetx_032", "regnet_x_3_2gf" },
@@ -66,10 +63,10 @@ static const struct {
     { "regnetx_160", "regnet_x_16gf" },
     { "regnetx_320", "regnet_x_32gf" },
     { "regnety_004", "regnet_y_400mf" },
-    { "regnety_008", "regnet_y_800mf" },
+    { "regnety_008_tv", "regnet_y_800mf" },
     { "regnety_016", "regnet_y_1_6gf" },
     { "regnety_032", "regnet_y_3_2gf" },
-    { "regnety_080", "regnet_y_8gf" },
+    { "regnety_080_tv", "regnet_y_8gf" },
     { "regnety_160", "regnet_y_16gf" },
     { "regnety_320", "regnet_y_32gf" },
 };
@@ -90,7 +87,7 @@ void model_suggest(const char *name, char *out, size_t bytes)
     const char *here = name_of_timm(name);
     if (here) {
         snprintf(out, bytes, "; it is called %s here%s", here,
-                 strchr(name, '.') ? ", and model.init=FILE sets its weights" : "");
+                 str_starts_with(name, here) ? ", and model.init=FILE sets its weights" : "");
         return;
     }
     const char *names[MODELS_MAX], *nearest[MODEL_SUGGESTIONS];

@@ -48,7 +48,7 @@ static Status make_file(const CacheFile *f, bool *full)
 static Status check_file(const struct stat *info, const CacheFile *f)
 {
     if (!S_ISREG(info->st_mode) || info->st_uid != geteuid())
-        return fail(ERR_ENV, "%s does not belong to this user", f->path);
+        return fail(ERR_ENV, "%s is not a regular file of this user", f->path);
     if ((size_t)info->st_size < cache_blocks_at(f->samples))
         return fail(ERR_DATA, "%s is not a cache of these files", f->path);
     return OK;

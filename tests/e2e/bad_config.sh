@@ -54,7 +54,9 @@ done
 expect_error "version" 64 "use convoy --version" 1 version
 expect_error "validate" 64 "use convoy eval RUN" 1 validate
 mkdir -p "$SCRATCH/classes/cat" "$SCRATCH/classes/dog"
-refused "data.val_split=0.1" "data.dir=$SCRATCH/classes"
+for n in "${ranks[@]}"; do
+    train_fails classes 65 "data.val_split=0.1" "$n" data.train= "data.dir=$SCRATCH/classes"
+done
 expect_error "half a file name" 64 "did you mean configs/resnet50-imagenet.yaml?" 1 \
     train configs/resnet50.yaml
 for n in "${ranks[@]}"; do

@@ -164,7 +164,7 @@ expect_nothing_runs "scripts"
 make_hosts h1 h2 h1:1 h2
 launch_command --min-hosts 2 -- twice "${endless[@]}" train.max_steps=2
 expect "duplicates" 0 timeout 60 "${launching[@]}"
-expect_text "duplicates" 1 "names hosts twice"
+expect_text "duplicates" 1 "lists some hosts twice"
 [[ $(launch_events twice run ranks) == 2 ]] ||
     broken "duplicates: $(launch_events twice run ranks) ranks, expected 2"
 touch "$SCRATCH/hosts/h1.down" # and no warning about duplicates hides it

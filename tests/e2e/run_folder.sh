@@ -86,7 +86,7 @@ lines=$(wc -l < "$SCRATCH/run/log.txt")
 train run 1 "${more[@]}"
 [[ ! -e $SCRATCH/run/checkpoints/step-00000009.safetensors.tmp-1 ]] ||
     broken "a temporary file of a killed run stays"
-for text in "10 classes; imagefolder" "resumed from" "done: run folder"; do
+for text in " images of 10 classes" "resumed from" "done: run folder"; do
     sed "1,${lines}d" "$SCRATCH/run/log.txt" | grep -qF "$text" ||
         broken "log.txt does not hold '$text' of the second part"
     grep -cF "$text" "$SCRATCH/run/rank0.txt" | grep -q '^2$' || [[ $text == resumed* ]] ||
@@ -205,7 +205,7 @@ expect "inspect memory RUN" 0 run 1 inspect memory "$run"
 expect "inspect memory CHECKPOINT" 0 run 1 inspect memory "$best"
 expect "bench step RUN" 0 run 1 bench step "$run" --steps 1 --warmup 1
 expect "scale RUN" 0 run 1 scale "$run" --print mpirun scale.ranks=1 "scale.dir=$SCRATCH/scale"
-expect_text "scale RUN" some " train $run --set scale.ranks=1"
+expect_text "scale RUN" some " train $run --set run.dir="
 
 # Last words: what a run has come to, and commands that work as they are pasted.
 train words 1 "$val" train.max_steps=2 train.eval_every=0.05

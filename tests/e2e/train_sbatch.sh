@@ -62,10 +62,10 @@ expect_text "no GPUs" some "--map-by ppr:1:node"
 # Which ends are followed by another start: the launcher's code, whether there is one, and what else
 # there was. Without STUB_PREEMPTED Slurm has no PreemptType, and prints no such field.
 date=STUB_PREEMPTED=2026-11-28T01:02:03 cancelled=STUB_STATE=COMPLETING limit=STUB_REASON=TimeLimit
-saved=STUB_SAYS=step_9:_saved_x.safetensors none=STUB_SAYS=stopped_as_asked_before
+saved=STUB_SAYS=step_9:_saved_x.safetensors none=STUB_SAYS=stopped_on_request_before
 json='STUB_SAYS={"event":"checkpoint"}'
-labelled=STUB_SAYS=0:_step_9:_saved_x_0:_stopped_as_asked
-tagged='STUB_SAYS=[1,0]<stdout>:step_9:_saved_x_stopped_as_asked'
+labelled=STUB_SAYS=0:_step_9:_saved_x_0:_stopped_on_request
+tagged='STUB_SAYS=[1,0]<stdout>:step_9:_saved_x_stopped_on_request'
 while read -r code requeues set; do
     read -r -a set <<< "$set"
     expect "end with $code ${set[*]}" "$code" job STUB_CODE="$code" "${set[@]}"

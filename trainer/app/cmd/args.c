@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SAME_START 3 /* letters that make a word more than near: --output is --out */
+
 static bool is_option(const ArgRow *row)
 {
     return row->name[0] == '-' && !(row->flags & ARG_REST);
@@ -56,7 +58,11 @@ Status args_unknown(const char *kind, const char *word, const char *const *names
 {
     StrBuf advice = { 0 };
     const char *nearest = str_nearest(word, names, count);
-    if (foreign && (word[0] == '-' || foreign_word_find(word))) config_add_advice(word, &advice);
+    const size_t start = word[0] == '-' ? 2 + SAME_START : SAME_START + 1;
+    const bool is_near = nearest && strncmp(word, nearest, start) == 0;
+    const ForeignWord *row = foreign ? foreign_word_find(word) : NULL;
+    if (foreign && !is_near && (word[0] == '-' || (row && row->use)))
+        config_add_advice(word, &advice);
     const bool advised = advice.length > 0;
     if (advised) fail(ERR_USAGE, "unknown %s %s; %s", kind, word, advice.text);
     str_free(&advice);

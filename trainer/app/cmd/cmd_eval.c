@@ -314,5 +314,6 @@ const Command cmd_eval = {
                 "convoy eval runs/demo data.val=DIR --per-class classes.csv",
     .args = rows,
     .by_ranks = work,
-    .ignores = "optimizer schedule log " UNREAD_BUT_IN_RUNS,
+    .ignores = "model.init checkpoint.resume train.epochs train.max_steps optimizer schedule "
+               "log " UNREAD_BUT_IN_RUNS,
 };

@@ -127,6 +127,8 @@ void series_point_command(const Point *p, const Series *s, Words *out)
     words_add(out, "train");
     words_add(out, s->config_path);
     for (int i = 0; i < s->set_count + p->set_count; i++) {
+        if (i < s->set_count && str_starts_with(s->sets[i], "scale."))
+            continue; /* the series' own */
         words_add(out, "--set");
         words_add(out, i < s->set_count ? s->sets[i] : p->sets[i - s->set_count]);
     }

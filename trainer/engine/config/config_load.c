@@ -119,23 +119,6 @@ static Status is_both(const Config *c, bool *both)
     return dataset_holds_sets(c->data.dir, both);
 }
 
-/* Whether data.dir is a folder of folders, such as classes, none of which is train or val. */
-static bool has_other_folders(const char *dir)
-{
-    char **names = NULL;
-    int64_t count = 0;
-    bool found = false;
-    if (!fs_is_dir(dir) || fs_holds(dir, "train") || fs_holds(dir, "val")) return false;
-    if (fs_list(dir, &names, &count) != OK) return false;
-    for (int64_t i = 0; i < count && !found; i++) {
-        char *inner = fs_join(dir, names[i]);
-        found = inner && fs_is_dir(inner);
-        mem_free(inner);
-    }
-    mem_free(names);
-    return found;
-}
-
 /* Sets that lie in data.dir under other names than train and val are named, not guessed. */
 static Status check_names(const Config *c, const ConfigOrigin *origin, const char *set)
 {
@@ -149,11 +132,6 @@ static Status check_names(const Config *c, const ConfigOrigin *origin, const cha
             origin, "data.dir",
             ": %s does not exist; use --set 'data.train=%s' --set 'data.val=%s' instead", folder,
             train, val);
-    else if (status == OK && !there && has_other_folders(c->data.dir))
-        status = config_fail_key(origin, "data.dir",
-                                 ": %s has no folders train and val; if its folders are classes, "
-                                 "data.val_split=0.1 holds out a tenth for validation",
-                                 c->data.dir);
     mem_free(folder);
     mem_free(train);
     mem_free(val);

@@ -64,9 +64,15 @@ void config_add_advice(const char *word, StrBuf *out)
     snprintf(plain, sizeof plain, "%s", word + strspn(word, "-"));
     for (char *c = plain; *c; c++)
         if (*c == '-') *c = '_';
-    for (int i = 0; i < config_key_count && !out->length; i++)
-        if (strcmp(leaf(config_keys[i].key), plain) == 0)
-            str_printf(out, "use %s=VALUE", config_keys[i].key);
+    const char *only = NULL;
+    int count = 0;
+    for (int i = 0; i < config_key_count; i++) {
+        const bool of_series = strncmp(config_keys[i].key, "scale.", 6) == 0;
+        if (of_series || strcmp(leaf(config_keys[i].key), plain) != 0) continue;
+        only = config_keys[i].key;
+        count++;
+    }
+    if (count == 1) str_printf(out, "use %s=VALUE", only);
 }
 
 static Status fail_foreign(const char *where, const char *key)
@@ -86,9 +92,8 @@ Status config_fail_unknown(const char *where, const char *key)
     if (config_is_section(key) && !row)
         return fail(ERR_USAGE, "%s%s is a section, not a key; it takes no value", where, key);
     const char *nearest = nearest_key(key);
-    const bool only_the_section =
-        nearest && strchr(key, '.') && strcmp(leaf(nearest), leaf(key)) == 0;
-    if (row && !only_the_section) return fail_foreign(where, key);
+    const bool misspelt = nearest && strchr(key, '.') && str_nearest(key, &nearest, 1);
+    if (row && !misspelt) return fail_foreign(where, key);
     if (!nearest)
         return fail(ERR_USAGE, "%sunknown key %s (convoy inspect config lists all)", where, key);
     return fail(ERR_USAGE, "%sunknown key %s (did you mean %s?)", where, key, nearest);

@@ -106,7 +106,8 @@ void checkpoint_model_close(CheckpointModel *m)
 
 bool checkpoint_model_borrows_names(const CheckpointModel *m)
 {
-    return m->classes == IMAGENET_CLASSES && !(m->meta.class_names && m->meta.named_classes);
+    return m->foreign && m->classes == IMAGENET_CLASSES &&
+           !(m->meta.class_names && m->meta.named_classes);
 }
 
 void checkpoint_model_class_name(const CheckpointModel *m, int64_t label, char *out, size_t bytes)

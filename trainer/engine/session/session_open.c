@@ -98,6 +98,37 @@ static Status open_together(Dataset **out, const DatasetOptions *o, const char *
     return comm_agree(comm, status);
 }
 
+/* Whether dir is a folder of folders, such as classes, none of which is train or val. */
+static bool has_other_folders(const char *dir)
+{
+    char **names = NULL;
+    int64_t count = 0;
+    bool found = false;
+    if (!fs_is_dir(dir) || fs_holds(dir, "train") || fs_holds(dir, "val")) return false;
+    if (fs_list(dir, &names, &count) != OK) return false;
+    for (int64_t i = 0; i < count && !found; i++) {
+        char *inner = fs_join(dir, names[i]);
+        found = inner && fs_is_dir(inner);
+        mem_free(inner);
+    }
+    mem_free(names);
+    return found;
+}
+
+/* A set that is not there, beside folders that may be classes: what data.dir=DIR would need. */
+static Status advise_split(Status status, const char *path)
+{
+    char *dir = fs_parent(path), *why = mem_strdup(status_message());
+    if (dir && why && !fs_exists(path) && has_other_folders(dir))
+        status = fail(status,
+                      "%s; if the folders in %s are classes, data.val_split=0.1 holds out a "
+                      "tenth of the images for validation",
+                      why, dir);
+    mem_free(dir);
+    mem_free(why);
+    return status;
+}
+
 /* Collective and agreed: all ranks return the same status. like: as DatasetOptions has it, on rank
  * 0 at least. */
 static Status open_set(Dataset **out, const Config *c, DataRole role, const ClassList *like,
@@ -134,7 +165,7 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, const Clas
     if (status == OK) return OK;
     dataset_close(*out);
     *out = NULL;
-    return status;
+    return status == ERR_DATA ? advise_split(status, path) : status;
 }
 
 void session_tell_order(const Dataset *d, const char *key, const char *path)

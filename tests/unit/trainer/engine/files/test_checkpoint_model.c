@@ -178,7 +178,7 @@ TEST(a_thousand_classes_without_names_borrow_imagenets)
                  { 602, "horizontal bar" },
                  { 517, "crane" },
                  { 999, "toilet tissue" } };
-    CheckpointModel m = { .classes = 1000 };
+    CheckpointModel m = { .classes = 1000, .foreign = true };
     char name[64], before[64] = "";
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         checkpoint_model_class_name(&m, rows[i].label, name, sizeof name);
@@ -192,6 +192,10 @@ TEST(a_thousand_classes_without_names_borrow_imagenets)
     m.meta.class_names = "0\n1"; /* no names: those of a data set that knows numbers alone */
     checkpoint_model_class_name(&m, 1, name, sizeof name);
     CHECK_STR(name, "goldfish");
+    m.foreign = false; /* a run of our own may be of any data */
+    checkpoint_model_class_name(&m, 1, name, sizeof name);
+    CHECK_STR(name, "1");
+    m.foreign = true;
     m.meta.class_names = "cat\ndog";
     m.meta.named_classes = 1;
     checkpoint_model_class_name(&m, 1, name, sizeof name);
