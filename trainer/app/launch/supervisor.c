@@ -379,7 +379,8 @@ static int strike_missing(Supervisor *s)
     for (int i = 0; i < s->missing.count; i++) {
         const char *name = s->missing.host[i].name;
         double wait_s = hosts_strike(&s->book, name, clock_s(), s->o->cooldown_s);
-        log_warning("launch: host %s is gone or does not answer; it is left out for %.0f s", name, wait_s);
+        log_warning("launch: host %s is gone or does not answer; it is left out for %.0f s", name,
+                    wait_s);
         JsonWriter *w = record_begin(s->record, "cooldown");
         json_string(w, "host", name);
         json_number(w, "seconds", wait_s);

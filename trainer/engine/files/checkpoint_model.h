@@ -33,8 +33,8 @@ Status checkpoint_model_graph(Graph **out, const CheckpointModel *m, int64_t cla
  * path. */
 Status checkpoint_model_config(Config **out, const CheckpointMeta *meta, const char *path);
 void checkpoint_model_close(CheckpointModel *m); /* NULL inside is fine */
-/* Whether ImageNet's names stand in: for third-party weights of 1,000 classes without names. A run of
- * our own with 1,000 numbered classes may be of any data. */
+/* Whether ImageNet's names stand in: for third-party weights of 1,000 classes without names. A run
+ * of our own with 1,000 numbered classes may be of any data. */
 bool checkpoint_model_borrows_names(const CheckpointModel *m);
 /* Copies the name of a class to out: that of its folder, or its number where the checkpoint does
  * not know names and borrows none. */
