@@ -9,9 +9,9 @@
  * need are touched.
  *
  * This is Pillow up to 12.x. Pillow 13 makes the vertical pass first where the height shrinks much
- * more than the width. That moves bytes of such crops by at most 1 where the filter is bilinear; of
- * bicubic, whose passes clip what overshoots, by more than 20: measurements in
- * docs/laboratory/data-measurements.md.
+ * more than the width. That changes bytes of such crops by at most 1 with the bilinear filter, and
+ * by more than 20 with the bicubic one, whose passes clip overshoot (measured in
+ * docs/laboratory/data-measurements.md).
  *
  * Rows that the horizontal pass has made wait in a ring just long enough for the vertical pass, so
  * they stay in the first-level cache. Mirroring costs nothing: the table of columns is laid out

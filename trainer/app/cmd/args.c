@@ -105,7 +105,9 @@ static Status take_option(Args *a, int argc, char **argv, int *i)
         return fail(ERR_USAGE, "%s is given twice", row->name);
     *value = "";
     if (row->value) *value = equals ? equals + 1 : *i + 1 < argc ? argv[++*i] : NULL;
-    if (!*value) return fail(ERR_USAGE, "%s needs a value: %s", row->name, row->value);
+    const bool is_file = row->flags & (ARG_READS | ARG_WRITES);
+    if (!*value || (is_file && !**value))
+        return fail(ERR_USAGE, "%s needs a value: %s", row->name, row->value);
     return row->flags & ARG_SETTING ? keep_set(a, *value) : OK;
 }
 

@@ -69,9 +69,9 @@ const ConfigKey config_keys[] = {
      "Dropout probability of attention weights in vision transformers"},
 
     {STRING(data, dir, ""), KEY_RUNTIME,
-     "Sets data.train and data.val to its folders train and val, or both to the folder itself with "
-     "data.val_split or where it holds tar, TFRecord, IDX or CIFAR files, whose names say which "
-     "set they belong to"},
+     "Sets data.train and data.val: to its folders train and val, or both to the folder itself if "
+     "data.val_split is set or if the names of its tar, TFRecord, IDX or CIFAR files say which set "
+     "they belong to"},
     {STRING(data, train, ""), KEY_RUNTIME,
      "Training set: a folder, or a file for formats that are one file"},
     {STRING(data, val, ""), KEY_RUNTIME,
@@ -374,8 +374,8 @@ const ConfigKey config_keys[] = {
      "Maximum seconds from the start of a rank (including MPI) to its first step; after that the "
      "run ends with exit code 76; 0: no limit"},
     {DOUBLE(watchdog, step_s, "1200", 0, 1e7), KEY_RUNTIME,
-     "The same for a training step; keep it above comm.timeout_s, whose message names the "
-     "operation in which a peer is missing"},
+     "The same for a training step; keep it above comm.timeout_s, so that the communication "
+     "timeout comes first: its message names the operation that a peer is missing from"},
     {DOUBLE(watchdog, evaluation_s, "1200", 0, 1e7), KEY_RUNTIME,
      "The same for an evaluation batch"},
     {DOUBLE(watchdog, checkpoint_s, "1200", 0, 1e7), KEY_RUNTIME, "The same for a checkpoint"},
@@ -509,8 +509,8 @@ const ConfigKey config_keys[] = {
      "cudnn: cuDNN's fused engines wherever there is one, compiled at the first start; auto: the "
      "same, but with device.plan_cache only those measured to be faster"},
     {INT(device, workspace_mb, "0", 0, 65536), KEY_RUNTIME,
-     "GPU: maximum scratch memory of one operation in MiB; 0: 256 in 16-bit precisions, 2048 in "
-     "fp32 and tf32, whose convolutions are only fast with more"},
+     "GPU: maximum scratch memory of one operation in MiB; 0: 256 in 16-bit precisions, and 2048 "
+     "in fp32 and tf32, where fast convolutions need more"},
     {STRING(device, plan_cache, ""), KEY_RUNTIME,
      "GPU: folder that keeps chosen convolution plans for later runs; empty: plan-cache next to "
      "the run folder; none: do not keep them"},

@@ -29,7 +29,8 @@ static void add_near_file(StrBuf *out, const char *folder, const char *name)
     for (int64_t i = 0; i < count && !near && length > 0; i++)
         if (strncmp(names[i], name, length) == 0 && strstr(names[i], ".yaml")) near = names[i];
     if (!near) near = str_nearest(name, (const char *const *)names, (int)count);
-    if (near) str_printf(out, " (did you mean %s/%s?)", folder, near);
+    const char *slash = strcmp(folder, "/") == 0 ? "" : "/";
+    if (near) str_printf(out, " (did you mean %s%s%s?)", folder, slash, near);
     mem_free(names);
 }
 

@@ -131,6 +131,11 @@ TEST(missing_arguments)
     CHECK_CONTAINS(status_message(), "missing option --checkpoint FILE");
     CHECK_STATUS(PARSE(&a, eval_rows, "x.yaml", "--checkpoint"), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "--checkpoint needs a value: FILE");
+    static const ArgRow writes[] = { ARG_ROW_CONFIG,
+                                     { "--csv", "FILE", .help = NULL, .flags = ARG_WRITES },
+                                     ARG_ROW_END };
+    CHECK_STATUS(PARSE(&a, writes, "x.yaml", "--csv="), ERR_USAGE);
+    CHECK_CONTAINS(status_message(), "--csv needs a value: FILE");
 }
 
 TEST(wrong_arguments)
