@@ -12,6 +12,7 @@
 #include "data/data.h"
 #include "trainer/app/cmd/cmd.h"
 #include "trainer/app/cmd/commands.h"
+#include "trainer/app/cmd/inspect_text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,16 @@ static const ArgRow rows[] = {
     ARG_ROW_FORMAT,
     ARG_ROW_ROLE,
     ARG_ROW_ALLOW_EMPTY,
+    { "--batch", "STEP",
+      .help = "text: write what the network is given in this training step (from 0), or with "
+              "--role val in this batch, to the file --out",
+      .max = 1e15 },
+    { "--out", "FILE", .help = "a .safetensors file: ids, where, starts, order, rows, labels",
+      .needs = "--batch", .flags = ARG_WRITES },
+    { "--set", "key=value",
+      .help = "text: a config key that says how it is read (data.tokens, data.break_mode, "
+              "train.batch_per_rank, train.seed, ...); --set may be left out",
+      .flags = ARG_SETTING },
     ARG_ROW_END,
 };
 
@@ -181,16 +192,55 @@ static Status inspect_sets(const DatasetOptions *o, bool one)
     return bad == 0 ? OK : fail(ERR_DATA, "%s: not all images can be read", o->path);
 }
 
+/* As a run of a network of text reads it. */
+static Status load_config(const Args *args, Config **out)
+{
+    const char *sets[ARGS_SET_MAX + 1] = { "model.name=roberta_base" };
+    memcpy(sets + 1, args->sets, (size_t)args->set_count * sizeof *sets);
+    return config_load(out, NULL, sets, args->set_count + 1);
+}
+
+static Status inspect_any(const Args *args, const Dataset *d, const DatasetOptions *o,
+                          const Config *c)
+{
+    SequenceFacts facts;
+    int64_t step = 0;
+    const char *batch = args_value(args, "--batch"), *out = args_value(args, "--out");
+    if (!sequences_facts(d, &facts)) {
+        if (batch || args->set_count > 0)
+            return fail(ERR_USAGE, "%s: only text takes --batch and config keys", o->path);
+        return inspect(d, o->path);
+    }
+    if (!batch) return inspect_text_print(d, &facts);
+    if (!out) return fail(ERR_USAGE, "--batch requires --out FILE");
+    if (facts.classified != !config_is_masked(c))
+        return fail(ERR_USAGE, "%s: %s; model.head must be %s", o->path,
+                    facts.classified ? "has labels" : "has no labels",
+                    facts.classified ? "classify" : "mlm");
+    TRY(args_whole(args, "--batch", &step));
+    return inspect_text_batch(d, o->role, c, step, out);
+}
+
+static Status inspect_dir(const Args *args, DatasetOptions *o, const Config *c)
+{
+    Dataset *dataset = NULL;
+    o->text = config_token_options(c);
+    Status status = dataset_open(&dataset, o);
+    if (status == ERR_DATA && fs_holds(o->path, "train") && fs_holds(o->path, "val"))
+        return inspect_sets(o, args_value(args, "--role"));
+    if (status == OK) status = inspect_any(args, dataset, o, c);
+    dataset_close(dataset);
+    return status;
+}
+
 static Status command(const Args *args)
 {
     DatasetOptions o;
-    Dataset *dataset = NULL;
+    Config *c = NULL;
     TRY(args_dataset(args, &o));
-    Status status = dataset_open(&dataset, &o);
-    if (status == ERR_DATA && fs_holds(o.path, "train") && fs_holds(o.path, "val"))
-        return inspect_sets(&o, args_value(args, "--role"));
-    if (status == OK) status = inspect(dataset, o.path);
-    dataset_close(dataset);
+    TRY(load_config(args, &c));
+    const Status status = inspect_dir(args, &o, c);
+    config_destroy(c);
     return status;
 }
 
@@ -199,7 +249,8 @@ const Command cmd_inspect_dataset = {
     .summary = "list the classes of a dataset and decode every image",
     .about =
         "Prints format, classes and number of images of a dataset and decodes every image. Names "
-        "each image that cannot be read; the exit code is then 65.",
+        "each image that cannot be read; the exit code is then 65. Of text it prints how many "
+        "sequences there are, how full they are, and what is skipped.",
     .args = rows,
     .alone = command,
 };

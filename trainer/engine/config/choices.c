@@ -7,6 +7,9 @@ const char *const tta_choice_names[TTA_CHOICE_COUNT + 1] = {
 const char *const bn_choice_names[BN_CHOICE_COUNT + 1] = {
     [BN_CHOICE_TRAIN] = "train", [BN_CHOICE_FROZEN] = "frozen", [BN_CHOICE_SYNC] = "sync"
 };
+const char *const head_choice_names[HEAD_CHOICE_COUNT + 1] = {
+    [HEAD_MLM] = "mlm", [HEAD_CLASSIFY] = "classify"
+};
 const char *const batch_mode_names[BATCH_MODE_COUNT + 1] = {
     [BATCH_PER_RANK] = "per_rank", [BATCH_GLOBAL] = "global"
 };

@@ -11,6 +11,8 @@ typedef enum BnChoice {
     BN_CHOICE_SYNC,
     BN_CHOICE_COUNT
 } BnChoice;
+/* what a network of text is trained to say: masked words, or the class of a sequence */
+typedef enum HeadChoice { HEAD_MLM, HEAD_CLASSIFY, HEAD_CHOICE_COUNT } HeadChoice;
 typedef enum BatchMode { BATCH_PER_RANK, BATCH_GLOBAL, BATCH_MODE_COUNT } BatchMode;
 typedef enum OnNan { ON_NAN_STOP, ON_NAN_ROLLBACK, ON_NAN_COUNT } OnNan;
 typedef enum LrScaling { LR_NONE, LR_LINEAR, LR_SQRT, LR_WORLD_SIZE, LR_SCALING_COUNT } LrScaling;
@@ -71,6 +73,7 @@ typedef enum ScaleData { SCALE_REAL, SCALE_SYNTHETIC, SCALE_DATA_COUNT } ScaleDa
 
 extern const char *const tta_choice_names[TTA_CHOICE_COUNT + 1];
 extern const char *const bn_choice_names[BN_CHOICE_COUNT + 1];
+extern const char *const head_choice_names[HEAD_CHOICE_COUNT + 1];
 extern const char *const batch_mode_names[BATCH_MODE_COUNT + 1];
 extern const char *const on_nan_names[ON_NAN_COUNT + 1];
 extern const char *const lr_scaling_names[LR_SCALING_COUNT + 1];

@@ -7,7 +7,7 @@
 #define CONVOY_TRAINER_ENGINE_CONFIG_CONFIG_H
 #include "base/status.h"
 #include "base/str.h"
-#include "data/options.h"
+#include "data/data.h"
 #include "kernels/op_input.h"
 #include "models/models.h"
 #include "trainer/engine/config/choices.h"
@@ -35,6 +35,8 @@ typedef struct Config {
         int64_t bn_group; /*0 = all ranks*/
         bool zero_init_last_gamma;
         double stochastic_depth, dropout /*-1 = as published*/, attention_dropout;
+        HeadChoice head;
+        int64_t layers, hidden, heads /*0 = as published*/;
     } model;
     struct {
         char *dir /*empty: it is in train and val*/, *train, *val, *index, *class_map;
@@ -72,6 +74,9 @@ typedef struct Config {
         TtaChoice tta;
         ConfigList color_jitter /*brightness, contrast, saturation, hue*/, auto_augment_fill;
         double max_bad_fraction;
+        int64_t tokens;
+        TokenBreak break_mode;
+        double mask, mask_keep, mask_random;
     } data;
     struct {
         double epochs;
@@ -199,6 +204,16 @@ Status config_stored(Config **out, const char *path);
 /* What c's keys make of a network, for inference on one square image of that size. classes
  * -1: model.classes, or 1000 where that is left to a data set. */
 ModelOptions config_model_options(const Config *c, int64_t image_size, int64_t classes);
+/* For a network of text: how many rows its head has in a micro-batch of so many sequences; 0: one
+ * for each. */
+void config_set_batch(const Config *c, int64_t batch, GraphOptions *g);
+/* What a loader of text needs to know of its batches; of images nothing. After o->batch. */
+void config_fill_text(const Config *c, LoaderOptions *o);
+TokenOptions config_token_options(const Config *c);
+/* Its network reads text; of those one that learns to fill in masked words, else one that
+ * classifies. */
+bool config_is_text(const Config *c);
+bool config_is_masked(const Config *c);
 /* Consistency of the keys that say how images come into the network: all that evaluation takes from
  * a stored text. */
 Status config_check_input(const Config *c);

@@ -342,9 +342,62 @@ Status config_check_input(const Config *c)
     return check_input(c, &stored);
 }
 
+/* ---- networks of images and of text ---- */
+
+/* Keys that say something of the one kind alone. */
+static const char *const image_keys[] = {
+    "model.in_channels",  "model.stem",
+    "model.blurpool",     "model.zero_init_last_gamma",
+    "data.class_map",     "data.val_split",
+    "data.order",         "data.train_size",
+    "data.cache",         "data.progressive_sizes",
+    "data.tta",           "data.color_jitter",
+    "data.auto_augment",  "data.random_erase",
+    "data.mixup",         "data.cutmix",
+    "data.seek_index",    "data.repeated_augmentation",
+};
+static const char *const text_keys[] = { "model.head",      "model.layers",    "model.hidden",
+                                         "model.heads",     "data.tokens",     "data.break_mode",
+                                         "data.mask",       "data.mask_keep",  "data.mask_random" };
+static const char *const classify_keys[] = { "train.class_weights" };
+
+static Status refuse_keys(const Config *c, const ConfigOrigin *origin, const char *const *keys,
+                          size_t count, const char *wanted)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!has_default(c, keys[i]))
+            return config_fail_key(origin, keys[i], "requires a network %s; %s (model.name) %s",
+                                   wanted, c->model.name,
+                                   config_is_text(c) ? "reads text" : "reads images");
+    return OK;
+}
+
+#define REFUSE_KEYS(keys, wanted) refuse_keys(c, origin, keys, sizeof keys / sizeof *keys, wanted)
+
+static Status check_kind(const Config *c, const ConfigOrigin *origin)
+{
+    const bool text = config_is_text(c), masked = config_is_masked(c);
+    const Refusal rows[] = {
+        { text && c->data.format != DATA_AUTO && c->data.format != DATA_FAIRSEQ, "data.format",
+          ": networks of text read what fairseq-preprocess writes; use fairseq or auto" },
+        { !text && c->data.format == DATA_FAIRSEQ, "data.format",
+          ": fairseq is text, which requires a network that reads it, such as roberta_base "
+          "(model.name)" },
+        { c->data.mask_keep + c->data.mask_random > 1, "data.mask_random",
+          "and data.mask_keep add up to more than 1" },
+        { masked && c->train.loss != LOSS_CROSS_ENTROPY, "train.loss",
+          ": masked words are learnt by cross_entropy" },
+    };
+    TRY(refuse(origin, rows, sizeof rows / sizeof *rows));
+    if (text) TRY(REFUSE_KEYS(image_keys, "that reads images"));
+    else TRY(REFUSE_KEYS(text_keys, "that reads text"));
+    return masked ? REFUSE_KEYS(classify_keys, "that classifies") : OK;
+}
+
 Status config_check(const Config *c, const ConfigOrigin *origin)
 {
     TRY(check_model(c, origin));
+    TRY(check_kind(c, origin));
     TRY(check_input(c, origin));
     TRY(check_ascending(c, origin));
     TRY(check_progressive(c, origin));

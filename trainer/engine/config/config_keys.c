@@ -64,9 +64,19 @@ const ConfigKey config_keys[] = {
      "Probability of dropping the last residual block in training (lower for earlier blocks); -1: "
      "the network's own, 0.2 for EfficientNets, 0.1 to 0.5 for ConvNeXts, else 0"},
     {DOUBLE(model, dropout, "-1", -1, 1), KEY_MATH | KEY_OPEN_MAX,
-     "Dropout probability before the last layer; -1: the network's own, 0 for ResNets"},
-    {DOUBLE(model, attention_dropout, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
-     "Dropout probability of attention weights in vision transformers"},
+     "Dropout probability before the last layer, or in every layer of a network of text; -1: the "
+     "network's own, 0 for ResNets"},
+    {DOUBLE(model, attention_dropout, "-1", -1, 1), KEY_MATH | KEY_OPEN_MAX,
+     "Dropout probability of attention weights in transformers; -1: the network's own, 0.1 for "
+     "RoBERTa and BERT, else 0"},
+    {ENUM(model, head, "mlm", head_choice_names), KEY_MATH,
+     "Networks of text: fill in masked words (mlm), or give each sequence a class (classify)"},
+    {INT(model, layers, "0", 0, 1000), KEY_MATH,
+     "Networks of text: number of layers; 0: as published"},
+    {INT(model, hidden, "0", 0, 65536), KEY_MATH,
+     "Networks of text: width of a layer (the inner one has four times as much); 0: as published"},
+    {INT(model, heads, "0", 0, 1024), KEY_MATH,
+     "Networks of text: attention heads; they divide model.hidden. 0: as published"},
 
     {STRING(data, dir, ""), KEY_RUNTIME,
      "Sets data.train and data.val: to its folders train and val, or both to the folder itself if "
@@ -87,7 +97,8 @@ const ConfigKey config_keys[] = {
     {ENUM(data, format, "auto", data_format_names), KEY_RUNTIME,
      "Format of the dataset: one folder per class (imagefolder), written by convoy pack (shards), "
      "tar files (webdataset), tfrecord, a text file of paths and classes (list), MNIST files "
-     "(idx), CIFAR files (cifar), or generated images (synthetic); auto detects it"},
+     "(idx), CIFAR files (cifar), text that fairseq-preprocess wrote (fairseq), or generated images "
+     "(synthetic); auto detects it"},
     {BOOL(data, allow_empty_classes, "false"), KEY_RUNTIME,
      "Accept class folders without images, in a tar too (torchvision's allow_empty), and a "
      "data.val without some classes of data.train; false: both are errors"},
@@ -205,6 +216,18 @@ const ConfigKey config_keys[] = {
      "Training fails if more than this share of the images (and at least 10) cannot be decoded"},
     {INT(data, synthetic_images, "1024", 1, 1e9), KEY_MATH,
      "Images per set with format: synthetic"},
+    {INT(data, tokens, "512", 8, 65536), KEY_MATH,
+     "Text: tokens of the longest sequence, with <s>; also the positions that the network has"},
+    {ENUM(data, break_mode, "none", token_break_names), KEY_MATH,
+     "Text: sequences are cut every data.tokens (none), or hold as many whole sentences as fit "
+     "(complete), not beyond an empty one (complete_doc), or one sentence each (eos); as fairseq's "
+     "--sample-break-mode"},
+    {DOUBLE(data, mask, "0.15", 0, 1), KEY_MATH | KEY_OPEN_MIN | KEY_OPEN_MAX,
+     "Text, mlm: share of the tokens to find"},
+    {DOUBLE(data, mask_keep, "0.1", 0, 1), KEY_MATH,
+     "Text, mlm: of these, the share that is shown as it is"},
+    {DOUBLE(data, mask_random, "0.1", 0, 1), KEY_MATH,
+     "Text, mlm: of these, the share that is shown as a random word; the others as <mask>"},
 
     {DOUBLE(train, epochs, "90", 0, 1e6), KEY_MATH | KEY_OPEN_MIN,
      "Passes over the training set; may be a fraction"},

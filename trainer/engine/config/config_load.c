@@ -308,6 +308,42 @@ Status config_stored(Config **out, const char *path)
     return status;
 }
 
+bool config_is_text(const Config *c)
+{
+    const ModelDef *def = model_find(c->model.name);
+    return def && def->text;
+}
+
+bool config_is_masked(const Config *c)
+{
+    return config_is_text(c) && c->model.head == HEAD_MLM;
+}
+
+TokenOptions config_token_options(const Config *c)
+{
+    return (TokenOptions){ .tokens = c->data.tokens,
+                           .break_mode = c->data.break_mode,
+                           .mask = c->data.mask,
+                           .mask_keep = c->data.mask_keep,
+                           .mask_random = c->data.mask_random };
+}
+
+void config_set_batch(const Config *c, int64_t batch, GraphOptions *g)
+{
+    g->batch = batch;
+    if (config_is_masked(c)) g->masked = batch * mask_most(c->data.mask, c->data.tokens);
+}
+
+void config_fill_text(const Config *c, LoaderOptions *o)
+{
+    GraphOptions g = { .masked = 0 };
+    if (!config_is_text(c)) return;
+    config_set_batch(c, o->batch, &g);
+    o->tokens = c->data.tokens;
+    o->masked = g.masked;
+    o->segments = model_find(c->model.name)->segments;
+}
+
 ModelOptions config_model_options(const Config *c, int64_t image_size, int64_t classes)
 {
     ModelOptions o = { .stem = (Stem)c->model.stem,
@@ -316,13 +352,18 @@ ModelOptions config_model_options(const Config *c, int64_t image_size, int64_t c
                        .width = 1,
                        .stochastic_depth = c->model.stochastic_depth,
                        .dropout = c->model.dropout,
-                       .attention_dropout = c->model.attention_dropout };
+                       .attention_dropout = c->model.attention_dropout,
+                       .layers = (int)c->model.layers,
+                       .hidden = (int)c->model.hidden,
+                       .heads = (int)c->model.heads };
     if (classes < 0) classes = c->model.classes > 0 ? c->model.classes : 1000;
     o.graph = (GraphOptions){ .batch = 1,
                               .channels = c->model.in_channels,
                               .height = image_size,
                               .width = image_size,
-                              .classes = classes };
+                              .classes = classes,
+                              .tokens = config_is_text(c) ? c->data.tokens : 0 };
+    config_set_batch(c, 1, &o.graph);
     for (int i = 0; i < c->model.in_channels; i++) {
         o.graph.mean[i] = (float)c->data.mean.values[c->data.mean.count == 1 ? 0 : i];
         o.graph.std[i] = (float)c->data.std.values[c->data.std.count == 1 ? 0 : i];

@@ -252,6 +252,14 @@ PrefetchInput prefetch_slot(const Prefetch *p, int64_t ahead)
     return (PrefetchInput){ .slot = number, .layout = &p->layout, .block = p->slots[number].block };
 }
 
+static void tell_counts(PrefetchInput *out, const Batch *batch)
+{
+    out->count = batch->count;
+    out->bad = batch->bad;
+    out->tokens = batch->tokens;
+    out->masked = batch->masked;
+}
+
 static Status next_on_device(Prefetch *p, PrefetchInput *out, bool *more, double *wait_s)
 {
     Slot *slot = slot_of(p, p->given);
@@ -261,7 +269,7 @@ static Status next_on_device(Prefetch *p, PrefetchInput *out, bool *more, double
     if (p->loaded == p->given) TRY(load(p, more, wait_s));
     if (!*more) return OK;
     p->given++;
-    out->bad = slot->batch.bad;
+    tell_counts(out, &slot->batch);
     return p->device->event_wait(p->backend, slot->ready, executor_lane(p->executor, LANE_COMPUTE));
 }
 
@@ -303,7 +311,8 @@ Status prefetch_next(Prefetch *p, PrefetchInput *out, bool *more, double *wait_s
     TRY(loader_next(p->loader, &p->batch, more, wait_s));
     if (!*more) return OK;
     p->given++;
-    *out = (PrefetchInput){ .layout = &p->layout, .block = p->batch.block, .bad = p->batch.bad };
+    *out = (PrefetchInput){ .layout = &p->layout, .block = p->batch.block };
+    tell_counts(out, &p->batch);
     return OK;
 }
 

@@ -19,7 +19,7 @@ typedef struct PrefetchInput {
     int slot;                  /* for RunOptions, like the next two */
     const BatchLayout *layout; /* the Prefetch's own, of the loader at hand */
     void *block;
-    int64_t bad; /* Batch.bad */
+    int64_t count, bad, tokens, masked; /* Batch's */
 } PrefetchInput;
 
 /* After executor_commit(). Borrows x. bytes: of the largest batch to come (BatchLayout). */

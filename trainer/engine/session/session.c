@@ -30,7 +30,8 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
     const Config *c = s->config;
     ModelOptions o = config_model_options(c, image_size, s->classes);
     GraphOptions *g = &o.graph;
-    g->batch = batch;
+    config_set_batch(c, batch, g);
+    g->words = s->words;
     g->training = training;
     g->bn_frozen = c->model.bn == BN_CHOICE_FROZEN;
     g->bn_ranks = session_bn_ranks(s);
@@ -50,7 +51,7 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
 }
 
 typedef struct ProgramOptions {
-    int64_t batch, image_size;
+    int64_t batch, image_size, places;
     bool training, accumulate;
 } ProgramOptions;
 
@@ -59,6 +60,7 @@ static Status add_program(const Session *s, Executor *x, const ProgramOptions *p
     const ModelDef *def = model_find(s->config->model.name);
     ASSERT(def);
     ModelOptions o = model_options(s, p->training, p->batch, p->image_size);
+    o.graph.places = p->places;
     FuseOptions fuse = { .add_into_batchnorm_bwd = s->backend->v->fusion.add_into_batchnorm_bwd,
                          .takes = s->backend->v->fusion.takes,
                          .cookie = s->backend };
@@ -86,25 +88,49 @@ static Status create_executor(const Session *s, Executor **out)
 }
 
 typedef struct Programs {
-    Program *first[PROGRESSIVE_STAGES_MAX], *more[PROGRESSIVE_STAGES_MAX], *eval;
+    Program *first[SESSION_STAGES_MAX], *more[SESSION_STAGES_MAX], *eval[SESSION_STAGES_MAX];
+    int64_t places[SESSION_STAGES_MAX];
+    int stages;
 } Programs;
 
-/* The last stage first: it is the longest as a rule, and decides how parameters lie in memory. */
+static void choose_stages(const Session *s, int64_t batch, Programs *out)
+{
+    const Config *c = s->config;
+    out->stages = config_is_text(c)
+                      ? canvas_choose(s->train ? s->train : s->val, batch, c->data.tokens, out->places)
+                      : progressive_stage_count(c);
+}
+
+static Status add_training(const Session *s, Executor *x, int64_t batch, int stage, Programs *out)
+{
+    int64_t least, most;
+    const bool text = config_is_text(s->config);
+    ProgramOptions o = { .batch = batch,
+                         .image_size = text ? 1 : progressive_image_size(s->config, stage),
+                         .places = out->places[stage],
+                         .training = true };
+    train_plan_micros(&s->plan, &least, &most);
+    TRY(add_program(s, x, &o, &out->first[stage]));
+    o.accumulate = true;
+    return most > 1 ? add_program(s, x, &o, &out->more[stage]) : OK;
+}
+
+/* The last stage first: it is the longest as a rule, and decides how parameters lie in memory.
+ * Evaluation has one program, but of text one for each number of places. */
 static Status add_programs(const Session *s, SessionUse use, Executor *x, int64_t batch,
                            Programs *out)
 {
-    int64_t least, most;
-    train_plan_micros(&s->plan, &least, &most);
-    for (int i = use == SESSION_TRAIN ? progressive_stage_count(s->config) - 1 : -1; i >= 0; i--) {
-        ProgramOptions o = { .batch = batch,
-                             .image_size = progressive_image_size(s->config, i),
-                             .training = true };
-        TRY(add_program(s, x, &o, &out->first[i]));
-        o.accumulate = true;
-        if (most > 1) TRY(add_program(s, x, &o, &out->more[i]));
+    const bool text = config_is_text(s->config);
+    choose_stages(s, batch, out);
+    for (int i = use == SESSION_TRAIN ? out->stages - 1 : -1; i >= 0; i--)
+        TRY(add_training(s, x, batch, i, out));
+    for (int i = s->val ? out->stages - 1 : -1; i >= (text ? 0 : out->stages - 1); i--) {
+        const ProgramOptions o = { .batch = batch,
+                                   .image_size = text ? 1 : s->config->data.image_size,
+                                   .places = out->places[i] };
+        TRY(add_program(s, x, &o, &out->eval[i]));
     }
-    const ProgramOptions eval = { .batch = batch, .image_size = s->config->data.image_size };
-    return s->val ? add_program(s, x, &eval, &out->eval) : OK;
+    return OK;
 }
 
 Status session_try_batch(const Session *s, int64_t batch, Executor **out)
@@ -126,6 +152,14 @@ void session_set_stage(Session *s, int stage)
     s->more = s->stage_more[stage];
 }
 
+Program *session_program(Program *const stages[], const Session *s, Program *one, int64_t tokens)
+{
+    if (!config_is_text(s->config)) return one;
+    int i = 0;
+    while (i + 1 < s->stages && s->places[i] < tokens) i++;
+    return stages[i];
+}
+
 Status session_add_programs(Session *s)
 {
     Programs programs = { 0 };
@@ -133,8 +167,11 @@ Status session_add_programs(Session *s)
     Status status = add_programs(s, s->use, s->executor, s->plan.batch, &programs);
     memcpy(s->stage_first, programs.first, sizeof s->stage_first);
     memcpy(s->stage_more, programs.more, sizeof s->stage_more);
-    s->eval = programs.eval;
-    session_set_stage(s, progressive_stage_count(s->config) - 1);
+    memcpy(s->stage_eval, programs.eval, sizeof s->stage_eval);
+    memcpy(s->places, programs.places, sizeof s->places);
+    s->stages = programs.stages;
+    s->eval = s->stage_eval[s->stages - 1];
+    session_set_stage(s, s->stages - 1);
     return status;
 }
 
@@ -313,7 +350,8 @@ LoaderOptions session_loader_options(const Session *s, DataRole role)
                         .last_step = train ? s->plan.total_steps : -1,
                         .max_bad_fraction = c->data.max_bad_fraction };
     augment_options_fill(&o, c, role);
-    if (train) o.view.image_size = (int)progressive_image_size(c, s->stage);
+    if (train && !config_is_text(c)) o.view.image_size = (int)progressive_image_size(c, s->stage);
+    config_fill_text(s->config, &o);
     return o;
 }
 
@@ -321,6 +359,7 @@ size_t session_batch_bytes(const Session *s, DataRole role, int64_t batch)
 {
     LoaderOptions o = session_loader_options(s, role);
     o.batch = batch;
+    config_fill_text(s->config, &o);
     if (role == DATA_TRAIN) o.view.image_size = (int)progressive_largest_size(s->config);
     return loader_layout(&o).bytes;
 }

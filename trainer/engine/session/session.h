@@ -14,10 +14,12 @@
 #include "trainer/engine/plan/progressive.h"
 #include "trainer/engine/plan/train_plan.h"
 #include "trainer/engine/session/cache_share.h"
+#include "trainer/engine/session/canvas.h"
 #include "trainer/engine/session/device.h"
 #include "trainer/engine/session/prefetch.h"
 #include "trainer/engine/session/thread_plan.h"
 
+#define SESSION_STAGES_MAX (CANVAS_MAX > PROGRESSIVE_STAGES_MAX ? CANVAS_MAX : PROGRESSIVE_STAGES_MAX)
 #define SESSION_STEPS_MAX 2 /* training steps that are under way on a device at once */
 
 typedef enum SessionUse {
@@ -33,6 +35,7 @@ typedef struct Session {
     Dataset *train, *val; /* NULL where unused */
     SampleCache *cache;   /* of both; NULL without data.cache: ram */
     int64_t classes;
+    int64_t words;      /* of the dictionary, with <mask>; 0: images */
     uint32_t val_print; /* of val's images and labels, the same wherever it lies; training only */
     double data_s, plans_s; /* that opening the datasets took; preparing the programs */
     float *class_weights;   /* [classes], owned; NULL: none (class_weights.h) */
@@ -45,8 +48,12 @@ typedef struct Session {
     /* first micro-batch of a step; the following ones (accumulating), NULL if there are none */
     Program *first, *more;
     Program *eval; /* NULL without data.val */
-    Program *stage_first[PROGRESSIVE_STAGES_MAX],
-        *stage_more[PROGRESSIVE_STAGES_MAX]; /* of all stages */
+    /* Of all stages of training; of text, of all numbers of places that a micro-batch may have,
+     * ascending (canvas.h). */
+    int stages;
+    int64_t places[SESSION_STAGES_MAX]; /* 0 of images */
+    Program *stage_first[SESSION_STAGES_MAX], *stage_more[SESSION_STAGES_MAX],
+        *stage_eval[SESSION_STAGES_MAX]; /* of images the last one alone */
     /* after session_commit_empty() */
     Prefetch *train_input, *eval_input; /* NULL without the programs */
     DeviceComm *device_comm;            /* NULL on host memory */
@@ -57,6 +64,9 @@ typedef struct Session {
 /* Ranks whose batches a batch norm in training takes its statistics from, by model.bn and
  * model.bn_group; 1: its own alone. */
 int session_bn_ranks(const Session *s);
+/* Which of a kind of programs (stages[s->stages]) computes a micro-batch: of text, the smallest that
+ * holds so many tokens, else one. */
+Program *session_program(Program *const stages[], const Session *s, Program *one, int64_t tokens);
 /* Prepares the programs on the backend and sets the last stage. Allocates no slab yet. */
 Status session_add_programs(Session *s);
 /* Makes first and more those of a stage. No step may be under way. */

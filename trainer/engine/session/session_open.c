@@ -158,7 +158,8 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, const Clas
                          .synthetic_classes = c->model.classes > 0 ? (int)c->model.classes : 1000,
                          .index = place,
                          .allow_empty = c->data.allow_empty_classes,
-                         .seek_bytes = seek_bytes(c) };
+                         .seek_bytes = seek_bytes(c),
+                         .text = config_token_options(c) };
     status = comm_agree(comm, status);
     if (status == OK) status = open_together(out, &o, key, comm);
     mem_free(place);
@@ -224,9 +225,28 @@ static Status open_sets(Session *s, SessionUse use, const ClassList *learnt)
     return use == SESSION_EVAL || has_val ? open_set(&s->val, c, DATA_VAL, learnt, s->comm) : OK;
 }
 
+/* A network reads images or text, and of text it has the head that the set is for. */
+static Status check_kind(const Config *c, const Dataset *d, const char *key, int64_t *words)
+{
+    SequenceFacts facts;
+    const bool text = sequences_facts(d, &facts);
+    if (text != config_is_text(c))
+        return fail(ERR_DATA, "%s has %s (%s), but %s (model.name) reads %s", key,
+                    text ? "text" : "images", dataset_format_name(d), c->model.name,
+                    text ? "images" : "text");
+    if (text && facts.classified == config_is_masked(c))
+        return fail(ERR_DATA, "%s has %s, which requires model.head: %s", key,
+                    facts.classified ? "labels" : "no labels",
+                    facts.classified ? "classify" : "mlm");
+    if (text) *words = facts.dictionary->words;
+    return OK;
+}
+
 static Status count_classes(Session *s, int64_t learnt)
 {
     const Config *c = s->config;
+    if (s->train) TRY(check_kind(c, s->train, "data.train", &s->words));
+    if (s->val) TRY(check_kind(c, s->val, "data.val", &s->words));
     TRY(check_classes(s, learnt));
     s->classes = c->model.classes;
     /* IDX files without the last class know fewer */
@@ -395,7 +415,7 @@ static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Pur
     if (purpose == LEARNS) TRY(comm_agree(s->comm, check_learns(s)));
     if (s->train && s->val && s->config->data.val_split <= 0)
         TRY(comm_agree(s->comm, s->comm->rank == 0 ? check_apart(s) : OK));
-    if (s->train && s->val && s->comm->rank == 0 && purpose == LEARNS &&
+    if (s->train && s->val && s->comm->rank == 0 && purpose == LEARNS && !config_is_text(s->config) &&
         fs_same_file(s->config->data.train, s->config->data.val))
         log_warning("data.val is data.train; evaluation will use training images");
     TRY(comm_agree(s->comm, plan_local(s, use, count)));

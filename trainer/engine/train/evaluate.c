@@ -8,15 +8,29 @@
 
 #define AGREE_BATCHES 8 /* so soon all ranks hear of an error, or of a request to stop */
 
-enum { SUM_LOSS, SUM_TOP1, SUM_TOP5, SUM_DECODED, SUM_BAD, SUM_COUNT };
+/* SUM_WEIGHT: what the loss is a mean over, images that could be decoded or masked words. */
+enum {
+    SUM_LOSS,
+    SUM_TOP1,
+    SUM_TOP5,
+    SUM_WEIGHT,
+    SUM_DECODED,
+    SUM_BAD,
+    SUM_TOKENS,
+    SUM_MASKED,
+    SUM_COUNT
+};
 
-static void add_batch(double sums[SUM_COUNT], const double *stats, int64_t bad)
+static void add_batch(double sums[SUM_COUNT], const double *stats, const PrefetchInput *input)
 {
     sums[SUM_LOSS] += stats[STATS_LOSS_SUM];
     sums[SUM_TOP1] += stats[STATS_TOP1];
     sums[SUM_TOP5] += stats[STATS_TOP5];
-    sums[SUM_DECODED] += stats[STATS_IMAGES];
-    sums[SUM_BAD] += (double)bad;
+    sums[SUM_WEIGHT] += stats[STATS_IMAGES];
+    sums[SUM_DECODED] += (double)input->count;
+    sums[SUM_BAD] += (double)input->bad;
+    sums[SUM_TOKENS] += (double)input->tokens;
+    sums[SUM_MASKED] += (double)input->masked;
 }
 
 /* Where what is said of each image goes. */
@@ -48,11 +62,11 @@ static EvalImage judge(float *logits, int64_t classes, int64_t view_stride, int 
                         exp((double)(logits[label] - logits[best])) / sum };
 }
 
-static Status add_details(Session *s, const PrefetchInput *input, Details *d)
+static Status add_details(Session *s, const Program *p, const PrefetchInput *input, Details *d)
 {
-    const Graph *g = program_graph(s->eval);
-    const OpTensor *logits = program_tensor(s->eval, graph_logits(g));
-    OpTensor labels = *program_tensor(s->eval, graph_input(g, "labels"));
+    const Graph *g = program_graph(p);
+    const OpTensor *logits = program_tensor(p, graph_logits(g));
+    OpTensor labels = *program_tensor(p, graph_input(g, "labels"));
     const int64_t batch = labels.desc.dims[0], classes = logits->desc.dims[1];
     labels.data = batch_layout_at(input->layout, input->block, "labels");
     TRY(s->backend->v->export_tensor(s->backend, logits, d->logits));
@@ -72,16 +86,17 @@ static Status evaluate_batch(Session *s, double sums[SUM_COUNT], Details *detail
     TRY(prefetch_next(s->eval_input, &input, more, &wait_s));
     if (!*more) return OK;
     RunOptions o = { .slot = input.slot, .layout = input.layout, .block = input.block };
-    Status status = executor_issue(s->executor, s->eval, &o);
+    Program *p = session_program(s->stage_eval, s, s->eval, input.tokens);
+    Status status = executor_issue(s->executor, p, &o);
     /* while the slot, and with it the labels, is still this batch's */
     if (status == OK && details->images) status = executor_wait(s->executor);
-    if (status == OK && details->images) status = add_details(s, &input, details);
+    if (status == OK && details->images) status = add_details(s, p, &input, details);
     Status done = prefetch_done(s->eval_input);
     if (status == OK) status = done;
     if (status == OK) status = prefetch_mark(s->eval_input, &end);
     if (status == OK) status = prefetch_wait(s->eval_input);
     comm_beat(s->comm);
-    if (status == OK) add_batch(sums, program_stats(s->eval), input.bad);
+    if (status == OK) add_batch(sums, program_stats(p), &input);
     return status;
 }
 
@@ -123,16 +138,22 @@ static Status evaluate_all(Session *s, EvalResult *out, Details *details)
         comm_allreduce(s->comm, details->images,
                        (size_t)dataset_images(s->val) * sizeof *details->images / sizeof(double),
                        COMM_F64, COMM_SUM, "evaluated images");
-    double images = sums[SUM_DECODED] + sums[SUM_BAD];
-    if ((int64_t)images != dataset_images(s->val)) { /* the same on all ranks */
-        return fail(ERR_INTERNAL, "evaluation counted %.0f of %lld images", images,
-                    (long long)dataset_images(s->val));
-    }
+    const bool masked = config_is_masked(s->config);
+    const double images = sums[SUM_DECODED] + sums[SUM_BAD],
+                 given = masked ? sums[SUM_MASKED] : sums[SUM_DECODED];
+    if ((int64_t)images != dataset_images(s->val) || sums[SUM_WEIGHT] != given) /* on all ranks */
+        return fail(ERR_INTERNAL, "evaluation counted %.0f of %lld samples, %.0f of %.0f labels",
+                    images, (long long)dataset_images(s->val), sums[SUM_WEIGHT], given);
+    /* an image that cannot be decoded counts as wrong; of masked words only they count */
+    const double judged = masked ? sums[SUM_WEIGHT] : images;
+    if (judged == 0) return fail(ERR_DATA, "%s: no word of it is masked", s->config->data.val);
     *out = (EvalResult){ .images = (int64_t)images,
                          .bad = (int64_t)sums[SUM_BAD],
-                         .loss = sums[SUM_LOSS] / sums[SUM_DECODED],
-                         .top1 = sums[SUM_TOP1] / images,
-                         .top5 = sums[SUM_TOP5] / images };
+                         .loss = sums[SUM_LOSS] / sums[SUM_WEIGHT],
+                         .top1 = sums[SUM_TOP1] / judged,
+                         .top5 = sums[SUM_TOP5] / judged,
+                         .tokens = (int64_t)sums[SUM_TOKENS],
+                         .masked = (int64_t)sums[SUM_MASKED] };
     return OK;
 }
 

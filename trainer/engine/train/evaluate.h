@@ -8,6 +8,9 @@ typedef struct EvalResult {
     /* of them could not be decoded: they count as wrong and are not in the loss */
     int64_t bad;
     double loss, top1, top5; /* mean over decoded images; fractions of all images */
+    /* of networks that read text; loss, top1 and top5 are of the masked words, where they learn to
+     * fill those in */
+    int64_t tokens, masked;
 } EvalResult;
 
 /* Collective: all ranks get the same result or the same error. Sums are exact (counts) or double

@@ -22,8 +22,9 @@
  * ends with the updates. Device without: the communication thread, in a pinned copy
  * (host_reduce.h). Metrics are always summed by the host.
  *
- * Every loss gradient carries the factor 1 / global batch, so the sum over ranks is the gradient of
- * the mean loss whatever the slices. Batch norm over ranks (model.bn: sync) sums within forward and
+ * Every loss gradient carries the factor 1 / global batch, or of masked words 1 / their number in the
+ * global batch, which is arithmetic (sequences.h). So the sum over ranks is the gradient of the mean
+ * loss whatever the slices. Batch norm over ranks (model.bn: sync) sums within forward and
  * backward, in every micro-batch: by the communication thread, for whom the issuing thread waits,
  * or by the device.
  * A rank that fails inside the step (its data, its disk) still
@@ -58,7 +59,7 @@ static void add_results(Stepper *s)
     for (int64_t micro = 0; micro < f->issued; micro++) {
         const double *stats = executor_result(s->session->executor, f->first_result + (int)micro);
         s->totals[TOTAL_LOSS_SUM] += stats[STATS_LOSS_SUM];
-        s->totals[TOTAL_IMAGES] += stats[STATS_IMAGES];
+        s->totals[TOTAL_WEIGHT] += stats[STATS_IMAGES];
     }
     s->flight->result.diverged_here = !isfinite(s->totals[TOTAL_LOSS_SUM]);
     s->totals[TOTAL_STOP] = signals_stop_requested();
@@ -86,7 +87,8 @@ StepResult stepper_finish(Stepper *s)
     tracing_add_jobs(s->tracing, s->sum.reducer);
     if (s->sum.first && f->run == TIMELINE_SECOND_PASS) tracing_add_jobs(s->tracing, s->sum.first);
     r->optimizer = optimizer_take_result(s->optimizer, stepper_flight_number(s));
-    r->loss = s->totals[TOTAL_LOSS_SUM] / s->totals[TOTAL_IMAGES];
+    /* of a text a step may well have no masked word */
+    r->loss = s->totals[TOTAL_WEIGHT] > 0 ? s->totals[TOTAL_LOSS_SUM] / s->totals[TOTAL_WEIGHT] : 0;
     r->replaced = (int64_t)s->totals[TOTAL_REPLACED];
     r->stop = s->totals[TOTAL_STOP] > 0;
     r->failed = s->totals[TOTAL_FAILED] > 0;
@@ -177,7 +179,7 @@ static Status plan_steps(Stepper *s, size_t cap, size_t first_cap)
     const Session *session = s->session;
     int64_t least, most;
     train_plan_micros(&session->plan, &least, &most);
-    for (int i = 0; i < progressive_stage_count(session->config); i++) {
+    for (int i = 0; i < session->stages; i++) {
         if (most > 1) TRY(plan_stage(s, session->stage_more[i], cap, first_cap));
         if (least == 1) TRY(plan_stage(s, session->stage_first[i], cap, first_cap));
     }

@@ -6,7 +6,8 @@
 #include "trainer/engine/train/host_reduce.h"
 #include "trainer/engine/train/stepper.h"
 
-enum { TOTAL_LOSS_SUM, TOTAL_IMAGES, TOTAL_REPLACED, TOTAL_STOP, TOTAL_FAILED, TOTAL_COUNT };
+/* TOTAL_WEIGHT: what the loss is a mean over, images or masked words. */
+enum { TOTAL_LOSS_SUM, TOTAL_WEIGHT, TOTAL_REPLACED, TOTAL_STOP, TOTAL_FAILED, TOTAL_COUNT };
 
 enum { FLIGHTS = SESSION_STEPS_MAX };
 _Static_assert(FLIGHTS <= OPTIMIZER_RESULTS, "a result for each step under way");
@@ -18,6 +19,7 @@ typedef struct Flight { /* a step from issue to finish */
     int64_t issued;             /* micro-batches */
     int first_result;           /* of the executor's */
     TimelineRun run;            /* the last one of the step */
+    Program *last;              /* that of the last micro-batch; NULL: not known yet */
     /* of two passes: the first has been through its sums; it has moved the parameters */
     bool ascended, perturbed;
 } Flight;

@@ -14,6 +14,7 @@ int stepper_flight_number(const Stepper *s)
 
 Program *stepper_last_program(const Stepper *s)
 {
+    if (s->flight && s->flight->last) return s->flight->last;
     return s->session->plan.accumulate > 1 ? s->session->more : s->session->first;
 }
 
@@ -107,18 +108,28 @@ Status stepper_agree_on_recording(void *stepper, Status own)
 
 /* ---- issuing ---- */
 
-static Program *program_of(const Stepper *s, int64_t micro)
+static Program *program_of(const Stepper *s, int64_t micro, const PrefetchInput *input)
 {
-    return micro == 0 ? s->session->first : s->session->more;
+    const Session *session = s->session;
+    return micro == 0
+               ? session_program(session->stage_first, session, session->first, input->tokens)
+               : session_program(session->stage_more, session, session->more, input->tokens);
 }
 
-static Status issue(Stepper *s, int64_t micro, const RunOptions *o)
+static Status issue(Stepper *s, Program *p, const RunOptions *o)
 {
-    Program *p = program_of(s, micro);
     Status status = executor_issue(s->session->executor, p, o);
     /* Which sums of its norms the others have is not known. */
     if (s->bn_ranks > 1) stepper_must(s, status);
     return status;
+}
+
+/* The same; what ends the step goes with the last one. */
+static Program *take_program(Stepper *s, int64_t micro, const PrefetchInput *input)
+{
+    Program *p = program_of(s, micro, input);
+    if (micro + 1 == s->session->plan.accumulate) s->flight->last = p;
+    return p;
 }
 
 /* How the micro-batch runs; a first pass comes before it. */
@@ -129,10 +140,9 @@ static TimelineRun run_of(const Stepper *s, int64_t micro)
 
 /* A rank that failed waits for the others' sums and does nothing with them; neither does one whose
  * own loss is not finite: its parameters tell what has diverged. */
-static RunOptions run_options(Stepper *s, int64_t micro, TimelineRun run,
+static RunOptions run_options(Stepper *s, const Program *p, int64_t micro, TimelineRun run,
                               const PrefetchInput *input)
 {
-    const Program *p = program_of(s, micro);
     double *seconds = run == TIMELINE_MICRO_BATCH ? NULL : s->item_seconds;
     return (RunOptions){ .slot = input->slot,
                          .layout = input->layout,
@@ -160,7 +170,7 @@ Status stepper_issue_rest(Stepper *s, TimelineRun run)
     Program *p = stepper_last_program(s);
     const Timeline *line = program_timeline(p, run);
     const RunOptions o =
-        run_options(s, s->session->plan.accumulate - 1, run, &(PrefetchInput){ 0 });
+        run_options(s, p, s->session->plan.accumulate - 1, run, &(PrefetchInput){ 0 });
     TRY(executor_issue_rest(x, p, &o));
     TRY(executor_wait(x));
     return tracing_add_items(s->tracing, p, run, line->backward_end, line->count);
@@ -197,8 +207,8 @@ static Status run_ascent(Stepper *s, const PrefetchInput *input)
 {
     Program *p = stepper_last_program(s);
     const double start_s = clock_s();
-    const RunOptions o = run_options(s, 0, TIMELINE_FIRST_PASS, input);
-    TRY(issue(s, 0, &o));
+    const RunOptions o = run_options(s, p, 0, TIMELINE_FIRST_PASS, input);
+    TRY(issue(s, p, &o));
     if (o.item_times) TRY(stepper_trace_run(s, p, TIMELINE_FIRST_PASS));
     tracing_main(s->tracing, "first pass", TRACE_NO_NUMBER, start_s);
     end_ascent(s);
@@ -209,11 +219,11 @@ static Status run_ascent(Stepper *s, const PrefetchInput *input)
 
 /* On host memory all of it is over. On a device the last one is waited for in stepper_finish(),
  * under the watchdog's eyes. */
-static Status trace_micro_batch(Stepper *s, int64_t micro)
+static Status trace_micro_batch(Stepper *s, const Program *p, int64_t micro)
 {
     const TimelineRun run = run_of(s, micro);
     if (s->session->backend->v->device && run != TIMELINE_MICRO_BATCH) return OK;
-    return stepper_trace_run(s, program_of(s, micro), run);
+    return stepper_trace_run(s, p, run);
 }
 
 static Status run_micro_batch(Stepper *s, int64_t micro)
@@ -226,11 +236,12 @@ static Status run_micro_batch(Stepper *s, int64_t micro)
     ASSERT(more);
     tracing_main(s->tracing, "wait for data", micro, start_s);
     s->flight->issued++;
+    Program *p = take_program(s, micro, &input);
     Status status = s->flight->run == TIMELINE_SECOND_PASS ? run_ascent(s, &input) : OK;
     start_s = clock_s();
-    RunOptions o = run_options(s, micro, run_of(s, micro), &input);
-    if (status == OK) status = issue(s, micro, &o);
-    if (status == OK && o.item_times) status = trace_micro_batch(s, micro);
+    RunOptions o = run_options(s, p, micro, run_of(s, micro), &input);
+    if (status == OK) status = issue(s, p, &o);
+    if (status == OK && o.item_times) status = trace_micro_batch(s, p, micro);
     tracing_main(s->tracing, "forward and backward", micro, start_s);
     Status done = prefetch_done(session->train_input);
     s->flight->totals[TOTAL_REPLACED] += (double)input.bad;
@@ -244,6 +255,27 @@ static void set_halves(float *low, float *high, int64_t value)
     *high = (float)(value >> 16 & 0xffff);
 }
 
+/* What the step's gradients are a mean over. */
+static float loss_weight(const Stepper *s)
+{
+    const StepResult *r = &s->flight->result;
+    if (!config_is_masked(s->session->config)) return 1.0f / (float)s->session->plan.global_batch;
+    return r->masked > 0 ? 1.0f / (float)r->masked : 0;
+}
+
+/* Of the whole step, on all ranks together. */
+static void count_tokens(Stepper *s, StepResult *r)
+{
+    const Session *session = s->session;
+    const TrainPlan *plan = &session->plan;
+    if (!config_is_text(session->config)) return;
+    const SequenceCounts counts =
+        sequences_count(session->train, (uint64_t)session->config->train.seed,
+                        train_plan_images(plan, r->step), plan->global_batch);
+    r->tokens = counts.tokens;
+    r->masked = counts.masked;
+}
+
 static Status set_scalars(Stepper *s, int64_t step, double lr, int64_t micro)
 {
     const TrainPlan *plan = &s->session->plan;
@@ -252,7 +284,7 @@ static Status set_scalars(Stepper *s, int64_t step, double lr, int64_t micro)
     optimizer_scalars(s->optimizer, lr, step + 1 + s->step_offset, scalars);
     averages_scalars(s->averages, step, step + 1 + s->step_offset - optimizer_skipped(s->optimizer),
                      scalars);
-    scalars[SCALAR_GRAD_SCALE] = 1.0f / (float)s->session->plan.global_batch;
+    scalars[SCALAR_GRAD_SCALE] = loss_weight(s);
     set_halves(&scalars[SCALAR_STEP_LOW], &scalars[SCALAR_STEP_HIGH], step);
     set_halves(&scalars[SCALAR_PLACE_LOW], &scalars[SCALAR_PLACE_HIGH],
                s->session->comm->rank * share + micro * plan->batch);
@@ -279,9 +311,10 @@ static void run_idle(Stepper *s, int64_t micro, int64_t ahead)
         input.block = zeros = mem_calloc(1, input.layout->bytes);
         if (!zeros) stepper_must(s, fail(ERR_MEMORY, "out of memory"));
     }
+    Program *p = take_program(s, micro, &input);
     if (s->flight->run == TIMELINE_SECOND_PASS) stepper_must(s, run_ascent(s, &input));
-    const RunOptions o = run_options(s, micro, run_of(s, micro), &input);
-    stepper_must(s, issue(s, micro, &o));
+    const RunOptions o = run_options(s, p, micro, run_of(s, micro), &input);
+    stepper_must(s, issue(s, p, &o));
     mem_free(zeros);
 }
 
@@ -320,6 +353,7 @@ void stepper_issue(Stepper *s, int64_t step, Status pending)
         .first_result = (int)((s->flights.issued % FLIGHTS) * s->session->plan.accumulate)
     };
     f->result = (StepResult){ .step = step, .lr = s->lr_factor * schedule_lr(&s->schedule, step) };
+    count_tokens(s, &f->result);
     s->flights.issued++;
     comm_set_progress(s->session->comm, step, "step");
     stepper_must(s, tracing_step(s->tracing, step));
