@@ -24,8 +24,11 @@ typedef enum RngPurpose {
     RNG_ERASE = 10, /* random erasing: a = epoch, b = sample id */
     /* mixup and cutmix: a = global step, b = index of the micro-batch's first image in its step */
     RNG_MIX = 11,
-    RNG_DROP = 12,   /* dropout, stochastic depth: see kernels/drop.h */
-    RNG_BALANCE = 13 /* balanced samples: a, b = high and low half of the position */
+    RNG_DROP = 12,    /* dropout, stochastic depth: see kernels/drop.h */
+    RNG_BALANCE = 13, /* balanced samples: a, b = high and low half of the position */
+    /* masked tokens (data/tokens/mask.h): a = epoch, b = sample id; of evaluation, where a = 0 */
+    RNG_MASK = 14,
+    RNG_MASK_EVAL = 15
 } RngPurpose;
 
 typedef struct Rng {

@@ -10,7 +10,7 @@ typedef struct BatchField {
     size_t offset, bytes;
 } BatchField;
 typedef struct BatchLayout {
-    BatchField fields[8];
+    BatchField fields[12];
     int count;
     size_t bytes; /* of the block; SIZE_MAX: more than there can be */
 } BatchLayout;

@@ -21,6 +21,8 @@
 #include "data/load/dataset.h"
 #include "data/load/loader.h"
 #include "data/load/sampler.h"
+#include "data/load/sequences.h"
 #include "data/load/spread.h"
 #include "data/load/view_file.h"
+#include "data/tokens/mask.h"
 #endif

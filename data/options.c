@@ -2,9 +2,10 @@
 #include "data/options.h"
 
 const char *const data_format_names[DATA_FORMAT_COUNT + 1] = {
-    [DATA_AUTO] = "auto",     [DATA_IMAGEFOLDER] = "imagefolder", [DATA_IDX] = "idx",
-    [DATA_SHARDS] = "shards", [DATA_WEBDATASET] = "webdataset",   [DATA_TFRECORD] = "tfrecord",
-    [DATA_CIFAR] = "cifar",   [DATA_SYNTHETIC] = "synthetic",     [DATA_LIST] = "list",
+    [DATA_AUTO] = "auto",       [DATA_IMAGEFOLDER] = "imagefolder", [DATA_IDX] = "idx",
+    [DATA_SHARDS] = "shards",   [DATA_WEBDATASET] = "webdataset",   [DATA_TFRECORD] = "tfrecord",
+    [DATA_CIFAR] = "cifar",     [DATA_SYNTHETIC] = "synthetic",     [DATA_LIST] = "list",
+    [DATA_FAIRSEQ] = "fairseq",
 };
 const char *const data_role_names[DATA_ROLE_COUNT + 1] = {
     [DATA_TRAIN] = "train", [DATA_VAL] = "val"
@@ -39,6 +40,10 @@ const char *const huffman_decoder_names[HUFFMAN_DECODER_COUNT + 1] = {
     [HUFFMAN_FAST] = "fast", [HUFFMAN_STOCK] = "stock"
 };
 const char *const seek_use_names[SEEK_USE_COUNT + 1] = { [SEEK_AUTO] = "auto", [SEEK_OFF] = "off" };
+const char *const token_break_names[BREAK_COUNT + 1] = { [BREAK_NONE] = "none",
+                                                         [BREAK_COMPLETE] = "complete",
+                                                         [BREAK_COMPLETE_DOC] = "complete_doc",
+                                                         [BREAK_EOS] = "eos" };
 const char *const data_cache_names[DATA_CACHE_COUNT + 1] = { [DATA_CACHE_PAGE] = "page",
                                                              [DATA_CACHE_RAM] = "ram",
                                                              [DATA_CACHE_DISK] = "disk",

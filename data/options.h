@@ -13,8 +13,9 @@ typedef enum DataFormat {
     DATA_SHARDS,     /* what convoy pack writes */
     DATA_WEBDATASET, /* tar files */
     DATA_TFRECORD,
-    DATA_LIST,  /* a text file with each image's path and class */
-    DATA_CIFAR, /* the binary files of CIFAR-10 and CIFAR-100 */
+    DATA_LIST,    /* a text file with each image's path and class */
+    DATA_CIFAR,   /* the binary files of CIFAR-10 and CIFAR-100 */
+    DATA_FAIRSEQ, /* sequences of tokens, as fairseq-preprocess writes them */
     DATA_SYNTHETIC,
     DATA_FORMAT_COUNT
 } DataFormat;
@@ -118,6 +119,26 @@ typedef struct ViewOptions {
     SeekUse seek_index;
 } ViewOptions;
 
+/* How a text becomes sequences of at most so many tokens (tokens/blocks.h), as fairseq's
+ * --sample-break-mode. */
+typedef enum TokenBreak {
+    BREAK_NONE,         /* cut every so many tokens, through sentences */
+    BREAK_COMPLETE,     /* as many whole sentences as fit */
+    BREAK_COMPLETE_DOC, /* the same, but documents end at empty sentences */
+    BREAK_EOS,          /* each sentence */
+    BREAK_COUNT
+} TokenBreak;
+extern const char *const token_break_names[BREAK_COUNT + 1];
+
+/* Of sequences of tokens. */
+typedef struct TokenOptions {
+    int64_t tokens; /* of the longest sequence, <s> included; 0: 512 */
+    TokenBreak break_mode;
+    /* of a sequence's tokens, the share to be found again; of those, the shares that are seen as
+     * they are, and as a random word: the others are seen as <mask> */
+    double mask, mask_keep, mask_random;
+} TokenOptions;
+
 /* What becomes of files once they were read. */
 typedef enum DataCache {
     DATA_CACHE_PAGE, /* the kernel's page cache does what it does */
@@ -153,7 +174,8 @@ typedef struct DatasetOptions {
     bool must_keep; /* the index: ERR_IO where it cannot be kept, not a warning */
     /* folders without an image are classes too, in a tar as well; class_map: lines without one */
     bool allow_empty;
-    int scan_threads; /* 0 = so many that a network file system is kept busy */
+    int scan_threads;  /* 0 = so many that a network file system is kept busy */
+    TokenOptions text; /* DATA_FAIRSEQ */
 } DatasetOptions;
 
 /* What follows what in the training stream. */

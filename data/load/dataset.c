@@ -3,11 +3,11 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "data/cache/cache.h"
 #include "data/index/index_classes.h"
 #include "data/index/index_file.h"
 #include "data/index/index_split.h"
 #include "data/load/bad_list.h"
-#include "data/load/cache.h"
 #include "data/load/class_check.h"
 #include "data/load/dataset_internal.h"
 #include "data/load/worker.h"
@@ -28,14 +28,15 @@ static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
     [DATA_TFRECORD] = &source_tfrecord,
     [DATA_CIFAR] = &source_cifar,
     [DATA_LIST] = &source_list,
+    [DATA_FAIRSEQ] = &source_fairseq,
     [DATA_SYNTHETIC] = &source_synthetic,
 };
 
 /* In the order of asking; imagefolder says yes to everything. */
 static const SourceKind *const guesses[] = { &source_list,       &source_shards,
                                              &source_idx,        &source_cifar,
-                                             &source_tfrecord,   &source_webdataset,
-                                             &source_imagefolder };
+                                             &source_fairseq,    &source_tfrecord,
+                                             &source_webdataset, &source_imagefolder };
 
 /* Both sides of a split come from the files of the training set. */
 static DataRole listed_role(const DatasetOptions *o)

@@ -284,8 +284,8 @@ static void check_options(const Loader *l)
 {
     const LoaderOptions *o = &l->o;
     ASSERT(o->threads >= 1 && o->slots >= 3 && o->batch >= 1 && o->rank >= 0 && o->rank < o->world);
-    ASSERT(o->view.image_size >= 1 && o->view.eval_resize >= 0 &&
-           (o->view.channels == 1 || o->view.channels == 3));
+    ASSERT(o->tokens > 0 || (o->view.image_size >= 1 && o->view.eval_resize >= 0 &&
+                             (o->view.channels == 1 || o->view.channels == 3)));
     if (!l->training) return;
     ASSERT(o->global_batch % (o->batch * o->world) == 0 && o->global_batch > 0 &&
            o->global_batch <= l->epoch_images && o->first_step >= 0 &&
@@ -351,9 +351,14 @@ static Status build_loader(Loader *l)
     return start_threads(l);
 }
 
+static const SampleMaker *maker_of(const LoaderOptions *o)
+{
+    return o->tokens > 0 ? &sample_tokens : &sample_images;
+}
+
 BatchLayout loader_layout(const LoaderOptions *o)
 {
-    return sample_images.layout(o);
+    return maker_of(o)->layout(o);
 }
 
 Status loader_create(Loader **out, const Dataset *d, const LoaderOptions *o)
@@ -362,7 +367,7 @@ Status loader_create(Loader **out, const Dataset *d, const LoaderOptions *o)
     Loader *l = mem_calloc(1, sizeof *l);
     if (!l) return ERR_MEMORY;
     l->dataset = d;
-    l->maker = &sample_images;
+    l->maker = maker_of(o);
     l->o = *o;
     Status status = build_loader(l);
     if (status == OK) *out = l;

@@ -8,7 +8,11 @@
 #include "data/load/latency.h"
 
 typedef struct LoaderOptions {
-    ViewOptions view;
+    ViewOptions view; /* of images */
+    /* Of sequences of tokens: the longest one, 0 of images; how many masked tokens a batch has
+     * places for (batch * mask_most()), 0: labels are classes; whether a sequence has segments. */
+    int64_t tokens, masked;
+    bool segments;
     /* training: how often a sample comes in a global batch; 0 and 1 are once */
     int repeats;
     MixOptions mix;    /* training */
@@ -34,7 +38,15 @@ typedef struct LoaderOptions {
 
 /* Of batches by these options. images: uint8_t [batch, image_size, image_size, channels]; labels:
  * int32_t [batch], -1 = padding, or bad in evaluation; where the options want them, erase: EraseBox
- * [batch], what is erased once normalised; mix: MixValues. */
+ * [batch], what is erased once normalised; mix: MixValues.
+ *
+ * Of sequences all are int32_t, and T = batch * tokens places. The sequences lie one behind the
+ * other without padding; places behind the last are nobody's. ids [T], -1: nobody's; where [T, 2],
+ * sequence in the batch (-1: nobody's) and position in it; starts [batch + 1], first place of each
+ * sequence, the last one's end; order [T], places sorted by id, those of one id in increasing order
+ * and nobody's last; segments [T], 0 or 1; labels: the classes [batch] as above, or of masked
+ * tokens rows [masked], their places in increasing order, -1 behind the last, and labels [masked],
+ * the words to be found, -1 behind the last. */
 BatchLayout loader_layout(const LoaderOptions *o);
 
 typedef struct Batch {
@@ -49,6 +61,7 @@ typedef struct Batch {
     int64_t bad;
     /* global step and micro-batch within it; evaluation: batch number, 0 */
     int64_t step, micro;
+    int64_t tokens, masked; /* of sequences: in all of them, with <s> and </s>; masked of these */
     int slot;
 } Batch;
 

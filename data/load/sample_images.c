@@ -37,7 +37,7 @@ static Status make_image(const SampleTask *t)
     return OK;
 }
 
-static void mix_images(const LoaderOptions *o, const Batch *batch, int64_t first, int64_t epoch)
+static void mix_images(const LoaderOptions *o, Batch *batch, int64_t first, int64_t epoch)
 {
     MixValues *out = batch_layout_at(batch->layout, batch->block, "mix");
     MixDraw m = { .lambda = 1 };

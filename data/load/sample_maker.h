@@ -23,9 +23,9 @@ typedef struct SampleMaker {
     Status (*make)(const SampleTask *t);           /* errors as Source.read */
     /* What belongs to no sample alone, by the thread that takes the batch. Training: first is the
      * index of its first sample in the global batch, which begins in that epoch; evaluation: epoch
-     * is -1. */
-    void (*finish)(const LoaderOptions *o, const Batch *batch, int64_t first, int64_t epoch);
+     * is -1. Sets batch's counts of what it knows. */
+    void (*finish)(const LoaderOptions *o, Batch *batch, int64_t first, int64_t epoch);
 } SampleMaker;
 
-extern const SampleMaker sample_images;
+extern const SampleMaker sample_images, sample_tokens;
 #endif

@@ -1,8 +1,8 @@
 /* cache_share.h - one cache of files for all ranks of a node (data.cache: ram, disk). */
 #ifndef CONVOY_TRAINER_ENGINE_SESSION_CACHE_SHARE_H
 #define CONVOY_TRAINER_ENGINE_SESSION_CACHE_SHARE_H
+#include "data/cache/cache.h"
 #include "data/data.h"
-#include "data/load/cache.h"
 #include "trainer/engine/comm/comm.h"
 #include "trainer/engine/config/config.h"
 

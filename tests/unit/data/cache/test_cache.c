@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/load/cache.h"
+#include "data/cache/cache.h"
 #include "tests/test.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "data/load/cache_internal.h"
+#include "data/cache/cache_internal.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

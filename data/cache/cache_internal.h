@@ -2,9 +2,9 @@
  * (cache.c) all of it is mapped; on a disk (cache_file.c, cache_disk.c) the blocks are read and
  * written, so that a disk that fails costs a sample and not the process. Where others cut the
  * file short or write over it, the header is not what it was: it is looked at for each sample. */
-#ifndef CONVOY_DATA_LOAD_CACHE_INTERNAL_H
-#define CONVOY_DATA_LOAD_CACHE_INTERNAL_H
-#include "data/load/cache.h"
+#ifndef CONVOY_DATA_CACHE_CACHE_INTERNAL_H
+#define CONVOY_DATA_CACHE_CACHE_INTERNAL_H
+#include "data/cache/cache.h"
 #include <stdatomic.h>
 
 #define CACHE_MAGIC       0x63616368656e6f76u

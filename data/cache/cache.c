@@ -1,12 +1,12 @@
 /* cache.c - see cache.h. The file: header, one word for each entry, blocks. A block is the sample's
  * size in its first 64 bytes, then the sample and its seek index. Blocks are given out from the
  * front by an atomic add and never given back. */
-#include "data/load/cache.h"
+#include "data/cache/cache.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mapping.h"
 #include "base/mem.h"
-#include "data/load/cache_internal.h"
+#include "data/cache/cache_internal.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
 #include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/log.h"
-#include "data/load/cache_internal.h"
+#include "data/cache/cache_internal.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/uio.h>

@@ -11,8 +11,8 @@
  * ENTRIES. One 64-bit word a sample: absent, loading (by which process, since when), ready (where),
  * or never (no room). A process that dies while it loads leaves "loading" behind; others see that
  * it is gone, or lose patience, and load the sample themselves. */
-#ifndef CONVOY_DATA_LOAD_CACHE_H
-#define CONVOY_DATA_LOAD_CACHE_H
+#ifndef CONVOY_DATA_CACHE_CACHE_H
+#define CONVOY_DATA_CACHE_CACHE_H
 #include "data/source/source.h"
 
 typedef struct SampleCache SampleCache;
