@@ -19,8 +19,7 @@ static const struct {
     { "optimizer.trust_coefficient", BIT(LARS) | BIT(LARS_MLPERF) },
 };
 
-/* Whether the key has its default: a file may well say that. */
-static bool is_default(const Config *c, const ConfigKey *key)
+bool config_has_default(const Config *c, const ConfigKey *key)
 {
     Config plain = { .optimizer.name = 0 };
     StrBuf a = { 0 }, b = { 0 };
@@ -41,7 +40,7 @@ void config_note_unread(Config *c, const ConfigOrigin *origin, bool kept)
         /* What stands for auto in the file of a run was not given by anybody. */
         const bool is_auto = strcmp(config_keys[index].fallback, "auto") == 0;
         const bool given = line == ORIGIN_SET ||
-                           (line > 0 && !kept && !is_auto && !is_default(c, &config_keys[index]));
+                           (line > 0 && !kept && !is_auto && !config_has_default(c, &config_keys[index]));
         if (given && !(readers[i].kinds >> c->optimizer.name & 1)) c->unread |= 1U << i;
     }
 }

@@ -72,8 +72,7 @@ static bool has_value(const Config *c, const char *key, const char *text)
 
 static bool has_default(const Config *c, const char *key)
 {
-    const char *fallback = config_keys[config_find_key(key)].fallback;
-    return has_value(c, key, fallback[0] ? fallback : "\"\"");
+    return config_has_default(c, &config_keys[config_find_key(key)]);
 }
 
 static bool is_listed(const char *words, const char *word)

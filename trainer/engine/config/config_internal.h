@@ -81,6 +81,8 @@ Status config_fail_key(const ConfigOrigin *origin, const char *key, const char *
 /* config_caution.c: keeps which keys were given though the optimizer does not read them, for
  * config_warn(). Before auto is resolved. kept: by a run's own file, which says every key, so that
  * only --set counts. */
+/* Whether the key has its default: a file may well say that. */
+bool config_has_default(const Config *c, const ConfigKey *key);
 void config_note_unread(Config *c, const ConfigOrigin *origin, bool kept);
 
 /* config_yaml.c: reads a YAML text of name (for messages) into c. */
