@@ -31,12 +31,16 @@ def words_of(data):
 
 
 def make_model(words):
+    """Its table of one segment, which is part of the positions here and in fairseq, does not learn."""
     torch.manual_seed(3)
-    return RobertaForMaskedLM(RobertaConfig(
+    model = RobertaForMaskedLM(RobertaConfig(
         vocab_size=words, hidden_size=128, num_hidden_layers=2, num_attention_heads=2,
         intermediate_size=512, max_position_embeddings=TOKENS + 2, type_vocab_size=1,
         layer_norm_eps=1e-5, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
         pad_token_id=1, bos_token_id=0, eos_token_id=2)).train()
+    segments = model.roberta.embeddings.token_type_embeddings.weight.requires_grad_(False)
+    segments.zero_()
+    return model
 
 
 def padded(batch):
@@ -77,7 +81,7 @@ def main():
         first = os.path.join(folder, "first.safetensors")
         state = {k: v.clone().contiguous() for k, v in model.state_dict().items()}
         save_file(state, first)
-        keys = ["data.dir=" + options.data, "data.tokens=%d" % TOKENS, "data.break=" + options.mode,
+        keys = ["data.dir=" + options.data, "data.tokens=%d" % TOKENS, "data.break_mode=" + options.mode,
                 "train.batch_per_rank=%d" % batch, "train.accumulate=%d" % options.accumulate,
                 "train.max_steps=%d" % options.updates, "model.init=" + first]
         config = os.path.join(folder, "config.yaml")
@@ -123,7 +127,7 @@ def main():
 
 
 CONFIG = """
-model: {name: roberta_base, width: 1, dropout: 0, attention_dropout: 0}
+model: {name: roberta_tiny, dropout: 0, attention_dropout: 0}
 data: {format: fairseq}
 train: {epochs: 1000, precision: fp32}
 optimizer: {name: adamw, lr: 5e-3, lr_scaling: none, betas: [0.9, 0.98], eps: 1e-6,
