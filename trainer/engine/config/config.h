@@ -199,6 +199,10 @@ Status config_stored(Config **out, const char *path);
 /* What c's keys make of a network, for inference on one square image of that size. classes
  * -1: model.classes, or 1000 where that is left to a data set. */
 ModelOptions config_model_options(const Config *c, int64_t image_size, int64_t classes);
+/* Its network reads text; of those one that learns to fill in masked words, else one that
+ * classifies. */
+bool config_is_text(const Config *c);
+bool config_is_masked(const Config *c);
 /* Consistency of the keys that say how images come into the network: all that evaluation takes from
  * a stored text. */
 Status config_check_input(const Config *c);

@@ -308,6 +308,17 @@ Status config_stored(Config **out, const char *path)
     return status;
 }
 
+bool config_is_text(const Config *c)
+{
+    const ModelDef *def = model_find(c->model.name);
+    return def && def->text;
+}
+
+bool config_is_masked(const Config *c)
+{
+    return config_is_text(c);
+}
+
 ModelOptions config_model_options(const Config *c, int64_t image_size, int64_t classes)
 {
     ModelOptions o = { .stem = (Stem)c->model.stem,

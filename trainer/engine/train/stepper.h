@@ -16,6 +16,9 @@ typedef struct StepResult {
     double lr;
     double seconds, data_wait_s, comm_wait_s; /* of this rank */
     OptimizerResult optimizer;
+    /* of networks that read text: of the whole step over all ranks, with <s> and </s>; of those,
+     * the words that the loss is of */
+    int64_t tokens, masked;
     int64_t replaced; /* samples of the global batch that could not be decoded and were replaced */
     bool stop;        /* some rank was asked to stop */
     /* The loss of this rank's own images is not finite. Where the host sums, this rank's parameters
