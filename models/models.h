@@ -77,6 +77,7 @@ typedef struct ModelDef {
     const char *twin;
     ModelNames names; /* whose names these are; torchvision's where timm has the same */
     bool apart;       /* timm has such a network under other names, which are not known here */
+    bool text;        /* reads sequences of tokens, not images */
 } ModelDef;
 
 /* The network whose tensors are def's, in the same order, under these names; def itself where there

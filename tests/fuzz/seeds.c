@@ -249,7 +249,7 @@ static void write_checkpoints(const char *folder)
                             .seed = 7,
                             .global_batch = 8,
                             .dataset_images = 80,
-                            .best_top1 = 0.5,
+                            .best_score = 0.5,
                             .lr_factor = 1,
                             .average_rest = { -1, -1 },
                             .class_names = "cat\nd\xc3\xb6g",

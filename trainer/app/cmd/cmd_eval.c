@@ -7,6 +7,7 @@
 #include "trainer/app/cmd/eval_tables.h"
 #include "trainer/app/cmd/unread.h"
 #include "trainer/app/log/runlog.h"
+#include "trainer/engine/config/units.h"
 #include "trainer/engine/files/checkpoint_model.h"
 #include "trainer/engine/files/foreign_model.h"
 #include "trainer/engine/files/learnt.h"
@@ -172,9 +173,9 @@ static Status record(Comm *comm, const Config *c, const EvalRecord *r)
     runlog_close(log);
     if (status == OK && kept && r->foreign)
         log_info(
-            "%s: recorded, but not plotted: the weights, the images or their preparation are not "
-            "those of the run",
-            c->run.dir);
+            "%s: recorded, but not plotted: the weights, the %s or their preparation are not those "
+            "of the run",
+            c->run.dir, units_of(c)->many);
     return status;
 }
 
@@ -200,6 +201,7 @@ static Status evaluate_other(Session *s, const char *path, const Held *held, Eva
     e->ema_top5 = held->ema ? e->top5 : r.top5;
     if (!held->ema) return OK;
     e->loss = r.loss;
+    e->ppl = exp(r.loss);
     e->top1 = r.top1;
     e->top5 = r.top5;
     return OK;
@@ -211,18 +213,12 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
 {
     EvalResult r;
     TRY(images ? evaluate_images(s, &r, images) : evaluate(s, &r));
-    EvalRecord e = { .epoch = epoch_of(meta),
-                     .step = meta->run_step,
-                     .epochs = meta->dataset_images > 0
-                                   ? (double)meta->images / (double)meta->dataset_images
-                                   : 0,
-                     .images = r.images,
-                     .classes = s->classes,
-                     .loss = r.loss,
-                     .top1 = r.top1,
-                     .top5 = r.top5,
-                     .checkpoint = args->checkpoint,
-                     .foreign = foreign };
+    EvalRecord e = evaluate_record(s, &r);
+    e.epoch = epoch_of(meta);
+    e.step = meta->run_step;
+    if (meta->dataset_images > 0) e.epochs = (double)meta->images / (double)meta->dataset_images;
+    e.checkpoint = args->checkpoint;
+    e.foreign = foreign;
     if (r.bad > 0)
         log_warning("data.val: %lld images could not be decoded; counted as wrong",
                     (long long)r.bad);

@@ -178,7 +178,10 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
                (long long)meta->epoch, (long long)meta->images);
     str_printf(text, "seed %lld\nglobal_batch %lld\ndataset_images %lld\n", (long long)meta->seed,
                (long long)meta->global_batch, (long long)meta->dataset_images);
-    if (meta->best_top1 >= 0) str_printf(text, "best_top1 %.6f\n", meta->best_top1);
+    const ModelDef *def = model_find(meta->model);
+    if (meta->best_score >= 0)
+        str_printf(text, "%s %.6f\n", def && def->text ? "best_score" : "best_top1",
+                   meta->best_score);
     if (cost_read(meta->spent, &spent)) {
         const Spent sum = cost_sum(&spent);
         str_printf(text, "spent_host_hours %.6g\nspent_joules %.6g\n", sum.host_s / 3600,

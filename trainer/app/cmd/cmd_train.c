@@ -80,16 +80,21 @@ static void say_command(const char *what, const char *verb, const char *dir, con
 /* Of the weights that do not choose the best. */
 static void add_other_best(StrBuf *out, const ReportRun *run, bool ema)
 {
-    const EvalRecord *best = NULL;
+    EvalRecord best = { .step = -1 };
     for (int64_t i = run->first_eval; i < run->eval_count; i++) {
-        const EvalRecord *e = &run->evals[i];
-        if (e->checkpoint || isnan(e->ema_top1)) continue;
-        if (!best || (ema ? e->ema_top1 > best->ema_top1 : e->top1 > best->top1)) best = e;
+        EvalRecord e = run->evals[i];
+        if (e.checkpoint || isnan(e.ema_top1)) continue;
+        e.ema_best = ema;
+        const double score = records_score(&e), had = records_score(&best);
+        if (best.step < 0 || (e.masks ? score < had : score > had)) best = e;
     }
-    if (best)
-        str_printf(out, "of %s weights %.2f %% in epoch %lld (step %lld), ",
-                   ema ? "averaged" : "trained", 100 * (ema ? best->ema_top1 : best->top1),
-                   (long long)best->epoch + 1, (long long)best->step);
+    if (best.step < 0) return;
+    const double score = records_score(&best);
+    str_printf(out, "of %s weights ", ema ? "averaged" : "trained");
+    if (best.masks) str_printf(out, "%.4f", score);
+    else str_printf(out, "%.2f %%", 100 * score);
+    str_printf(out, " in epoch %lld (step %lld), ", (long long)best.epoch + 1,
+               (long long)best.step);
 }
 
 /* What a run has come to, over all its parts as its records tell them, and what comes next. */
@@ -98,14 +103,16 @@ static void say_result(const Config *c)
     ReportRun run;
     StrBuf text = { 0 }, out = { 0 };
     const EvalRecord *best = NULL;
+    char score[RECORDS_SCORE_BYTES];
     if (report_run_read(&run, c->run.dir, "") != OK) {
         log_warning("%s", status_message());
         return;
     }
     if ((best = report_run_best(&run))) {
-        str_printf(&text, "best top-1 %.2f %%%s in epoch %lld (step %lld), ",
-                   100 * records_score(best), best->ema_best ? " of averaged weights" : "",
-                   (long long)best->epoch + 1, (long long)best->step);
+        records_format_score(best->masks, records_score(best), score);
+        str_printf(&text, "best %s%s in epoch %lld (step %lld), ", score,
+                   best->ema_best ? " of averaged weights" : "", (long long)best->epoch + 1,
+                   (long long)best->step);
         add_other_best(&text, &run, !best->ema_best);
     }
     str_add(&text, "trained for ");

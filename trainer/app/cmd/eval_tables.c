@@ -7,6 +7,7 @@
 #include "data/data.h"
 #include "trainer/app/report/csv.h"
 #include "trainer/app/report/eval_page.h"
+#include "trainer/engine/config/units.h"
 #include "trainer/engine/session/augment_options.h"
 #include <math.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ static void count_confusion(Tables *t)
 static Status print_classes(const Tables *t, StrBuf *out)
 {
     const Session *s = t->s;
-    str_add(out, "label,class,images,correct,accuracy\n");
+    str_printf(out, "label,class,%s,correct,accuracy\n", units_of(s->config)->many);
     for (int64_t c = 0; c < s->classes; c++) {
         const int64_t images =
             c < dataset_classes(s->val) ? dataset_class_images(s->val, (int)c) : 0;

@@ -1,6 +1,7 @@
 /* top_screen.c - see top_screen.h. */
 #include "trainer/app/cmd/top_screen.h"
 
+#include "trainer/engine/config/units.h"
 #include <math.h>
 
 /* without a record, and SILENT_GAPS times as long as between the last ones: worth a word */
@@ -171,12 +172,15 @@ static void add_step_lines(const TopScreen *t, StrBuf *out)
     const StepRecord *s = &t->last[RECORD_STEP].step;
     const int64_t world = t->last[RECORD_START].start.world;
     add_progress(t, out);
-    str_printf(out, "loss        %.4f  learning rate %.4g", s->loss, s->lr);
+    str_printf(out, "loss        %.4f", s->loss);
+    if (s->masks) str_printf(out, "  ppl %.5g", s->ppl);
+    str_printf(out, "  learning rate %.4g", s->lr);
     if (!isnan(s->grad_norm)) str_printf(out, "  gradient norm %.4g", s->grad_norm);
     str_add(out, "\n");
     add_history_line(t, out);
-    str_printf(out, "speed       %.1f images/s", s->images_per_s);
-    if (world > 1) str_printf(out, ", %.1f of each rank", s->images_per_s / (double)world);
+    const double speed = records_speed(s);
+    str_printf(out, "speed       %.1f %s", speed, (s->text ? &units_text : &units_images)->speed);
+    if (world > 1) str_printf(out, ", %.1f of each rank", speed / (double)world);
     str_printf(out, "; step %.1f ms, data wait %.1f %%, comm wait %.1f %%", s->step_ms,
                100 * s->data_wait_ms / s->step_ms, 100 * s->comm_wait_ms / s->step_ms);
     if (!isnan(s->mfu)) str_printf(out, ", MFU %.1f %%", 100 * s->mfu);
@@ -218,9 +222,23 @@ static void add_gpu_line(const GpuRecord *g, StrBuf *out)
     str_add(out, "\n");
 }
 
+static void add_masked_eval_line(const TopScreen *t, const EvalRecord *e, StrBuf *out)
+{
+    char best[RECORDS_SCORE_BYTES];
+    records_format_score(true, records_score(&t->best), best);
+    str_printf(out, "evaluation  loss %.4f, ppl %.5g", e->loss, e->ppl);
+    if (isfinite(e->ema_loss)) str_printf(out, " (averaged loss %.4f)", e->ema_loss);
+    str_printf(out, ", %.2f %% of the masked words found, at step %lld; best %s at step %lld\n",
+               100 * e->top1, (long long)e->step, best, (long long)t->best.step);
+}
+
 static void add_eval_line(const TopScreen *t, StrBuf *out)
 {
     const EvalRecord *e = &t->last[RECORD_EVAL].eval;
+    if (e->masks) {
+        add_masked_eval_line(t, e, out);
+        return;
+    }
     const int64_t classes = t->last[RECORD_START].start.classes;
     str_printf(out, "evaluation  top-1 %.2f %%", 100 * e->top1);
     if (classes < 0 || classes > 5) str_printf(out, ", top-5 %.2f %%", 100 * e->top5);

@@ -8,7 +8,7 @@ const char console_table_header[] = "  Step Epoch Speed   Loss  FinLoss   LR";
 void console_table_row(const ConsoleRow *row, char out[CONSOLE_TEXT_BYTES])
 {
     snprintf(out, CONSOLE_TEXT_BYTES, "%6lld %5.1f %7.1f %6.3f %6.3f %7.5f", (long long)row->step,
-             row->epochs, row->images_per_s, row->loss, row->loss + row->penalty, row->lr);
+             row->epochs, row->speed, row->loss, row->loss + row->penalty, row->lr);
 }
 
 void console_epoch_line(int64_t epoch, int rank, const RankEpoch *r, int64_t batch, int64_t steps,

@@ -18,9 +18,9 @@ enum { CONSOLE_TEXT_BYTES = 256 };
 
 extern const char console_table_header[];
 typedef struct ConsoleRow {
-    int64_t step;        /* from 0 here alone */
-    double epochs;       /* passes over the training set before it */
-    double images_per_s; /* since the row before */
+    int64_t step;  /* from 0 here alone */
+    double epochs; /* passes over the training set before it */
+    double speed;  /* images/s or tokens/s since the row before */
     double loss, penalty, lr;
 } ConsoleRow;
 void console_table_row(const ConsoleRow *row, char out[CONSOLE_TEXT_BYTES]);

@@ -32,16 +32,16 @@ static Status begin(void *self, bool resumed, int64_t step)
 static void print_row(RunListener *l, const StepRecord *r)
 {
     l->row.seconds += 1e-3 * r->step_ms;
-    l->row.images += r->images;
+    l->row.samples += r->text ? r->tokens : r->images;
     if (!r->has_row) return;
     runlog_row(l->log, &(ConsoleRow){ .step = r->step - 1,
                                       .epochs = r->epochs_before,
-                                      .images_per_s = (double)l->row.images / l->row.seconds,
+                                      .speed = (double)l->row.samples / l->row.seconds,
                                       .loss = r->loss,
                                       .penalty = r->penalty,
                                       .lr = r->lr });
     l->row.seconds = 0;
-    l->row.images = 0;
+    l->row.samples = 0;
 }
 
 static void show_progress(RunListener *l, const StepRecord *r)
@@ -72,7 +72,9 @@ static Status record_step(RunListener *l, const StepRecord *step)
     Status status = OK;
     l->recent.seconds += 1e-3 * r.step_ms;
     l->recent.images += r.images;
+    l->recent.tokens += r.tokens;
     r.recent_images_per_s = (double)l->recent.images / l->recent.seconds;
+    r.recent_tokens_per_s = (double)l->recent.tokens / l->recent.seconds;
     r.recent_mfu = r.mfu * (r.recent_images_per_s / r.images_per_s);
     monitor_step(l->monitor, &r);
     status = record_gpus(l);
@@ -80,7 +82,7 @@ static Status record_step(RunListener *l, const StepRecord *step)
     if (r.recorded && status == OK) status = runlog_record(l->log, RECORD_STEP, &r);
     if (r.recorded) {
         l->recent.seconds = 0;
-        l->recent.images = 0;
+        l->recent.images = l->recent.tokens = 0;
     }
     show_progress(l, &r);
     return status;
@@ -104,7 +106,7 @@ static void go_back(void *self, int64_t step)
     monitor_go_back(l->monitor, step);
     l->first_step = step + 1;
     l->recent.seconds = l->row.seconds = 0;
-    l->recent.images = l->row.images = 0;
+    l->recent.images = l->recent.tokens = l->row.samples = 0;
 }
 
 static void end(void *self)

@@ -12,10 +12,14 @@ typedef struct RunListener { /* the first three are the caller's, borrowed; all 
     Monitor *monitor;
     double epochs, images; /* those of the run; images of an epoch */
     int64_t first_step, steps;
-    struct { /* since the last step record, and the last row of the table */
+    struct { /* since the last step record */
         double seconds;
-        int64_t images;
-    } recent, row;
+        int64_t images, tokens;
+    } recent;
+    struct { /* since the last row of the table */
+        double seconds;
+        int64_t samples; /* tokens of text */
+    } row;
     double shown_s, seconds_per_image; /* the line on the console */
 } RunListener;
 

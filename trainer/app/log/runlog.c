@@ -8,6 +8,7 @@
 #include "base/jsonl.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "trainer/engine/config/units.h"
 #include "trainer/engine/files/kept_config.h"
 #include "trainer/engine/guard/run_lock.h"
 #include "trainer/engine/train/input_report.h"
@@ -197,12 +198,16 @@ static long long shown(int64_t epoch)
 /* What trains on what, with what, for how long, and where it is kept; the rest is detail. */
 static void say_start(RunLog *r, const StartRecord *s)
 {
-    char val[64] = ", no validation set";
+    char val[64] = ", no validation set", data[96];
     r->hosts = (double)s->hosts;
     if (s->val_images > 0)
         snprintf(val, sizeof val, ", %lld for validation", (long long)s->val_images);
-    log_info("%s (%.3g M parameters): %lld images of %lld classes%s", s->model,
-             1e-6 * (double)s->parameters, (long long)s->images, (long long)s->classes, val);
+    const long long samples = s->images, classes = s->classes, tokens = s->tokens;
+    if (s->text)
+        snprintf(data, sizeof data, "%lld sequences of at most %lld tokens, %lld %s", samples,
+                 tokens, classes, s->masks ? "words" : "classes");
+    else snprintf(data, sizeof data, "%lld images of %lld classes", samples, classes);
+    log_info("%s (%.3g M parameters): %s%s", s->model, 1e-6 * (double)s->parameters, data, val);
     log_info("%lld %s on %s (%s, %s), global batch %lld, %lld %s (%.4g %s)", (long long)s->world,
              s->world == 1 ? "rank" : "ranks", s->host, s->device, s->precision,
              (long long)s->global_batch, (long long)s->steps, s->steps == 1 ? "step" : "steps",
@@ -222,12 +227,27 @@ void runlog_row(RunLog *r, const ConsoleRow *row)
     log_info("%s", text);
 }
 
+static const Units *units(bool text)
+{
+    return text ? &units_text : &units_images;
+}
+
+enum { PPL_BYTES = 32 };
+/* " ppl 609.13"; "" where no masked words are to be filled in. */
+static const char *ppl_text(const StepRecord *s, char out[PPL_BYTES])
+{
+    out[0] = '\0';
+    if (s->masks) snprintf(out, PPL_BYTES, " ppl %.5g", s->ppl);
+    return out;
+}
+
 static void say_step(const StepRecord *s)
 {
-    log_note("epoch %lld step %lld loss %.6g lr %.6g %.1f images/s, %.1f ms: data wait %.1f, comm "
+    char ppl[PPL_BYTES];
+    log_note("epoch %lld step %lld loss %.6g%s lr %.6g %.1f %s, %.1f ms: data wait %.1f, comm "
              "wait %.1f",
-             shown(s->epoch), (long long)s->step, s->loss, s->lr, s->images_per_s, s->step_ms,
-             s->data_wait_ms, s->comm_wait_ms);
+             shown(s->epoch), (long long)s->step, s->loss, ppl_text(s, ppl), s->lr,
+             records_speed(s), units(s->text)->speed, s->step_ms, s->data_wait_ms, s->comm_wait_ms);
 }
 
 static void print_rank_epochs(const EpochRecord *e)
@@ -241,18 +261,32 @@ static void print_rank_epochs(const EpochRecord *e)
 
 static void say_epoch(RunLog *r, const EpochRecord *e)
 {
-    char input[512];
+    char input[512], tokens[48] = "";
+    const Units *u = units(e->text);
     if (e->ranks && r->rank == 0) print_rank_epochs(e);
-    log_info("epoch %lld done: %lld images in %.1f s, %.1f images/s", shown(e->epoch),
-             (long long)e->images, e->seconds, e->images_per_s);
+    if (e->text) snprintf(tokens, sizeof tokens, " (%lld tokens)", (long long)e->tokens);
+    log_info("epoch %lld done: %lld %s%s in %.1f s, %.1f %s", shown(e->epoch), (long long)e->images,
+             u->many, tokens, e->seconds, e->text ? e->tokens_per_s : e->images_per_s, u->speed);
     if (e->energy_j > 0)
-        log_info("epoch %lld energy: %.4g kJ, %.4g J/image, %.1f %% of it waiting for data",
-                 shown(e->epoch), 1e-3 * e->energy_j, e->joules_per_image,
+        log_info("epoch %lld energy: %.4g kJ, %.4g J/%s, %.1f %% of it waiting for data",
+                 shown(e->epoch), 1e-3 * e->energy_j, e->joules_per_image, u->one,
                  100 * e->wait_energy_j / e->energy_j);
     if (e->has_input) {
         input_report_describe(&e->input, input, sizeof input);
         log_info("epoch %lld input: %s", shown(e->epoch), input);
     }
+}
+
+static void say_masked_eval(const char *where, const EvalRecord *e)
+{
+    log_info("%seval: loss %.4f, ppl %.5g, %.2f %% of the masked words found, %lld sequences, "
+             "%lld tokens, %.1f %% masked",
+             where, e->loss, e->ppl, 100 * e->top1, (long long)e->images, (long long)e->tokens,
+             100 * e->masked);
+    if (e->has_ema)
+        log_info("%seval of averaged weights: loss %.4f, ppl %.5g, %.2f %% of the masked words "
+                 "found",
+                 where, e->ema_loss, exp(e->ema_loss), 100 * e->ema_top1);
 }
 
 static void say_eval(RunLog *r, const EvalRecord *e)
@@ -262,9 +296,13 @@ static void say_eval(RunLog *r, const EvalRecord *e)
     char where[64] = "", top5[32] = ""; /* weights of others are of no step */
     if (e->step > 0)
         snprintf(where, sizeof where, "epoch %lld step %lld ", shown(e->epoch), (long long)e->step);
+    if (e->masks) {
+        say_masked_eval(where, e);
+        return;
+    }
     if (e->classes > 5) snprintf(top5, sizeof top5, ", top-5 %.2f %%", 100 * e->top5);
-    log_info("%seval: loss %.4f, top-1 %.2f %%%s of %lld images", where, e->loss, 100 * e->top1,
-             top5, (long long)e->images);
+    log_info("%seval: loss %.4f, top-1 %.2f %%%s of %lld %s", where, e->loss, 100 * e->top1, top5,
+             (long long)e->images, units(e->text)->many);
     if (e->has_ema)
         log_info("%seval of averaged weights: loss %.4f, top-1 %.2f %%", where, e->ema_loss,
                  100 * e->ema_top1);
@@ -357,14 +395,14 @@ static void format_eta(char *out, size_t bytes, double seconds)
 
 void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double eta_s)
 {
-    char eta[48], input[32] = "";
+    char eta[48], input[32] = "", ppl[PPL_BYTES];
     if (r->rank != 0 || r->format != LOG_FORMAT_LINE) return;
     format_eta(eta, sizeof eta, eta_s);
     const double wait = s->step_ms > 0 ? 100 * s->data_wait_ms / s->step_ms : 0;
     if (wait >= 1) snprintf(input, sizeof input, ", data wait %.0f %%", wait);
-    log_progress("epoch %lld step %lld/%lld loss %.4f lr %.4g %.1f images/s, %s left%s",
-                 shown(s->epoch), (long long)s->step, (long long)total_steps, s->loss, s->lr,
-                 s->images_per_s, eta, input);
+    log_progress("epoch %lld step %lld/%lld loss %.4f%s lr %.4g %.1f %s, %s left%s",
+                 shown(s->epoch), (long long)s->step, (long long)total_steps, s->loss,
+                 ppl_text(s, ppl), s->lr, records_speed(s), units(s->text)->speed, eta, input);
 }
 
 void runlog_last_words(const RunLog *r, int code, const char *reason)

@@ -42,7 +42,7 @@ Status runlog_file_name(char **out, const Config *config, int rank, int world);
 void runlog_done(RunLog *r, int code, const char *reason);
 /* The same from any thread of a process that is about to end without returning; r NULL ok. */
 void runlog_last_words(const RunLog *r, int code, const char *reason);
-/* The live line (terminal) or one plain line: epoch, step of steps, loss, lr, images/s, data wait
- * share, ETA. */
+/* The live line (terminal) or one plain line: epoch, step of steps, loss, lr, images/s or
+ * tokens/s, data wait share, ETA. */
 void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double eta_s);
 #endif

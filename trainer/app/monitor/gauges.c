@@ -15,7 +15,10 @@
 #define EMF_NAMESPACE "Convoy"
 #define MIB           (1.0 / (1 << 20))
 
+typedef enum Of { OF_ANY, OF_IMAGES, OF_TEXT } Of; /* which runs have a metric */
+
 typedef struct Metric {
+    Of of;
     const char *name; /* of Prometheus, without the prefix */
     const char *type, *help;
     size_t offset;              /* of a double in Gauges or GpuGauges */
@@ -29,70 +32,100 @@ typedef struct Metric {
 
 /* clang-format off */
 static const Metric run_metrics[] = {
-    {"step", "gauge", "Completed steps of the run.", RUN(step), 1, "step", "Count", 1},
-    {"planned_steps", "gauge", "Steps of the whole run.", RUN(total_steps), 1, NULL, NULL, 0},
-    {"epoch", "gauge", "Current epoch of the run, from 0.", RUN(epoch), 1, "epoch", "Count", 1},
-    {"ranks", "gauge", "Ranks of the run.", RUN(world), 1, NULL, NULL, 0},
-    {"loss", "gauge", "Mean loss over the global batch of the last recorded step.",
+    {OF_ANY, "step", "gauge", "Completed steps of the run.", RUN(step), 1, "step", "Count", 1},
+    {OF_ANY, "planned_steps", "gauge", "Steps of the whole run.",
+     RUN(total_steps), 1, NULL, NULL, 0},
+    {OF_ANY, "epoch", "gauge", "Current epoch of the run, from 0.",
+     RUN(epoch), 1, "epoch", "Count", 1},
+    {OF_ANY, "ranks", "gauge", "Ranks of the run.", RUN(world), 1, NULL, NULL, 0},
+    {OF_ANY, "loss", "gauge", "Mean loss over the global batch of the last recorded step.",
      RUN(recorded.loss), 1, "loss", "None", 1},
-    {"learning_rate", "gauge", "Learning rate of that step.",
+    {OF_ANY, "learning_rate", "gauge", "Learning rate of that step.",
      RUN(recorded.lr), 1, "learning_rate", "None", 1},
-    {"grad_norm", "gauge", "Norm of all gradients of that step before clipping.",
+    {OF_ANY, "grad_norm", "gauge", "Norm of all gradients of that step before clipping.",
      RUN(recorded.grad_norm), 1, NULL, NULL, 0},
-    {"images_per_second", "gauge",
+    {OF_IMAGES, "images_per_second", "gauge",
      "Images per second that all ranks trained on, since the previous record.",
      RUN(recorded.recent_images_per_s), 1, "images_per_s", "Count/Second", 1},
-    {"mfu_ratio", "gauge",
+    {OF_ANY, "mfu_ratio", "gauge",
      "Share of the devices' peak FLOP/s that the network's matrix products used, since then.",
      RUN(recorded.recent_mfu), 1, "mfu", "Percent", 100},
-    {"images_total", "counter", "Images that all ranks trained on since this process started.",
+    {OF_TEXT, "sequences_per_second", "gauge",
+     "Sequences per second that all ranks trained on, since the previous record.",
+     RUN(recorded.recent_images_per_s), 1, "sequences_per_s", "Count/Second", 1},
+    {OF_TEXT, "tokens_per_second", "gauge",
+     "Tokens per second that all ranks trained on, since the previous record.",
+     RUN(recorded.recent_tokens_per_s), 1, "tokens_per_s", "Count/Second", 1},
+    {OF_TEXT, "perplexity", "gauge", "Perplexity of the last recorded step: exp of its loss.",
+     RUN(recorded.ppl), 1, "ppl", "None", 1},
+    {OF_TEXT, "masked_ratio", "gauge", "Share of the tokens of that step that were masked.",
+     RUN(recorded.masked), 1, NULL, NULL, 0},
+    {OF_IMAGES, "images_total", "counter",
+     "Images that all ranks trained on since this process started.",
      RUN(images), 1, NULL, NULL, 0},
-    {"step_seconds_total", "counter", "Seconds in steps since this process started.",
+    {OF_TEXT, "sequences_total", "counter",
+     "Sequences that all ranks trained on since this process started.",
+     RUN(images), 1, NULL, NULL, 0},
+    {OF_TEXT, "tokens_total", "counter",
+     "Tokens that all ranks trained on since this process started.",
+     RUN(tokens), 1, NULL, NULL, 0},
+    {OF_ANY, "step_seconds_total", "counter", "Seconds in steps since this process started.",
      RUN(step_seconds), 1, NULL, NULL, 0},
-    {"data_wait_seconds_total", "counter", "Of those, seconds in which rank 0 waited for input.",
+    {OF_ANY, "data_wait_seconds_total", "counter",
+     "Of those, seconds in which rank 0 waited for input.",
      RUN(data_wait_seconds), 1, NULL, NULL, 0},
-    {"comm_wait_seconds_total", "counter",
+    {OF_ANY, "comm_wait_seconds_total", "counter",
      "Of those, seconds in which rank 0 waited for other ranks.",
      RUN(comm_wait_seconds), 1, NULL, NULL, 0},
-    {"eval_loss", "gauge", "Mean loss of the last evaluation.",
+    {OF_ANY, "eval_loss", "gauge", "Mean loss of the last evaluation.",
      RUN(eval.loss), 1, "eval_loss", "None", 1},
-    {"eval_top1_ratio", "gauge",
+    {OF_IMAGES, "eval_top1_ratio", "gauge",
      "Share of images of the last evaluation that were classified correctly.",
      RUN(eval.top1), 1, "eval_top1", "Percent", 100},
-    {"eval_top5_ratio", "gauge",
+    {OF_IMAGES, "eval_top5_ratio", "gauge",
      "Share of images of the last evaluation whose class was among the five most likely.",
      RUN(eval.top5), 1, "eval_top5", "Percent", 100},
-    {"eval_ema_top1_ratio", "gauge", "As eval_top1_ratio, with the averaged weights.",
+    {OF_TEXT, "eval_perplexity", "gauge", "Perplexity of the last evaluation: exp of its loss.",
+     RUN(eval.ppl), 1, "eval_ppl", "None", 1},
+    {OF_TEXT, "eval_top1_ratio", "gauge",
+     "Share of the masked words of the last evaluation that were found, or of sequences that were "
+     "classified correctly.",
+     RUN(eval.top1), 1, "eval_top1", "Percent", 100},
+    {OF_TEXT, "eval_top5_ratio", "gauge",
+     "As eval_top1_ratio, for the five most likely words or classes.",
+     RUN(eval.top5), 1, "eval_top5", "Percent", 100},
+    {OF_ANY, "eval_ema_top1_ratio", "gauge", "As eval_top1_ratio, with the averaged weights.",
      RUN(eval.ema_top1), 1, "eval_ema_top1", "Percent", 100},
-    {"eval_step", "gauge", "Step of the last evaluation.", RUN(eval_step), 1, NULL, NULL, 0},
-    {"checkpoint_step", "gauge", "Step of the last checkpoint on disk.",
+    {OF_ANY, "eval_step", "gauge", "Step of the last evaluation.",
+     RUN(eval_step), 1, NULL, NULL, 0},
+    {OF_ANY, "checkpoint_step", "gauge", "Step of the last checkpoint on disk.",
      RUN(checkpoint_step), 1, NULL, NULL, 0},
-    {"checkpoint_timestamp_seconds", "gauge", "When that checkpoint was saved, Unix time.",
+    {OF_ANY, "checkpoint_timestamp_seconds", "gauge", "When that checkpoint was saved, Unix time.",
      RUN(checkpoint_unix_s), 1, NULL, NULL, 0},
-    {"start_timestamp_seconds", "gauge", "When this process started, Unix time.",
+    {OF_ANY, "start_timestamp_seconds", "gauge", "When this process started, Unix time.",
      RUN(start_unix_s), 1, NULL, NULL, 0},
-    {"update_timestamp_seconds", "gauge", "When the last step ended, Unix time.",
+    {OF_ANY, "update_timestamp_seconds", "gauge", "When the last step ended, Unix time.",
      RUN(update_unix_s), 1, NULL, NULL, 0},
 };
 static const Metric gpu_metrics[] = {
-    {"gpu_utilization_ratio", "gauge", "Mean share of time in which a kernel was running.",
+    {OF_ANY, "gpu_utilization_ratio", "gauge", "Mean share of time in which a kernel was running.",
      GPU(state.utilization), 1, "nvidia_smi_utilization_gpu", "None", 100},
-    {"gpu_utilization_min_ratio", "gauge", "The same, smallest sample.",
+    {OF_ANY, "gpu_utilization_min_ratio", "gauge", "The same, smallest sample.",
      GPU(utilization_min), 1, NULL, NULL, 0},
-    {"gpu_utilization_max_ratio", "gauge", "The same, largest sample.",
+    {OF_ANY, "gpu_utilization_max_ratio", "gauge", "The same, largest sample.",
      GPU(utilization_max), 1, NULL, NULL, 0},
-    {"gpu_memory_utilization_ratio", "gauge",
+    {OF_ANY, "gpu_memory_utilization_ratio", "gauge",
      "Mean share of time in which the GPU's memory was read or written.",
      GPU(state.memory_utilization), 1, "nvidia_smi_utilization_memory", "None", 100},
-    {"gpu_memory_used_bytes", "gauge", "Memory in use, by any process.",
+    {OF_ANY, "gpu_memory_used_bytes", "gauge", "Memory in use, by any process.",
      GPU(state.memory_used_bytes), 1, "nvidia_smi_memory_used", "None", MIB},
-    {"gpu_memory_bytes", "gauge", "Total memory of the GPU.",
+    {OF_ANY, "gpu_memory_bytes", "gauge", "Total memory of the GPU.",
      GPU(facts.memory_bytes), 1, "nvidia_smi_memory_total", "None", MIB},
-    {"gpu_power_watts", "gauge", "Power draw, mean.",
+    {OF_ANY, "gpu_power_watts", "gauge", "Power draw, mean.",
      GPU(state.power_w), 1, "nvidia_smi_power_draw", "None", 1},
-    {"gpu_temperature_celsius", "gauge", "Temperature of the GPU.",
+    {OF_ANY, "gpu_temperature_celsius", "gauge", "Temperature of the GPU.",
      GPU(state.temperature_c), 1, "nvidia_smi_temperature_gpu", "None", 1},
-    {"gpu_sm_clock_hertz", "gauge", "Clock rate of the multiprocessors.",
+    {OF_ANY, "gpu_sm_clock_hertz", "gauge", "Clock rate of the multiprocessors.",
      GPU(state.sm_clock_mhz), 1e6, "nvidia_smi_clocks_current_sm", "None", 1},
 };
 /* clang-format on */
@@ -104,6 +137,13 @@ enum {
 static double value_of(const Metric *m, const void *base)
 {
     return records_number_at(base, m->offset);
+}
+
+/* NaN too where runs of this kind do not have it. */
+static double run_value(const Metric *m, const Gauges *g)
+{
+    const bool has = m->of == OF_ANY || (m->of == OF_TEXT) == g->text;
+    return has ? value_of(m, g) : (double)NAN;
 }
 
 void gauges_init(Gauges *g)
@@ -250,7 +290,7 @@ void gauges_add_prometheus(const Gauges *g, StrBuf *out)
 {
     add_info(g, out);
     for (int i = 0; i < RUN_METRICS && g->trains; i++) {
-        double value = value_of(&run_metrics[i], g);
+        double value = run_value(&run_metrics[i], g);
         if (isnan(value)) continue;
         add_head(out, run_metrics[i].name, run_metrics[i].type, run_metrics[i].help);
         add_sample(out, &run_metrics[i], g, NULL, value);
@@ -262,16 +302,18 @@ void gauges_add_prometheus(const Gauges *g, StrBuf *out)
 
 /* ---- CloudWatch ---- */
 
-static bool in_emf(const Metric *m, const void *base)
+/* Of the run, or of this GPU. */
+static bool in_emf(const Metric *m, const Gauges *g, const GpuGauges *gpu)
 {
-    return m->emf && isfinite(value_of(m, base));
+    return m->emf && isfinite(gpu ? value_of(m, gpu) : run_value(m, g));
 }
 
-static void add_definitions(JsonWriter *w, const Metric *metrics, int count, const void *base)
+static void add_definitions(JsonWriter *w, const Metric *metrics, int count, const Gauges *g,
+                            const GpuGauges *gpu)
 {
     json_begin_array(w, "Metrics");
     for (int i = 0; i < count; i++) {
-        if (!in_emf(&metrics[i], base)) continue;
+        if (!in_emf(&metrics[i], g, gpu)) continue;
         json_begin_object(w, NULL);
         json_string(w, "Name", metrics[i].emf);
         json_string(w, "Unit", metrics[i].emf_unit);
@@ -297,7 +339,7 @@ static void add_emf_line(const Gauges *g, const GpuGauges *gpu, double now_s, St
     const int count = gpu ? GPU_METRICS : RUN_METRICS;
     const void *base = gpu ? (const void *)gpu : g;
     bool any = false;
-    for (int i = 0; i < count; i++) any = any || in_emf(&metrics[i], base);
+    for (int i = 0; i < count; i++) any = any || in_emf(&metrics[i], g, gpu);
     if (!any) return;
     json_begin_object(&w, NULL);
     json_begin_object(&w, "_aws");
@@ -306,7 +348,7 @@ static void add_emf_line(const Gauges *g, const GpuGauges *gpu, double now_s, St
     json_begin_object(&w, NULL);
     json_string(&w, "Namespace", EMF_NAMESPACE);
     add_dimensions(&w, gpu != NULL);
-    add_definitions(&w, metrics, count, base);
+    add_definitions(&w, metrics, count, g, gpu);
     json_end_object(&w);
     json_end_array(&w);
     json_end_object(&w);
@@ -321,7 +363,7 @@ static void add_emf_line(const Gauges *g, const GpuGauges *gpu, double now_s, St
         json_string(&w, "model", g->model);
     }
     for (int i = 0; i < count; i++)
-        if (in_emf(&metrics[i], base))
+        if (in_emf(&metrics[i], g, gpu))
             json_number(&w, metrics[i].emf, value_of(&metrics[i], base) * metrics[i].emf_factor);
     json_end_object(&w);
     str_add(out, "\n");

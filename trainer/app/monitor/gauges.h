@@ -30,12 +30,13 @@ typedef struct GpuSamples { /* at one GPU; zeros: none yet */
 
 typedef struct Gauges {
     const char *run, *model, *host, *version;
+    bool text;   /* the run's network reads it: its images are sequences */
     bool trains; /* this process tells of the run, not only of its host's GPUs */
     double start_unix_s, update_unix_s;
     double step, total_steps, epoch, world;
     StepRecord recorded; /* the last by log.every; NaN: not known */
     /* sums over this process's steps */
-    double images, step_seconds, data_wait_seconds, comm_wait_seconds;
+    double images, tokens, step_seconds, data_wait_seconds, comm_wait_seconds;
     EvalRecord eval; /* the last */
     double eval_step, checkpoint_step, checkpoint_unix_s;
     Spent spent;          /* by this host since this process started */

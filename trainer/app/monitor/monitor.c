@@ -171,6 +171,7 @@ static Status fill_monitor(Monitor *m, const Config *c, const Comm *comm, bool g
     m->gauges.host = process_host();
     m->gauges.version = version_text();
     m->gauges.trains = main_rank;
+    m->gauges.text = config_is_text(c);
     m->gauges.start_unix_s = clock_unix_s();
     m->gauges.world = comm->world;
     m->gauges.prices = c;
@@ -257,24 +258,29 @@ void monitor_step(Monitor *m, const StepRecord *s)
     StepRecord known = *s;
     if (!s->measured) known.grad_norm = (double)NAN;
     if (!(s->recent_mfu > 0)) known.recent_mfu = (double)NAN;
+    if (!s->masks) known.ppl = known.masked = (double)NAN;
     pthread_mutex_lock(&m->watcher.lock);
     Gauges *g = &m->gauges;
     g->step = (double)s->step;
     g->epoch = (double)s->epoch;
     g->update_unix_s = clock_unix_s();
     g->images += (double)s->images;
+    g->tokens += (double)s->tokens;
     g->step_seconds += 1e-3 * s->step_ms;
     g->data_wait_seconds += 1e-3 * s->data_wait_ms;
     g->comm_wait_seconds += 1e-3 * s->comm_wait_ms;
     if (s->recorded) g->recorded = known;
     pthread_mutex_unlock(&m->watcher.lock);
-    EventScalar scalars[8] = { { "train/loss", s->loss },
-                               { "train/lr", s->lr },
-                               { "train/images_per_s", s->recent_images_per_s },
-                               { "time/step_s", 1e-3 * s->step_ms },
-                               { "time/data_wait_s", 1e-3 * s->data_wait_ms },
-                               { "time/comm_wait_s", 1e-3 * s->comm_wait_ms } };
+    EventScalar scalars[10] = { { "train/loss", s->loss },
+                                { "train/lr", s->lr },
+                                { s->text ? "train/sequences_per_s" : "train/images_per_s",
+                                  s->recent_images_per_s },
+                                { "time/step_s", 1e-3 * s->step_ms },
+                                { "time/data_wait_s", 1e-3 * s->data_wait_ms },
+                                { "time/comm_wait_s", 1e-3 * s->comm_wait_ms } };
     int count = 6;
+    if (s->text) scalars[count++] = (EventScalar){ "train/tokens_per_s", s->recent_tokens_per_s };
+    if (s->masks) scalars[count++] = (EventScalar){ "train/ppl", s->ppl };
     if (!isnan(known.grad_norm))
         scalars[count++] = (EventScalar){ "train/grad_norm", known.grad_norm };
     if (!isnan(known.recent_mfu)) scalars[count++] = (EventScalar){ "train/mfu", known.recent_mfu };
@@ -299,8 +305,10 @@ void monitor_eval(Monitor *m, const EvalRecord *e)
     m->gauges.eval = *e;
     m->gauges.eval_step = (double)e->step;
     if (!e->has_ema) m->gauges.eval.ema_top1 = (double)NAN;
+    if (!e->masks) m->gauges.eval.ppl = (double)NAN;
     pthread_mutex_unlock(&m->watcher.lock);
     add_metrics(m, e, "");
+    if (e->masks) add_event(m, e->step, &(EventScalar){ "eval/ppl", e->ppl }, 1);
     if (e->has_ema) add_metrics(m, e, "ema_");
 }
 

@@ -16,7 +16,12 @@
 typedef enum Source { FROM_STEPS, FROM_EVALS, FROM_LOOKS, SOURCES } Source;
 typedef enum Against { AGAINST_STEPS, AGAINST_EPOCHS, AGAINST_TIME, AGAINST_COUNT } Against;
 
+/* Which runs a curve is of. */
+typedef enum Kind { OF_IMAGES = 1, OF_CLASSES = 2, OF_MASKED = 4, OF_ANY = 7 } Kind;
+#define OF_LABELS (OF_IMAGES | OF_CLASSES)
+
 typedef struct Curve {
+    int kinds;
     const char *title, *unit;
     Source source;
     size_t value; /* where it is in a record; of a look it is a range */
@@ -35,22 +40,36 @@ typedef struct Curve {
 /* of the time of a step */
 #define SHARES(part) FROM_STEPS, offsetof(StepRecord, part), 100, offsetof(StepRecord, step_ms)
 static const Curve curves[] = {
-    { "Training loss", "loss", STEPS(loss, 1), NAN, NAN, false },
-    { "Evaluation: top-1", "% of the images", EVALS(top1, 100), NAN, NAN, true },
-    { "Evaluation: top-1 of averaged weights", "%", EVALS(ema_top1, 100), NAN, NAN, true },
-    { "Evaluation: loss", "loss", EVALS(loss, 1), NAN, NAN, true },
-    { "Evaluation: top-5", "% of the images", EVALS(top5, 100), NAN, NAN, true },
-    { "Speed", "images/s over all ranks", STEPS(images_per_s, 1), 0, NAN, false },
-    { "Model FLOPs utilisation", "% of the peak", STEPS(mfu, 100), 0, NAN, false },
-    { "Waiting for data", "% of the step time", SHARES(data_wait_ms), 0, 1, false },
-    { "Waiting for gradient sums", "% of the step time", SHARES(comm_wait_ms), 0, 1, false },
-    { "Learning rate", "learning rate", STEPS(lr, 1), 0, NAN, true },
-    { "Gradient norm", "norm before clipping", STEPS(grad_norm, 1), 0, NAN, false },
-    { "GPU utilisation", "% of the time", LOOKS(0, 100), 0, 100, false },
-    { "GPU memory", "GiB", LOOKS(1, 1.0 / (1 << 30)), 0, NAN, true },
-    { "GPU power", "W", LOOKS(2, 1), 0, NAN, false },
-    { "GPU clock", "MHz", LOOKS(3, 1), NAN, NAN, false },
-    { "GPU temperature", "degrees Celsius", LOOKS(4, 1), NAN, NAN, false },
+    { OF_LABELS, "Training loss", "loss", STEPS(loss, 1), NAN, NAN, false },
+    { OF_MASKED, "Training loss", "loss in nats", STEPS(loss, 1), NAN, NAN, false },
+    { OF_MASKED, "Training perplexity", "perplexity", STEPS(ppl, 1), NAN, NAN, false },
+    { OF_IMAGES, "Evaluation: top-1", "% of the images", EVALS(top1, 100), NAN, NAN, true },
+    { OF_CLASSES, "Evaluation: top-1", "% of the sequences", EVALS(top1, 100), NAN, NAN, true },
+    { OF_LABELS, "Evaluation: top-1 of averaged weights", "%", EVALS(ema_top1, 100), NAN, NAN,
+      true },
+    { OF_LABELS, "Evaluation: loss", "loss", EVALS(loss, 1), NAN, NAN, true },
+    { OF_MASKED, "Evaluation: loss", "loss in nats", EVALS(loss, 1), NAN, NAN, true },
+    { OF_MASKED, "Evaluation: loss of averaged weights", "loss in nats", EVALS(ema_loss, 1), NAN,
+      NAN, true },
+    { OF_MASKED, "Evaluation: perplexity", "perplexity", EVALS(ppl, 1), NAN, NAN, true },
+    { OF_MASKED, "Evaluation: words found", "% of the masked words", EVALS(top1, 100), NAN, NAN,
+      true },
+    { OF_IMAGES, "Evaluation: top-5", "% of the images", EVALS(top5, 100), NAN, NAN, true },
+    { OF_CLASSES, "Evaluation: top-5", "% of the sequences", EVALS(top5, 100), NAN, NAN, true },
+    { OF_IMAGES, "Speed", "images/s over all ranks", STEPS(images_per_s, 1), 0, NAN, false },
+    { OF_CLASSES | OF_MASKED, "Speed", "tokens/s over all ranks", STEPS(tokens_per_s, 1), 0, NAN,
+      false },
+    { OF_ANY, "Model FLOPs utilisation", "% of the peak", STEPS(mfu, 100), 0, NAN, false },
+    { OF_ANY, "Waiting for data", "% of the step time", SHARES(data_wait_ms), 0, 1, false },
+    { OF_ANY, "Waiting for gradient sums", "% of the step time", SHARES(comm_wait_ms), 0, 1,
+      false },
+    { OF_ANY, "Learning rate", "learning rate", STEPS(lr, 1), 0, NAN, true },
+    { OF_ANY, "Gradient norm", "norm before clipping", STEPS(grad_norm, 1), 0, NAN, false },
+    { OF_ANY, "GPU utilisation", "% of the time", LOOKS(0, 100), 0, 100, false },
+    { OF_ANY, "GPU memory", "GiB", LOOKS(1, 1.0 / (1 << 30)), 0, NAN, true },
+    { OF_ANY, "GPU power", "W", LOOKS(2, 1), 0, NAN, false },
+    { OF_ANY, "GPU clock", "MHz", LOOKS(3, 1), NAN, NAN, false },
+    { OF_ANY, "GPU temperature", "degrees Celsius", LOOKS(4, 1), NAN, NAN, false },
 };
 
 /* Steps mean the same in all runs; else curves are drawn against passes over the data. */
@@ -173,16 +192,22 @@ typedef struct Room { /* for one plot: bins of each run, and all points of one *
     char labels[CURVES_MAX][12];
 } Room;
 
+static Kind kind_of(const ReportRun *r)
+{
+    return r->start.masks ? OF_MASKED : r->start.text ? OF_CLASSES : OF_IMAGES;
+}
+
 static void draw(StrBuf *out, const RunSet *set, const Curve *c, const Ground *g, Room *room)
 {
     const int count = set->count < CURVES_MAX ? set->count : CURVES_MAX;
     const int64_t most = count > BANDS_MAX ? MANY_BINS : PLOT_BINS;
     for (int i = 0; i < count; i++) {
         const ReportRun *r = &set->runs[i];
-        int64_t n = records_of(r, c->source).count;
+        const bool drawn = (c->kinds & kind_of(r)) != 0;
+        const int64_t n = drawn ? records_of(r, c->source).count : 0;
         PlotPoint *bins = room->bins + (int64_t)i * PLOT_BINS;
-        fill_curves(room->all, r, c, g);
-        bool marked = strcmp(c->unit, "loss") == 0;
+        if (n > 0) fill_curves(room->all, r, c, g);
+        bool marked = str_starts_with(c->unit, "loss");
         room->series[i] =
             (PlotSeries){ .points = bins,
                           .count = n ? plot_bin(bins, most, room->all, n) : 0,

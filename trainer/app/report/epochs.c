@@ -153,8 +153,8 @@ static void add_row(StrBuf *out, const ScalingRow *r, const ScalingRow *base)
     html_number(out, r->cold_s, digits);
     html_number(out, r->epoch_s.mean, digits);
     html_figure(out, half);
-    html_number(out, r->images_per_s, 1);
-    html_number(out, r->images_per_s / (double)r->ranks, 1);
+    html_number(out, scaling_speed(r), 1);
+    html_number(out, scaling_speed(r) / (double)r->ranks, 1);
     html_number(out, r->speedup, 3);
     html_number(out, 100 * e->value, 1);
     html_figure(out, range);
@@ -169,12 +169,15 @@ static void add_row(StrBuf *out, const ScalingRow *r, const ScalingRow *base)
 
 static void add_table(StrBuf *out, const Scaling *s)
 {
-    static const char *const heads[] = {
-        "ranks",    "hosts",          "threads", "batch/rank",  "batch",       "runs",
-        "values",   "cold s",         "epoch s", "95 %",        "images/s",    "images/s/rank",
-        "speed-up", "efficiency %",   "95 %",    "data wait %", "comm wait %", "last loss",
-        "J/image",  "cost per epoch", "x base"
-    };
+    char of_rank[32], joules[32];
+    const char *const heads[] = { "ranks",       "hosts",        "threads",       "batch/rank",
+                                  "batch",       "runs",         "values",        "cold s",
+                                  "epoch s",     "95 %",         s->units->speed, of_rank,
+                                  "speed-up",    "efficiency %", "95 %",          "data wait %",
+                                  "comm wait %", "last loss",    joules,          "cost per epoch",
+                                  "x base" };
+    snprintf(of_rank, sizeof of_rank, "%s/rank", s->units->speed);
+    snprintf(joules, sizeof joules, "J/%s", s->units->one);
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < s->count; i++) add_row(out, &s->rows[i], &s->rows[0]);
     html_table_end(out);
@@ -191,10 +194,10 @@ static void explain(StrBuf *out, const Scaling *s)
     for (int i = 0; i < s->count; i++) epochs = epochs || !s->rows[i].by_run;
     const char *values = epochs ? "epochs, or runs where there are three of them" : "runs";
     html_notef(out,
-               "Time to train on the %lld images of an epoch; %s. Values are %s; intervals are 95 "
+               "Time to train on the %lld %s of an epoch; %s. Values are %s; intervals are 95 "
                "%%, Student's t, from three values up. Speed-up and efficiency are against %lld "
                "%s; the interval of the efficiency is Fieller's. %s",
-               (long long)s->images, batch, values, (long long)base->ranks,
+               (long long)s->images, s->units->many, batch, values, (long long)base->ranks,
                base->ranks == 1 ? "rank" : "ranks",
                s->from_steps
                    ? "A value is the mean step time after the warm-up, times the steps of an epoch."
@@ -278,9 +281,13 @@ void section_scaling(StrBuf *out, const RunSet *set, const Scaling *scaling)
 
 void section_scaling_csv(StrBuf *out, const Scaling *s)
 {
-    str_add(out, "ranks,hosts,compute_threads,oversubscribed,global_batch,runs,values,value_is,"
-                 "cold_s,epoch_s,epoch_half_s,images_per_s,speedup,efficiency,efficiency_low,"
-                 "efficiency_high,data_share,comm_share,loss,joules_per_image,epoch_cost\n");
+    const bool text = s->units == &units_text;
+    str_printf(out,
+               "ranks,hosts,compute_threads,oversubscribed,global_batch,runs,values,value_is,"
+               "cold_s,epoch_s,epoch_half_s,%s,speedup,efficiency,efficiency_low,"
+               "efficiency_high,data_share,comm_share,loss,%s,epoch_cost%s\n",
+               records_name("images_per_s", text), records_name("joules_per_image", text),
+               text ? ",tokens_per_s" : "");
     for (int i = 0; i < s->count; i++) {
         const ScalingRow *r = &s->rows[i];
         const double values[] = {
@@ -298,6 +305,7 @@ void section_scaling_csv(StrBuf *out, const Scaling *s)
         csv_whole(out, r->epoch_s.count);
         csv_text(out, r->by_run ? "run" : "epoch");
         for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) csv_number(out, values[k]);
+        if (text) csv_number(out, r->tokens_per_s);
         str_add(out, "\n");
     }
 }

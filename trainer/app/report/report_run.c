@@ -301,6 +301,20 @@ void report_run_free(ReportRun *r)
     *r = (ReportRun){ 0 };
 }
 
+const Units *report_run_units(const ReportRun *runs, int count)
+{
+    int text = 0;
+    for (int i = 0; i < count; i++) text += runs[i].start.text;
+    return text == 0 ? &units_images : text == count ? &units_text : &units_mixed;
+}
+
+bool report_run_all_masked(const ReportRun *runs, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!runs[i].start.masks) return false;
+    return count > 0;
+}
+
 const StepRecord *report_run_nonfinite(const ReportRun *r)
 {
     for (int64_t i = 0; i < r->step_count; i++)

@@ -9,6 +9,7 @@
 #ifndef CONVOY_TRAINER_APP_REPORT_REPORT_RUN_H
 #define CONVOY_TRAINER_APP_REPORT_REPORT_RUN_H
 #include "base/mem.h"
+#include "trainer/engine/config/units.h"
 #include "trainer/engine/events/records.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -70,6 +71,10 @@ double report_run_mean(const ReportRange *r);
 Status report_run_read(ReportRun *out, const char *dir, const char *name);
 void report_run_free(ReportRun *r); /* zeroed ok */
 
+/* Of a run; of all of them, where all are on images or all on text. */
+const Units *report_run_units(const ReportRun *runs, int count);
+/* Whether all of them learn to fill in masked words. */
+bool report_run_all_masked(const ReportRun *runs, int count);
 /* The evaluation by the run itself, the best by records_better(), the first of equal ones; NULL:
  * none. */
 const EvalRecord *report_run_best(const ReportRun *r);

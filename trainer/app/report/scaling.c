@@ -112,7 +112,7 @@ static bool timed(const ReportRun *r, const StepRecord *s)
 }
 
 typedef struct Sums {
-    double step_ms, data_ms, comm_ms, loss;
+    double step_ms, data_ms, comm_ms, images, tokens, loss;
     int losses;
 } Sums;
 
@@ -124,6 +124,8 @@ static void add_shares(Sums *sums, const ReportRun *r)
         sums->step_ms += s->step_ms;
         sums->data_ms += s->data_wait_ms;
         sums->comm_ms += s->comm_wait_ms;
+        sums->images += s->images_per_s * s->step_ms;
+        sums->tokens += s->tokens_per_s * s->step_ms;
     }
     if (r->step_count == 0) return;
     sums->loss += r->steps[r->step_count - 1].loss;
@@ -177,6 +179,7 @@ static Status make_row(ScalingRow *row, const ReportRun *const *runs, int count)
                                : statistics_sample(v.epochs, v.epoch_count);
     row->cold_s = statistics_sample(v.cold, v.cold_count).mean;
     row->images_per_s = (double)first->images / row->epoch_s.mean;
+    row->tokens_per_s = row->images_per_s * sums.tokens / sums.images;
     row->joules_per_image = joules_per_image(runs, count);
     row->epoch_cost = epoch_cost(row, runs[0]);
     row->data_share = sums.data_ms / sums.step_ms;
@@ -255,12 +258,17 @@ static Status make_rows(Scaling *s, const ReportRun *const *runs, int count,
     return OK;
 }
 
+double scaling_speed(const ScalingRow *r)
+{
+    return isnan(r->tokens_per_s) ? r->images_per_s : r->tokens_per_s;
+}
+
 Status scaling_make(Scaling *out, const ReportRun *runs, int count)
 {
     Status status = OK;
     const ReportRun **kept = mem_calloc((size_t)count * 2 + 1, sizeof *kept);
     int n = 0;
-    *out = (Scaling){ 0 };
+    *out = (Scaling){ .units = &units_images };
     if (!kept) return ERR_MEMORY;
     for (int i = 0; i < count && status == OK; i++) {
         bool good = false;
@@ -269,6 +277,7 @@ Status scaling_make(Scaling *out, const ReportRun *runs, int count)
     }
     if (status == OK && n > 0) {
         out->images = kept[0]->start.images;
+        out->units = report_run_units(kept[0], 1);
         out->from_steps = kept[0]->warmup_steps >= 0;
         status = make_rows(out, kept, n, kept + count);
     }

@@ -22,6 +22,7 @@ typedef struct ScalingRow {
     StatisticsSample epoch_s; /* T(n) */
     double cold_s;            /* mean of first epochs; NaN: none was complete */
     double images_per_s;      /* over all ranks */
+    double tokens_per_s;      /* NaN where they read images */
     double speedup;
     Ratio efficiency;        /* the interval of the base itself is NaN */
     double joules_per_image; /* of steps, those that do not count too; NaN: not measured */
@@ -32,7 +33,8 @@ typedef struct ScalingRow {
 typedef struct Scaling {
     ScalingRow rows[SCALING_ROWS_MAX]; /* ascending in ranks */
     int count;
-    int64_t images;  /* of an epoch */
+    int64_t images; /* of an epoch */
+    const Units *units;
     Line fit;        /* T = constant + slope / n, of the rows that are not oversubscribed */
     int fitted;      /* how many those are */
     int most_fitted; /* the row with the most ranks of them */
@@ -41,6 +43,7 @@ typedef struct Scaling {
     StrBuf notes; /* sentences, one a line: what was left out, and what to keep in mind */
 } Scaling;
 
+double scaling_speed(const ScalingRow *r); /* images/s or tokens/s */
 /* Groups the runs that can be compared. Fewer than two different numbers of ranks: count below
  * 2. */
 Status scaling_make(Scaling *out, const ReportRun *runs, int count);

@@ -2,16 +2,22 @@
 #include "trainer/app/report/html.h"
 #include "trainer/app/report/sections.h"
 #include <math.h>
+#include <stdio.h>
 
 #define J_PER_KWH 3.6e6
 
-/* The least of what the runs that were evaluated have reached: all of them have. NaN for none. */
+/* What all runs that were evaluated have reached. NaN for none, and where some have a share and
+ * some a loss. */
 static double common_target(const RunSet *set)
 {
+    const bool masked = report_run_all_masked(set->runs, set->count);
     double target = (double)NAN;
     for (int i = 0; i < set->count; i++) {
         const EvalRecord *best = report_run_best(&set->runs[i]);
-        if (best) target = fmin(target, records_score(best)); /* fmin passes over NaN */
+        if (!best) continue;
+        if (best->masks != masked) return (double)NAN;
+        const double score = records_score(best); /* fmin and fmax pass over NaN */
+        target = masked ? fmax(target, score) : fmin(target, score);
     }
     return target;
 }
@@ -19,8 +25,11 @@ static double common_target(const RunSet *set)
 /* The first evaluation by the run itself that reached the target; NULL: none. */
 static const EvalRecord *first_at(const ReportRun *r, double target)
 {
-    for (int64_t i = r->first_eval; i < r->eval_count; i++)
-        if (!r->evals[i].checkpoint && records_score(&r->evals[i]) >= target) return &r->evals[i];
+    for (int64_t i = r->first_eval; i < r->eval_count; i++) {
+        const EvalRecord *e = &r->evals[i];
+        const double score = records_score(e);
+        if (!e->checkpoint && (e->masks ? score <= target : score >= target)) return e;
+    }
     return NULL;
 }
 
@@ -60,34 +69,41 @@ static void add_row(StrBuf *out, const RunSet *set, int k, double target)
 
 void section_spent(StrBuf *out, const RunSet *set)
 {
-    static const char *const heads[] = { "",
-                                         "<run",
-                                         "<energy by",
-                                         "kWh",
-                                         "assumed %",
-                                         "J/image",
-                                         "waiting %",
-                                         "host hours",
-                                         "cost",
-                                         "cost per epoch",
-                                         "kWh to target",
-                                         "host hours to target",
-                                         "cost to target" };
+    char per_sample[32], score[RECORDS_SCORE_BYTES];
+    const char *const heads[] = { "",
+                                  "<run",
+                                  "<energy by",
+                                  "kWh",
+                                  "assumed %",
+                                  per_sample,
+                                  "waiting %",
+                                  "host hours",
+                                  "cost",
+                                  "cost per epoch",
+                                  "kWh to target",
+                                  "host hours to target",
+                                  "cost to target" };
+    const bool masked = report_run_all_masked(set->runs, set->count);
     const double target = common_target(set);
     bool any = false;
     for (int i = 0; i < set->count; i++) any = any || cost_sum(&set->runs[i].spent).host_s > 0;
     if (!any) return;
+    snprintf(per_sample, sizeof per_sample, "J/%s", report_run_units(set->runs, set->count)->one);
     html_heading(out, "Energy and money");
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < set->count; i++) add_row(out, set, i, target);
     html_table_end(out);
-    html_note(
-        out, "Everything that was recorded, including work that a killed process lost. J/image: "
-             "steps only. waiting: the share spent waiting for data, of the energy or, where that "
-             "is not known, of the time. Costs use the prices (cost.*) in each run's config.yaml.");
+    html_notef(
+        out,
+        "Everything that was recorded, including work that a killed process lost. %s: "
+        "steps only. waiting: the share spent waiting for data, of the energy or, where that "
+        "is not known, of the time. Costs use the prices (cost.*) in each run's config.yaml.",
+        per_sample);
     if (isnan(target)) return;
+    if (masked) snprintf(score, sizeof score, "loss of %.4f", target);
+    else snprintf(score, sizeof score, "top-1 of %.2f %%", 100 * target);
     html_notef(out,
-               "Target: top-1 of %.2f %%, the best value that every evaluated run has reached; "
+               "Target: %s, the best value that every evaluated run has reached; "
                "spent until the end of the first evaluation that reached it.",
-               100 * target);
+               score);
 }

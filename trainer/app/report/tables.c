@@ -45,17 +45,33 @@ static double share_of(const ReportRun *r, size_t at)
     return part < whole ? 100 * part / whole : whole > 0 ? 100 : (double)NAN;
 }
 
-static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
+/* In percent; a loss where masked says so. The best of all evaluations, or the last. */
+static double score_of(const ReportRun *r, bool masked, bool best)
 {
+    double score = (double)NAN;
+    for (int64_t i = best ? r->first_eval : r->eval_count - 1; i >= 0 && i < r->eval_count; i++) {
+        EvalRecord e = r->evals[i];
+        e.ema_best = e.ema_best && best;
+        e.masks = masked;
+        const double own = records_score(&e);
+        score = masked ? fmin(score, own) : fmax(score, own);
+    }
+    return masked ? score : 100 * score;
+}
+
+static Status add_run_row(StrBuf *out, const RunSet *set, int k)
+{
+    const ReportRun *r = &set->runs[k];
+    const bool masked = report_run_all_masked(set->runs, set->count);
+    const bool tokens = report_run_units(set->runs, set->count) == &units_text;
     char end[160], began[32] = "";
-    double speed, mfu, best = (double)NAN;
+    double speed, mfu;
     StrBuf took = { 0 };
     const StepRecord *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
-    const EvalRecord *eval = r->eval_count ? &r->evals[r->eval_count - 1] : NULL;
-    TRY(median_of(r, offsetof(StepRecord, images_per_s), &speed));
+    TRY(median_of(r,
+                  tokens ? offsetof(StepRecord, tokens_per_s) : offsetof(StepRecord, images_per_s),
+                  &speed));
     TRY(median_of(r, offsetof(StepRecord, mfu), &mfu));
-    for (int64_t i = r->first_eval; i < r->eval_count; i++)
-        best = fmax(best, 100 * records_score(&r->evals[i]));
     describe_end(r, end);
     if (r->first_s > 0) clock_format_unix(r->first_s, began, sizeof began);
     if (r->last_s > 0) str_add_duration(&took, r->seconds);
@@ -70,8 +86,8 @@ static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
     html_whole(out, r->start.steps);
     html_number(out, last ? last->epochs : (double)NAN, 2);
     html_number(out, last ? last->loss : (double)NAN, 4);
-    html_number(out, eval ? 100 * eval->top1 : (double)NAN, 2);
-    html_number(out, best, 2);
+    html_number(out, score_of(r, masked, false), masked ? 4 : 2);
+    html_number(out, score_of(r, masked, true), masked ? 4 : 2);
     html_number(out, speed, 1);
     html_number(out, 100 * mfu, 1);
     html_number(out, share_of(r, offsetof(StepRecord, data_wait_ms)), 2);
@@ -84,22 +100,37 @@ static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
 
 Status section_runs(StrBuf *out, const RunSet *set)
 {
-    static const char *const heads[] = {
-        "",         "<run",        "<end",         "<began",       "took",
-        "<network", "ranks",       "batch",        "steps",        "of",
-        "epochs",   "last loss",   "last top-1 %", "best top-1 %", "images/s",
-        "MFU %",    "data wait %", "comm wait %"
-    };
+    const bool masked = report_run_all_masked(set->runs, set->count);
+    const Units *units = report_run_units(set->runs, set->count);
+    const char *const heads[] = { "",
+                                  "<run",
+                                  "<end",
+                                  "<began",
+                                  "took",
+                                  "<network",
+                                  "ranks",
+                                  "batch",
+                                  "steps",
+                                  "of",
+                                  "epochs",
+                                  "last loss",
+                                  masked ? "last val loss" : "last top-1 %",
+                                  masked ? "best val loss" : "best top-1 %",
+                                  units->speed,
+                                  "MFU %",
+                                  "data wait %",
+                                  "comm wait %" };
     html_heading(out, set->count == 1 ? "Run" : "Runs");
     html_table(out, heads, sizeof heads / sizeof heads[0]);
-    for (int i = 0; i < set->count; i++) TRY(add_run_row(out, &set->runs[i], i));
+    for (int i = 0; i < set->count; i++) TRY(add_run_row(out, set, i));
     html_table_end(out);
-    html_note(
+    html_notef(
         out,
         "began: start of the first process, in UTC. took: time of all processes, without pauses "
-        "between them. batch: images per step over all ranks. images/s: median over the recorded "
+        "between them. batch: %s per step over all ranks. %s: median over the recorded "
         "steps. Waits: share of the time of all recorded steps; comm wait is the time of gradient "
-        "sums that does not overlap with computation. Loss: at the last recorded step.");
+        "sums that does not overlap with computation. Loss: at the last recorded step.",
+        units->many, units->speed);
     return OK;
 }
 
@@ -182,10 +213,10 @@ void section_missing(StrBuf *out, const RunSet *set, const Scaling *scaling)
 
 void section_environment(StrBuf *out, const RunSet *set)
 {
-    static const char *const heads[] = { "",           "<run",         "<convoy", "<host",
-                                         "hosts",      "ranks",        "CPUs",    "threads",
-                                         "<precision", "<computes on", "<data",   "images",
-                                         "validation", "parameters",   "<folder" };
+    const char *many = report_run_units(set->runs, set->count)->many;
+    const char *const heads[] = { "",      "<run", "<convoy",    "<host",      "hosts",
+                                  "ranks", "CPUs", "threads",    "<precision", "<computes on",
+                                  "<data", many,   "validation", "parameters", "<folder" };
     html_heading(out, "Environment");
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < set->count; i++) {
@@ -266,38 +297,45 @@ void section_config(StrBuf *out, const RunSet *set)
 
 /* ---- CSV ---- */
 
-static const char *const columns[] = { "loss",         "lr",           "images_per_s", "step_ms",
-                                       "data_wait_ms", "comm_wait_ms", "grad_norm",    "top1",
-                                       "top5",         "seconds",      "images" };
-enum { COLUMNS = sizeof columns / sizeof columns[0] };
+static const char *const columns[] = {
+    "loss", "lr",   "images_per_s", "step_ms", "data_wait_ms", "comm_wait_ms", "grad_norm",
+    "top1", "top5", "seconds",      "images",  "tokens_per_s", "masked",       "ppl"
+};
+/* The last are of runs on text alone. */
+enum { COLUMNS = sizeof columns / sizeof columns[0], IMAGE_COLUMNS = COLUMNS - 3 };
 
 /* The fields of a record that have a column; others are empty. */
-static void csv_record(StrBuf *out, const ReportRun *r, RecordKind kind, int64_t epoch,
+static void csv_record(StrBuf *out, const ReportRun *r, int count, RecordKind kind, int64_t epoch,
                        int64_t step, const void *record)
 {
     csv_text(out, r->name);
     csv_text(out, record_defs[kind].event);
     csv_whole(out, epoch);
     csv_whole(out, step);
-    for (int i = 0; i < COLUMNS; i++) csv_number(out, records_number(kind, record, columns[i]));
+    for (int i = 0; i < count; i++) csv_number(out, records_number(kind, record, columns[i]));
     str_add(out, "\n");
 }
 
 void section_records_csv(StrBuf *out, const RunSet *set)
 {
+    const Units *units = report_run_units(set->runs, set->count);
+    const int count = units == &units_images ? IMAGE_COLUMNS : COLUMNS;
     str_add(out, "run,event,epoch,step");
-    for (int i = 0; i < COLUMNS; i++) str_printf(out, ",%s", columns[i]);
+    for (int i = 0; i < count; i++)
+        str_printf(out, ",%s", records_name(columns[i], units == &units_text));
     str_add(out, "\n");
     for (int i = 0; i < set->count; i++) {
         const ReportRun *r = &set->runs[i];
         for (int64_t k = 0; k < r->step_count; k++)
-            csv_record(out, r, RECORD_STEP, r->steps[k].epoch, r->steps[k].step, &r->steps[k]);
+            csv_record(out, r, count, RECORD_STEP, r->steps[k].epoch, r->steps[k].step,
+                       &r->steps[k]);
         for (int64_t k = 0; k < r->epoch_count; k++) {
             EpochRecord e = r->epochs[k];
-            e.images_per_s = (double)NAN; /* steps have it */
-            csv_record(out, r, RECORD_EPOCH, e.epoch, e.steps_before, &e);
+            e.images_per_s = e.tokens_per_s = (double)NAN; /* steps have them */
+            csv_record(out, r, count, RECORD_EPOCH, e.epoch, e.steps_before, &e);
         }
         for (int64_t k = 0; k < r->eval_count; k++)
-            csv_record(out, r, RECORD_EVAL, r->evals[k].epoch, r->evals[k].step, &r->evals[k]);
+            csv_record(out, r, count, RECORD_EVAL, r->evals[k].epoch, r->evals[k].step,
+                       &r->evals[k]);
     }
 }

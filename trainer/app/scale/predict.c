@@ -62,7 +62,7 @@ double predict_element_bytes(const Config *c, bool on_cpu, int64_t ranks)
 }
 
 static void add_record(StrBuf *out, const Fabric *f, int64_t ranks, const StepTime *t,
-                       double images_per_s, double epoch_s)
+                       const char *rate_name, double rate, double epoch_s)
 {
     JsonWriter w = { .out = out };
     json_begin_object(&w, NULL);
@@ -71,7 +71,7 @@ static void add_record(StrBuf *out, const Fabric *f, int64_t ranks, const StepTi
     json_int(&w, "ranks", ranks);
     json_number(&w, "step_ms", 1e3 * t->step_s);
     json_number(&w, "sums_ms", 1e3 * t->allreduce_s);
-    json_number(&w, "images_per_s", images_per_s);
+    json_number(&w, rate_name, rate);
     json_number(&w, "epoch_s", epoch_s);
     json_number(&w, "efficiency", t->efficiency);
     json_end_object(&w);
@@ -86,14 +86,13 @@ typedef struct Prediction {
     const PredictOptions *options;
 } Prediction;
 
-static void say_terms(const StepModel *m)
+static void say_terms(const StepModel *m, const Units *u)
 {
     const StepTerms *t = &m->terms;
     const double fixed_s = m->operations * t->operation_s + t->fixed_s;
     if (fixed_s > 0)
-        log_info(
-            "%.3f ms of a step do not depend on its images: %d operations of %.4g us, and %.4g ms",
-            1e3 * fixed_s, m->operations, 1e6 * t->operation_s, 1e3 * t->fixed_s);
+        log_info("%.3f ms of a step do not depend on its %s: %d operations of %.4g us, and %.4g ms",
+                 1e3 * fixed_s, u->many, m->operations, 1e6 * t->operation_s, 1e3 * t->fixed_s);
     if (t->spread > 0) log_info("ranks differ by %.4g %%", 100 * t->spread);
     if (t->no_overlap) log_info("one sum of all gradients, after the backward pass");
 }
@@ -103,10 +102,11 @@ static void predict_fabric(void *cookie, const Fabric *f)
     Prediction *p = cookie;
     const Base *base = &p->base;
     const Config *c = p->s->config;
-    log_info("prediction, not a measurement: %s on %s, %.4g images/s on one rank", c->model.name,
-             f->name, base->images_per_s);
-    say_terms(&p->model);
-    log_info("%6s %8s %10s %10s %12s %8s", "ranks", "buckets", "sums ms", "step ms", "images/s",
+    const Units *u = units_of(c);
+    log_info("prediction, not a measurement: %s on %s, %.4g %s on one rank", c->model.name, f->name,
+             base->images_per_s, u->rate);
+    say_terms(&p->model, u);
+    log_info("%6s %8s %10s %10s %12s %8s", "ranks", "buckets", "sums ms", "step ms", u->rate,
              "effic. %");
     for (int i = 0; i < p->options->ranks.count; i++) {
         const int64_t ranks = p->options->ranks.at[i];
@@ -124,7 +124,8 @@ static void predict_fabric(void *cookie, const Fabric *f)
         double epoch_s = base->images > 0 ? base->images / images_per_s : (double)NAN;
         log_info("%6lld %8d %10.3f %10.3f %12.1f %8.1f", (long long)ranks, t.buckets,
                  1e3 * t.allreduce_s, 1e3 * t.step_s, images_per_s, 100 * t.efficiency);
-        add_record(&p->text, f, ranks, &t, images_per_s, epoch_s);
+        add_record(&p->text, f, ranks, &t, records_name("images_per_s", config_is_text(c)),
+                   images_per_s, epoch_s);
     }
 }
 
@@ -176,13 +177,15 @@ Status predict_rate(PredictOptions *out, const char *text)
 
 static Status predict_each(Prediction *p)
 {
+    const Units *u = units_of(p->s->config);
     const double fixed_s =
         step_model_compute_s(&p->model, 0, p->base.images_per_s, p->base.rate_images);
     if (isnan(fixed_s))
         return fail(ERR_USAGE,
                     "--op-us and --fixed-ms: %d operations and the rest take as long as a whole "
-                    "step of %g images at %g images/s, or longer",
-                    p->model.operations, p->base.rate_images, p->base.images_per_s);
+                    "step of %g %s at %g %s, or longer",
+                    p->model.operations, p->base.rate_images, u->many, p->base.images_per_s,
+                    u->rate);
     return fabric_read_each(p->options->fabrics, "--predict", predict_fabric, p);
 }
 

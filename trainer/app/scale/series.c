@@ -260,7 +260,8 @@ static Status add_point_record(StrBuf *out, const Point *p, const ReportRun *r)
     if (r->warmup_steps >= 0) json_int(&w, "warmup_steps", r->warmup_steps);
     if (one.count == 1) {
         json_number(&w, "epoch_s", one.rows[0].epoch_s.mean);
-        json_number(&w, "images_per_s", one.rows[0].images_per_s);
+        json_number(&w, records_name("images_per_s", r->start.text), one.rows[0].images_per_s);
+        if (r->start.text) json_number(&w, "tokens_per_s", one.rows[0].tokens_per_s);
         json_number(&w, "data_share", one.rows[0].data_share);
         json_number(&w, "comm_share", one.rows[0].comm_share);
     }
@@ -306,7 +307,7 @@ static void print_row(const ScalingRow *r)
         snprintf(range, sizeof range, "%.1f .. %.1f", 100 * r->efficiency.low,
                  100 * r->efficiency.high);
     log_info("%6lld %6lld %10.3f %9s %10.1f %8.3f %8.1f %16s%s", (long long)r->ranks,
-             (long long)r->epoch_s.count, r->epoch_s.mean, half, r->images_per_s, r->speedup,
+             (long long)r->epoch_s.count, r->epoch_s.mean, half, scaling_speed(r), r->speedup,
              100 * r->efficiency.value, range, r->oversubscribed ? "  oversubscribed" : "");
 }
 
@@ -321,7 +322,7 @@ static void print_costs(const Scaling *s, const Config *c)
         str_clear(&text);
         str_printf(&text, "%6lld ranks: one epoch", (long long)r->ranks);
         if (!isnan(r->joules_per_image))
-            str_printf(&text, ", %.4g J per image", r->joules_per_image);
+            str_printf(&text, ", %.4g J per %s", r->joules_per_image, s->units->one);
         cost_add_money(c, r->epoch_cost, &text);
         if (!isnan(r->epoch_cost) && i > 0)
             str_printf(&text, ", %.3f times that of %lld", r->epoch_cost / base->epoch_cost,
@@ -348,7 +349,7 @@ Status series_print(const Series *s)
     if (status == OK) status = scaling_make(&scaling, f.runs, f.count);
     if (status == OK && scaling.count >= 2) {
         log_info("%6s %6s %10s %9s %10s %8s %8s %16s", "ranks", "values", "epoch s", "+- 95 %",
-                 "images/s", "speed-up", "effic. %", "95 %");
+                 scaling.units->speed, "speed-up", "effic. %", "95 %");
         for (int i = 0; i < scaling.count; i++) print_row(&scaling.rows[i]);
         print_costs(&scaling, s->config);
     }

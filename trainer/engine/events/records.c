@@ -2,6 +2,7 @@
 #include "trainer/engine/events/records.h"
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ALWAYS                         FIELD_ALWAYS, 0
@@ -18,9 +19,38 @@
 RECORD_LIST(TABLE)
 const RecordDef record_defs[RECORD_KINDS] = { RECORD_LIST(DEF) };
 
-#define METRIC(X, R, name, unit, more_is_better, decides)                                          \
-    { #name, unit, more_is_better, decides, offsetof(R, name), offsetof(R, ema_##name) },
+#define METRIC(X, R, name, unit, more_is_better, decides, of_masked)                               \
+    { #name,                                                                                       \
+      unit,                                                                                        \
+      more_is_better,                                                                              \
+      { decides, of_masked },                                                                      \
+      offsetof(R, name),                                                                           \
+      offsetof(R, ema_##name) },
 const MetricDef metric_defs[RECORD_METRICS] = { METRIC_LIST(METRIC, , EvalRecord) };
+
+/* Where a record says that it is of a run on text; 0: all its names are the same there. */
+static const size_t text_at[RECORD_KINDS] = { [RECORD_START] = offsetof(StartRecord, text),
+                                              [RECORD_STEP] = offsetof(StepRecord, text),
+                                              [RECORD_EPOCH] = offsetof(EpochRecord, text),
+                                              [RECORD_EVAL] = offsetof(EvalRecord, text),
+                                              [RECORD_SPENT] = offsetof(SpentRecord, text) };
+static const char *const names[][2] = { { "images", "sequences" },
+                                        { "val_images", "val_sequences" },
+                                        { "images_per_s", "sequences_per_s" },
+                                        { "image_gflops", "sequence_gflops" },
+                                        { "joules_per_image", "joules_per_sequence" } };
+
+const char *records_name(const char *field, bool text)
+{
+    for (size_t i = 0; text && i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i][0], field) == 0) return names[i][1];
+    return field;
+}
+
+static bool of_text(RecordKind kind, const void *record)
+{
+    return text_at[kind] && *((const bool *)record + text_at[kind]);
+}
 
 typedef union Value {
     int64_t whole;
@@ -61,23 +91,25 @@ static bool is_in(const RecordField *f, const void *record, const Value *v, bool
 void records_write(JsonWriter *w, RecordKind kind, const void *record)
 {
     const RecordDef *def = &record_defs[kind];
+    const bool text = of_text(kind, record);
     bool in = true;
     for (int i = 0; i < def->count; i++) {
         const RecordField *f = &def->fields[i];
         const Value v = value_of(f, record);
+        const char *name = records_name(f->name, text);
         if (!(in = is_in(f, record, &v, in))) continue;
         switch (f->type) {
         case FIELD_WHOLE:
-            json_int(w, f->name, v.whole);
+            json_int(w, name, v.whole);
             break;
         case FIELD_NUMBER:
-            json_number(w, f->name, v.number);
+            json_number(w, name, v.number);
             break;
         case FIELD_TEXT:
-            json_string(w, f->name, v.text);
+            json_string(w, name, v.text);
             break;
         case FIELD_TRUTH:
-            json_bool(w, f->name, v.truth);
+            json_bool(w, name, v.truth);
             break;
         }
     }
@@ -87,12 +119,14 @@ void records_write(JsonWriter *w, RecordKind kind, const void *record)
 static const RecordField *field_told(RecordKind kind, const void *record, const char *name,
                                      Value *out)
 {
+    const bool text = of_text(kind, record);
     bool in = true;
     for (int i = 0; i < record_defs[kind].count; i++) {
         const RecordField *f = &record_defs[kind].fields[i];
         *out = value_of(f, record);
         in = is_in(f, record, out, in);
-        if (strcmp(f->name, name) == 0) return in ? f : NULL;
+        if (strcmp(f->name, name) == 0 || strcmp(records_name(f->name, text), name) == 0)
+            return in ? f : NULL;
     }
     return NULL;
 }
@@ -117,48 +151,66 @@ const char *records_text(RecordKind kind, const void *record, const char *name)
     return f && f->type == FIELD_TEXT ? v.text : NULL;
 }
 
-static const MetricDef *deciding(void)
+double records_speed(const StepRecord *s)
+{
+    return s->text ? s->tokens_per_s : s->images_per_s;
+}
+
+static const MetricDef *deciding(const EvalRecord *e)
 {
     int i = 0;
-    while (!metric_defs[i].decides) i++;
+    while (!metric_defs[i].decides[e->masks]) i++;
     return &metric_defs[i];
 }
 
 double records_score(const EvalRecord *e)
 {
-    return records_number_at(e, e->ema_best ? deciding()->ema_offset : deciding()->offset);
+    return records_number_at(e, e->ema_best ? deciding(e)->ema_offset : deciding(e)->offset);
+}
+
+void records_format_score(bool masks, double score, char out[RECORDS_SCORE_BYTES])
+{
+    const double loss = score < 0 ? (double)INFINITY : score;
+    if (masks) snprintf(out, RECORDS_SCORE_BYTES, "loss %.4f (ppl %.5g)", loss, exp(loss));
+    else snprintf(out, RECORDS_SCORE_BYTES, "top-1 %.2f %%", 100 * fmax(score, 0));
 }
 
 bool records_better(const EvalRecord *e, double score)
 {
     const double own = records_score(e);
     if (!isfinite(e->ema_best ? e->ema_loss : e->loss)) return false;
-    return isnan(score) || (deciding()->more_is_better ? own > score : own < score);
+    return isnan(score) || (deciding(e)->more_is_better ? own > score : own < score);
 }
 
-static Value value_in(const RecordField *f, const JsonValue *object)
+static Value value_in(const RecordField *f, const char *name, const JsonValue *object)
 {
     switch (f->type) {
     case FIELD_WHOLE:
-        return (Value){ .whole = json_whole(object, f->name) };
+        return (Value){ .whole = json_whole(object, name) };
     case FIELD_NUMBER:
-        return (Value){ .number = json_double(object, f->name) };
+        return (Value){ .number = json_double(object, name) };
     case FIELD_TEXT:
-        return (Value){ .text = json_text(object, f->name, f->when == FIELD_KNOWN ? NULL : "") };
+        return (Value){ .text = json_text(object, name, f->when == FIELD_KNOWN ? NULL : "") };
     case FIELD_TRUTH:
         break;
     }
-    return (Value){ .truth = json_truth(object, f->name) };
+    return (Value){ .truth = json_truth(object, name) };
 }
 
 void records_read_as(RecordKind kind, void *record, const JsonValue *object)
 {
+    bool text = false;
     for (int i = 0; i < record_defs[kind].count; i++) {
         const RecordField *f = &record_defs[kind].fields[i];
-        const Value v = value_in(f, object);
+        const char *other = records_name(f->name, true);
+        const bool renamed = other != f->name && json_get(object, other);
+        const char *name = renamed ? other : f->name;
+        const Value v = value_in(f, name, object);
         memcpy((char *)record + f->offset, &v, value_bytes[f->type]);
-        if (f->when == FIELD_BY) *((bool *)record + f->by) = json_get(object, f->name) != NULL;
+        if (f->when == FIELD_BY) *((bool *)record + f->by) = json_get(object, name) != NULL;
+        text = text || renamed;
     }
+    if (text_at[kind]) *((bool *)record + text_at[kind]) = text;
 }
 
 void records_read(RunRecord *out, const JsonValue *object)

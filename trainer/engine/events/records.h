@@ -2,7 +2,11 @@
  * fields, by which they are written, read back and exported. docs/running.md lists the tables.
  *
  * What a record does not tell is NaN, -1, "" or false after reading, and NULL where a text need not
- * be there. */
+ * be there.
+ *
+ * In a run of a network that reads text the images of these structs are sequences, and some fields
+ * have other names in the file (records_name()); text says that a record is of such a run, masks
+ * that the network learns to fill in masked words. */
 #ifndef CONVOY_TRAINER_ENGINE_EVENTS_RECORDS_H
 #define CONVOY_TRAINER_ENGINE_EVENTS_RECORDS_H
 #include "base/arena.h"
@@ -44,9 +48,12 @@
     X(R, NUMBER, plans_seconds, "s", ALWAYS)                                                       \
     X(R, NUMBER, peak_tflops, "TFLOP/s", POSITIVE) /* utilization.h; 0: not known */               \
     X(R, TEXT, peak_source, "", WITH)                                                              \
-    X(R, NUMBER, image_gflops, "GFLOP", WITH)
+    X(R, NUMBER, image_gflops, "GFLOP", WITH)                                                      \
+    X(R, WHOLE, tokens, "", BY(R, text)) /* of the longest sequence */                             \
+    X(R, WHOLE, words, "", BY(R, masks)) /* of the dictionary: the classes */
 typedef struct StartRecord {
     START_FIELDS(RECORD_MEMBER, )
+    bool text, masks;
     const char *device_reason; /* for device and precision, in one line; not recorded */
 } StartRecord;
 
@@ -63,17 +70,21 @@ typedef struct StartRecord {
     X(R, NUMBER, mfu, "share", POSITIVE)   /* 0: not known */                                      \
     X(R, NUMBER, loss_scale, "", POSITIVE) /* 0: there is none */                                  \
     X(R, WHOLE, skipped, "steps", WITH)                                                            \
-    X(R, NUMBER, grad_norm, "", BY(R, measured))
+    X(R, NUMBER, grad_norm, "", BY(R, measured))                                                   \
+    X(R, NUMBER, tokens_per_s, "tokens/s", BY(R, text)) /* with <s> and </s> */                    \
+    X(R, NUMBER, masked, "share", BY(R, masks))         /* of the tokens */                        \
+    X(R, NUMBER, ppl, "", WITH)                         /* perplexity: exp(loss) */
 typedef struct StepRecord {
     STEP_FIELDS(RECORD_MEMBER, )
     bool measured; /* there is a norm of gradients */
+    bool text, masks;
     /* not recorded: of all ranks; by log.every it goes to metrics.jsonl; a row of the table of
      * log.format is due, with the penalty of the parameters that the step began with */
-    int64_t images;
+    int64_t images, tokens;
     bool recorded, has_row;
     double penalty, epochs_before;
     /* not recorded: since the record before; of training, over all parts (report_run.h) */
-    double recent_images_per_s, recent_mfu, elapsed_s;
+    double recent_images_per_s, recent_tokens_per_s, recent_mfu, elapsed_s;
 } StepRecord;
 
 /* What the input did in an epoch: sums of all ranks, or the rank that fared worst. */
@@ -107,7 +118,9 @@ typedef struct RankEpoch { /* an epoch as one rank saw it */
     X(R, NUMBER, seconds, "s", ALWAYS)                                                             \
     X(R, WHOLE, images, "", ALWAYS)                                                                \
     X(R, WHOLE, steps, "", ALWAYS)                                                                 \
-    X(R, NUMBER, images_per_s, "images/s", ALWAYS)
+    X(R, NUMBER, images_per_s, "images/s", ALWAYS)                                                 \
+    X(R, WHOLE, tokens, "", BY(R, text))                                                           \
+    X(R, NUMBER, tokens_per_s, "tokens/s", WITH)
 #define EPOCH_ENERGY_FIELDS(X, R)                                                                  \
     X(R, NUMBER, energy_j, "J", BY(R, has_energy)) /* of its steps */                              \
     X(R, NUMBER, wait_energy_j, "J", WITH)         /* of that, in waits for data */                \
@@ -123,7 +136,7 @@ typedef struct EpochRecord {
         };
     };
     EPOCH_ENERGY_FIELDS(RECORD_MEMBER, )
-    bool has_input, has_energy;
+    bool has_input, has_energy, text;
     /* not recorded: of all ranks, with log.format epoch, else NULL */
     const RankEpoch *ranks;
     int world;
@@ -135,11 +148,11 @@ typedef struct EpochRecord {
 } EpochRecord;
 
 /* What is evaluated. Rows: name, unit, whether more is better, whether it decides which evaluation
- * is the best. */
+ * is the best: of a classification, of masked words (whose top1 is the share of them found). */
 #define METRIC_LIST(M, X, R)                                                                       \
-    M(X, R, loss, "", false, false)                                                                \
-    M(X, R, top1, "share", true, true)                                                             \
-    M(X, R, top5, "share", true, false)
+    M(X, R, loss, "", false, false, true)                                                          \
+    M(X, R, top1, "share", true, true, false)                                                      \
+    M(X, R, top5, "share", true, false, false)
 #define METRIC_FIELD(X, R, name, unit, ...)     X(R, NUMBER, name, unit, ALWAYS)
 #define METRIC_EMA_FIELD(X, R, name, unit, ...) X(R, NUMBER, ema_##name, unit, BY(R, has_ema))
 
@@ -152,10 +165,13 @@ typedef struct EpochRecord {
     METRIC_LIST(METRIC_EMA_FIELD, X, R) /* of averaged weights */                                  \
     X(R, TRUTH, ema_best, "", WITH)     /* by those the best is chosen */                          \
     X(R, TEXT, checkpoint, "", KNOWN)   /* what convoy eval evaluated; NULL: by the run itself */  \
-    X(R, TRUTH, foreign, "", KNOWN) /* of other images or weights: no point of the run's curve */
+    X(R, TRUTH, foreign, "", KNOWN) /* of other images or weights: no point of the run's curve */  \
+    X(R, WHOLE, tokens, "", BY(R, text))                                                           \
+    X(R, NUMBER, masked, "share", BY(R, masks)) /* of the tokens */                                \
+    X(R, NUMBER, ppl, "", WITH)                 /* exp(loss) */
 typedef struct EvalRecord {
     EVAL_FIELDS(RECORD_MEMBER, )
-    bool has_ema;
+    bool has_ema, text, masks;
     /* not recorded; the last two by report_run.h: as a step's; by the run until its end */
     int64_t classes;
     double elapsed_s;
@@ -209,7 +225,7 @@ RECORD_STRUCT(GPU, GpuRecord);
     X(R, TEXT, price_note, "", WITH)
 typedef struct SpentRecord {
     SPENT_FIELDS(RECORD_MEMBER, )
-    bool has_energy;
+    bool has_energy, text;
 } SpentRecord;
 
 #define RESUME_FIELDS(X, R)                                                                        \
@@ -281,24 +297,31 @@ typedef struct RecordDef {
     int count;
 } RecordDef;
 extern const RecordDef record_defs[RECORD_KINDS];
+/* The name of a field in the records of a run on images or on text. */
+const char *records_name(const char *field, bool text);
 
 typedef struct MetricDef {
     const char *name, *unit;
-    bool more_is_better, decides;
-    size_t offset, ema_offset; /* in an EvalRecord */
+    bool more_is_better, decides[2]; /* [EvalRecord.masks] */
+    size_t offset, ema_offset;       /* in an EvalRecord */
 } MetricDef;
 #define METRIC_COUNT(...) +1
 enum { RECORD_METRICS = 0 METRIC_LIST(METRIC_COUNT, , ) };
 extern const MetricDef metric_defs[RECORD_METRICS];
 /* What decides, of the weights by which the best is chosen. */
 double records_score(const EvalRecord *e);
+enum { RECORDS_SCORE_BYTES = 64 };
+/* "top-1 71.20 %", of masked words "loss 2.1000 (ppl 8.1662)". A score below 0: there is none. */
+void records_format_score(bool masks, double score, char out[RECORDS_SCORE_BYTES]);
 /* Whether an evaluation is better than one of that score (NaN: than none); never where the loss is
  * not finite. */
 bool records_better(const EvalRecord *e, double score);
-/* A number of a record by its name, a truth as 0 or 1; NaN if there is no such field, or if it
- * is not set in this record. */
+/* A number of a record by its name (either of two), a truth as 0 or 1; NaN if there is no such
+ * field, or if it is not set in this record. */
 double records_number(RecordKind kind, const void *record, const char *name);
 double records_number_at(const void *record, size_t offset); /* of a field that is one */
+/* Samples a second as people read it: images, or tokens. */
+double records_speed(const StepRecord *s);
 /* A text of it likewise; NULL. Borrowed from the record. */
 const char *records_text(RecordKind kind, const void *record, const char *name);
 

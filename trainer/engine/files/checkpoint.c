@@ -66,7 +66,7 @@ static const MetaRow meta_rows[SCALARS] = {
     { "global_batch", META_I64, offsetof(CheckpointMeta, global_batch) },
     { "dataset_images", META_I64, offsetof(CheckpointMeta, dataset_images) },
     { "norm_images", META_I64, offsetof(CheckpointMeta, norm_images) },
-    { "best_top1", META_DOUBLE, offsetof(CheckpointMeta, best_top1) },
+    { "best_top1", META_DOUBLE, offsetof(CheckpointMeta, best_score) }, /* or the least loss */
     { "stale", META_I64, offsetof(CheckpointMeta, stale) },
     { "val_print", META_I64, offsetof(CheckpointMeta, val_print) },
     { "eval_due", META_I64, offsetof(CheckpointMeta, eval_due) },

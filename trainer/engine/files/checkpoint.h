@@ -25,7 +25,7 @@ typedef struct CheckpointMeta {
     int64_t seed;
     int64_t global_batch, dataset_images;
     int64_t norm_images; /* that shared the statistics of batch norms in groups of ranks, else 0 */
-    double best_top1;    /* best evaluation so far, -1 if none */
+    double best_score;   /* records_score() of the best evaluation so far, -1 if none */
     int64_t stale;       /* evaluations since then */
     int64_t val_print;   /* of the set that they were of (session.h); 0: not known */
     /* 1: stopped before an evaluation that was due: the resumed run begins with it */

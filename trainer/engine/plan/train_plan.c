@@ -1,6 +1,7 @@
 /* train_plan.c - see train_plan.h. Positions in the training stream are counted in images, so that
  * nothing here depends on rounding twice. */
 #include "trainer/engine/plan/train_plan.h"
+#include "trainer/engine/config/units.h"
 #include <math.h>
 
 /* Both passes of a step read its images, which lie in one batch slot. */
@@ -11,8 +12,8 @@ static Status check_passes(const TrainPlan *p, const Config *c)
     if (c->optimizer.sam_rho <= 0 || most == 1) return OK;
     return fail(ERR_USAGE,
                 "optimizer.sam_rho: a step would be %lld micro-batches, but both passes need all "
-                "images at once; set train.accumulate to 1%s",
-                (long long)most,
+                "%s at once; set train.accumulate to 1%s",
+                (long long)most, units_of(c)->many,
                 c->train.batch_mode == BATCH_GLOBAL
                     ? ", and train.batch_per_rank to at least a rank's share of train.global_batch"
                     : "");
@@ -39,8 +40,8 @@ static Status global_mode(TrainPlan *p, const Config *c, int world)
     if (accumulate > share) {
         return fail(
             ERR_USAGE,
-            "train.accumulate: %lld micro-batches are more than the %lld images per rank and step",
-            (long long)c->train.accumulate.values[0], (long long)share);
+            "train.accumulate: %lld micro-batches are more than the %lld %s per rank and step",
+            (long long)c->train.accumulate.values[0], (long long)share, units_of(c)->many);
     }
     p->accumulate = accumulate;
     p->batch = share / accumulate;
@@ -51,6 +52,7 @@ static Status check_batch(const TrainPlan *p, const Config *c, int64_t global_ba
                           int64_t accumulate)
 {
     const char *place = c->data.format == DATA_SYNTHETIC ? "data.synthetic_images" : c->data.train;
+    const char *many = units_of(c)->many;
     const int64_t views = c->data.repeated_augmentation;
     if (global_batch % views != 0)
         return fail(ERR_USAGE,
@@ -58,10 +60,10 @@ static Status check_batch(const TrainPlan *p, const Config *c, int64_t global_ba
                     "%lld) cannot hold %lld views each",
                     (long long)global_batch, (long long)accumulate, (long long)views);
     if (global_batch <= p->images) return OK;
-    return fail(ERR_USAGE,
-                "%s: a global batch of %lld images is larger than the dataset of %lld images%s%s",
-                c->train.batch_mode == BATCH_GLOBAL ? "train.global_batch" : "train.batch_per_rank",
-                (long long)global_batch, (long long)p->images, place[0] ? " in " : "", place);
+    return fail(
+        ERR_USAGE, "%s: a global batch of %lld %s is larger than the dataset of %lld %s%s%s",
+        c->train.batch_mode == BATCH_GLOBAL ? "train.global_batch" : "train.batch_per_rank",
+        (long long)global_batch, many, (long long)p->images, many, place[0] ? " in " : "", place);
 }
 
 /* Equal neighbours are one phase. */

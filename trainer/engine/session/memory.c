@@ -1,6 +1,7 @@
 /* memory.c - see memory.h. */
 #include "trainer/engine/session/memory.h"
 #include "base/process/process.h"
+#include "trainer/engine/config/units.h"
 #include "trainer/engine/rules/rules.h"
 #include <stdio.h>
 #include <string.h>
@@ -219,10 +220,10 @@ static Status fail_host(const Session *s, size_t needed, size_t budget, int64_t 
 {
     return fail(
         ERR_MEMORY,
-        "train.batch_per_rank: %lld images need %.2f GiB on this host, where a rank has %.2f GiB "
+        "train.batch_per_rank: %lld %s need %.2f GiB on this host, where a rank has %.2f GiB "
         "(its share of %.2f GiB of free memory, less a sixteenth); at most %lld fit",
-        (long long)s->plan.batch, (double)needed / GIB, (double)budget / GIB,
-        (double)process_available_bytes() / GIB, (long long)largest);
+        (long long)s->plan.batch, units_of(s->config)->many, (double)needed / GIB,
+        (double)budget / GIB, (double)process_available_bytes() / GIB, (long long)largest);
 }
 
 Status memory_check(Session *s, Status prepared)
@@ -239,9 +240,10 @@ Status memory_check(Session *s, Status prepared)
     if (others > 0)
         snprintf(held, sizeof held, ", other programs use %.2f GiB", (double)others / GIB);
     return fail(ERR_MEMORY,
-                "train.batch_per_rank: %lld images need %s%.2f GiB on this GPU, where a rank has "
+                "train.batch_per_rank: %lld %s need %s%.2f GiB on this GPU, where a rank has "
                 "%.2f GiB (%.2f GiB are reserved for CUDA and its libraries%s); at most %lld fit",
-                (long long)s->plan.batch, prepared == OK ? "" : "more than ",
+                (long long)s->plan.batch, units_of(s->config)->many,
+                prepared == OK ? "" : "more than ",
                 (double)(prepared == OK ? needed : budget) / GIB, (double)budget / GIB,
                 MEMORY_RESERVE / GIB, held, (long long)largest);
 }

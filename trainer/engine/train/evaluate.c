@@ -163,6 +163,20 @@ Status evaluate(Session *s, EvalResult *out)
     return evaluate_all(s, out, &none);
 }
 
+EvalRecord evaluate_record(const Session *s, const EvalResult *r)
+{
+    return (EvalRecord){ .images = r->images,
+                         .classes = s->classes,
+                         .loss = r->loss,
+                         .top1 = r->top1,
+                         .top5 = r->top5,
+                         .text = config_is_text(s->config),
+                         .masks = config_is_masked(s->config),
+                         .tokens = r->tokens,
+                         .masked = (double)r->masked / (double)r->tokens,
+                         .ppl = exp(r->loss) };
+}
+
 Status evaluate_images(Session *s, EvalResult *out, EvalImage *images)
 {
     const int64_t rows =

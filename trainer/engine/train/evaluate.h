@@ -1,6 +1,7 @@
 /* evaluate.h - evaluation that counts every image exactly once on any number of ranks. */
 #ifndef CONVOY_TRAINER_ENGINE_TRAIN_EVALUATE_H
 #define CONVOY_TRAINER_ENGINE_TRAIN_EVALUATE_H
+#include "trainer/engine/events/records.h"
 #include "trainer/engine/session/session.h"
 
 typedef struct EvalResult {
@@ -16,6 +17,8 @@ typedef struct EvalResult {
 /* Collective: all ranks get the same result or the same error. Sums are exact (counts) or double
  * (loss), reduced once at the end. */
 Status evaluate(Session *s, EvalResult *out);
+/* What an eval record tells of a result, of its weights alone; its place is the caller's. */
+EvalRecord evaluate_record(const Session *s, const EvalResult *r);
 /* What the network says of one image. */
 typedef struct EvalImage {
     double predicted;  /* its class; -1: it could not be decoded, or a logit is not finite */

@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "trainer/engine/config/units.h"
 #include "trainer/engine/rules/penalty.h"
 #include "trainer/engine/rules/sharpness.h"
 #include "trainer/engine/session/utilization.h"
@@ -112,9 +113,16 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                                 .recorded = record_due(l, step),
                                 .has_row = row_due(l, step),
                                 .penalty = l->penalty,
-                                .epochs_before = epochs_done(l, step) };
+                                .epochs_before = epochs_done(l, step),
+                                .text = config_is_text(l->s->config),
+                                .masks = config_is_masked(l->s->config),
+                                .tokens = r->tokens,
+                                .tokens_per_s = (double)r->tokens / r->seconds,
+                                .masked = (double)r->masked / (double)r->tokens,
+                                .ppl = exp(r->loss) };
     l->epoch.seconds += r->seconds;
     l->epoch.images += p->global_batch;
+    l->epoch.tokens += r->tokens;
     l->spent.step = step + 1;
     l->spent.images += p->global_batch;
     l->spent.wait_s += r->data_wait_s;
@@ -165,6 +173,9 @@ static void record_epoch(Loop *l, int64_t step)
                            .seconds = l->epoch.seconds,
                            .images = l->epoch.images,
                            .images_per_s = (double)l->epoch.images / l->epoch.seconds,
+                           .text = config_is_text(l->s->config),
+                           .tokens = l->epoch.tokens,
+                           .tokens_per_s = (double)l->epoch.tokens / l->epoch.seconds,
                            .has_input = true,
                            .input = input,
                            .ranks = ranks,
@@ -177,7 +188,7 @@ static void record_epoch(Loop *l, int64_t step)
                            .joules_per_image = joules / (double)l->epoch.images,
                            .energy_source = l->spent.source };
     l->epoch.seconds = 0;
-    l->epoch.images = 0;
+    l->epoch.images = l->epoch.tokens = 0;
     l->epoch.spent = l->epoch.waited = (Spent){ 0 };
     tell(l, RECORD_EPOCH, &record);
     mem_free(ranks);
@@ -210,38 +221,35 @@ static bool patience_over(const Loop *l)
 static Status evaluate_alone(Loop *l, int64_t step, bool *best)
 {
     EvalResult r, ema = { .images = 0 };
+    char score[RECORDS_SCORE_BYTES];
     comm_set_progress(l->s->comm, step + 1, "evaluation");
     TRY(evaluate(l->s, &r));
     TRY(evaluate_ema(l, &ema));
-    EvalRecord record = { .epoch = train_plan_epoch(&l->s->plan, step),
-                          .step = step + 1,
-                          .epochs = epochs_done(l, step + 1),
-                          .images = r.images,
-                          .classes = l->s->classes,
-                          .loss = r.loss,
-                          .top1 = r.top1,
-                          .top5 = r.top5,
-                          .has_ema = has_ema(l),
-                          .ema_best = has_ema(l) && l->s->config->ema.best,
-                          .ema_loss = ema.loss,
-                          .ema_top1 = ema.top1,
-                          .ema_top5 = ema.top5 };
+    EvalRecord record = evaluate_record(l->s, &r);
+    record.epoch = train_plan_epoch(&l->s->plan, step);
+    record.step = step + 1;
+    record.epochs = epochs_done(l, step + 1);
+    record.has_ema = has_ema(l);
+    record.ema_best = has_ema(l) && l->s->config->ema.best;
+    record.ema_loss = ema.loss;
+    record.ema_top1 = ema.top1;
+    record.ema_top5 = ema.top5;
     tell(l, RECORD_EVAL, &record);
     if (r.bad > 0)
         log_warning("%lld images of data.val could not be decoded; they count as wrong",
                     (long long)r.bad);
     if (!isfinite(record.ema_best ? ema.loss : r.loss))
         log_warning("the loss on data.val is not finite; this evaluation cannot be the best");
-    const double had = l->best.top1; /* -1: none */
+    const double had = l->best.score; /* -1: none */
     *best = records_better(&record, had < 0 ? (double)NAN : had);
-    if (*best) l->best.top1 = records_score(&record);
+    if (*best) l->best.score = records_score(&record);
+    records_format_score(record.masks, l->best.score, score);
     l->best.stale = *best ? 0 : l->best.stale + 1;
     if (patience_over(l))
-        log_info("train.patience: %lld evaluation%s without improvement on top-1 %.2f %%%s; the "
-                 "run ends after step %lld",
-                 (long long)l->best.stale, l->best.stale == 1 ? "" : "s",
-                 100 * fmax(l->best.top1, 0), record.ema_best ? " of the averaged weights" : "",
-                 (long long)step + 1);
+        log_info("train.patience: %lld evaluation%s without improvement on %s%s; the run ends "
+                 "after step %lld",
+                 (long long)l->best.stale, l->best.stale == 1 ? "" : "s", score,
+                 record.ema_best ? " of the averaged weights" : "", (long long)step + 1);
     return OK;
 }
 
@@ -352,8 +360,9 @@ static void tell_stage(const Loop *l, int64_t step, int stage)
         log_info("from step %lld on, training images have %lld pixels", (long long)step + 1,
                  (long long)progressive_image_size(l->s->config, stage));
     if (p->phase_count > 1)
-        log_info("from step %lld on, the global batch is %lld images, %lld per rank and pass",
-                 (long long)step + 1, (long long)p->global_batch, (long long)p->batch);
+        log_info("from step %lld on, the global batch is %lld %s, %lld per rank and pass",
+                 (long long)step + 1, (long long)p->global_batch, units_of(l->s->config)->many,
+                 (long long)p->batch);
 }
 
 /* From step on images have the size of its stage, and steps the batch of its phase; nothing is
@@ -516,7 +525,7 @@ static void finish_trace(Loop *l, Status status)
 
 Status loop_run(Session *s, const RunEvents *events, Energy *energy)
 {
-    Loop l = { .s = s, .events = events, .best.top1 = -1, .rollback.lr_factor = 1 };
+    Loop l = { .s = s, .events = events, .best.score = -1, .rollback.lr_factor = 1 };
     Status status = loop_spent_begin(&l, energy);
     if (status == OK) status = run(&l);
     log_progress("%s", "");

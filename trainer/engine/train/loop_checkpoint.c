@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "trainer/engine/config/units.h"
 #include "trainer/engine/files/checkpoint_model.h"
 #include "trainer/engine/files/weights.h"
 #include "trainer/engine/train/first_weights.h"
@@ -89,7 +90,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .global_batch = images - train_plan_images(&s->plan, steps - 1),
                             .dataset_images = s->plan.images,
                             .norm_images = norm_images(s),
-                            .best_top1 = l->best.top1,
+                            .best_score = l->best.score,
                             .stale = l->best.stale,
                             .val_print = s->val_print,
                             .eval_due = eval_due,
@@ -163,14 +164,15 @@ static int64_t resume_step(const Loop *l, const CheckpointMeta *meta)
     if (train_plan_images(p, step) > meta->images) step--;
     const int64_t position = train_plan_images(p, step), next = train_plan_images(p, step + 1);
     if (meta->run_step == step && position == meta->images) return step;
+    const char *many = units_of(l->s->config)->many;
     char batches[96] = "earlier steps had other batch sizes";
     if (meta->global_batch != next - position)
-        snprintf(batches, sizeof batches, "the global batch was %lld images and is now %lld",
-                 (long long)meta->global_batch, (long long)(next - position));
+        snprintf(batches, sizeof batches, "the global batch was %lld %s and is now %lld",
+                 (long long)meta->global_batch, many, (long long)(next - position));
     log_warning("%s: step %lld of the checkpoint is now step %lld", batches,
                 (long long)meta->run_step, (long long)step);
     if (meta->images > position)
-        log_warning("%lld images are seen again", (long long)(meta->images - position));
+        log_warning("%lld %s are seen again", (long long)(meta->images - position), many);
     return step;
 }
 
@@ -208,8 +210,9 @@ static Status check_resumable(const Loop *l, const CheckpointMeta *meta, const c
     }
     if (meta->dataset_images != s->plan.images) {
         log_warning(
-            "%s was trained on %lld images, data.train now has %lld: the order of samples changes",
-            path, (long long)meta->dataset_images, (long long)s->plan.images);
+            "%s was trained on %lld %s, data.train now has %lld: the order of samples changes",
+            path, (long long)meta->dataset_images, units_of(s->config)->many,
+            (long long)s->plan.images);
     }
     return compare_settings(l, meta, path, changed, math);
 }
@@ -248,13 +251,17 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     l->start.step = resume_step(l, meta);
     l->start.step_offset = meta->step - l->start.step;
     take_rests(l, meta);
-    const bool other_val = own && meta->best_top1 >= 0 && l->s->val && meta->val_print &&
+    const bool other_val = own && meta->best_score >= 0 && l->s->val && meta->val_print &&
                            meta->val_print != l->s->val_print;
-    if (other_val)
-        log_warning("data.val has other images than those of the best top-1 in %s (%.2f %%); the "
+    if (other_val && config_is_masked(l->s->config))
+        log_warning("data.val has other sequences than those of the least loss in %s (%.4f); the "
                     "best starts from scratch",
-                    path, 100 * meta->best_top1);
-    else if (own) { /* another run's best is not in this folder */ l->best.top1 = meta->best_top1;
+                    path, meta->best_score);
+    else if (other_val)
+        log_warning("data.val has other %s than those of the best top-1 in %s (%.2f %%); the best "
+                    "starts from scratch",
+                    units_of(l->s->config)->many, path, 100 * meta->best_score);
+    else if (own) { /* another run's best is not in this folder */ l->best.score = meta->best_score;
         l->best.stale = meta->stale;
     }
     /* a run that goes back knows what it has spent since */
@@ -337,7 +344,7 @@ Status loop_checkpoint_go_back(Loop *l, int64_t below, double lr_factor)
     if (l->events->go_back) l->events->go_back(l->events->self, l->start.step);
     /* of steps that are done again */
     l->epoch.seconds = 0;
-    l->epoch.images = 0;
+    l->epoch.images = l->epoch.tokens = 0;
     l->epoch.spent = l->epoch.waited = (Spent){ 0 };
     return OK;
 }

@@ -38,7 +38,8 @@ static void record(Loop *l, CostPart part, const Spent *s)
     cost_add(&l->spent.sums.part[part], s);
     const Config *c = l->s->config;
     const Spent total = cost_sum(&l->spent.sums);
-    SpentRecord r = { .part = cost_part_names[part],
+    SpentRecord r = { .text = config_is_text(c),
+                      .part = cost_part_names[part],
                       .step = l->spent.step,
                       .images = part == COST_TRAIN ? l->spent.images : 0,
                       .host_seconds = s->host_s,

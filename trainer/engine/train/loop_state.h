@@ -27,7 +27,7 @@ typedef struct Loop {
         OnSave *on_save;          /* NULL without checkpoint.on_save */
     } checkpoint;
     struct {
-        double top1;   /* -1: none yet */
+        double score;  /* records_score(); -1: none yet */
         int64_t stale; /* evaluations since then */
     } best;
     struct { /* what the run goes on from */
@@ -57,7 +57,7 @@ typedef struct Loop {
     } stage;
     struct { /* since the last epoch record */
         double seconds;
-        int64_t images;
+        int64_t images, tokens;
         Spent spent, waited; /* on its steps; of that, in waits for data */
         LoaderStats input;   /* as it was then */
     } epoch;

@@ -174,3 +174,26 @@ TEST(history_keeps_its_size)
     SAYS(11000, "            ##", "__  ");
     top_screen_free(&t);
 }
+
+TEST(masked_words_are_told_in_tokens)
+{
+    TopScreen t;
+    top_screen_init(&t);
+    add(&t, "{\"event\":\"start\",\"time\":1000,\"model\":\"roberta_base\",\"world\":4,"
+            "\"sequences\":12800,\"global_batch\":128,\"steps\":1000,\"epochs\":10,\"tokens\":512,"
+            "\"words\":50265}");
+    add(&t,
+        "{\"event\":\"step\",\"time\":1001,\"epoch\":0,\"step\":100,\"epochs\":1,\"loss\":6.412,"
+        "\"lr\":0.5,\"sequences_per_s\":64,\"step_ms\":200,\"data_wait_ms\":10,"
+        "\"comm_wait_ms\":4,\"tokens_per_s\":12340,\"masked\":0.15,\"ppl\":609.1}");
+    add(&t, "{\"event\":\"eval\",\"time\":1002,\"step\":50,\"loss\":2.1,\"top1\":0.2,\"top5\":0.5,"
+            "\"masked\":0.15,\"ppl\":8.1662}");
+    add(&t,
+        "{\"event\":\"eval\",\"time\":1003,\"step\":100,\"loss\":2.5,\"top1\":0.25,\"top5\":0.5,"
+        "\"ema_loss\":2.25,\"masked\":0.15,\"ppl\":12.182}");
+    SAYS(1004, "loss        6.4120  ppl 609.1  learning rate 0.5",
+         "speed       12340.0 tokens/s, 3085.0 of each rank; step 200.0 ms, ", "  30:00 left\n",
+         "evaluation  loss 2.5000, ppl 12.182 (averaged loss 2.2500), 25.00 % of the masked words "
+         "found, at step 100; best loss 2.1000 (ppl 8.1662) at step 50\n");
+    top_screen_free(&t);
+}

@@ -39,7 +39,7 @@ TEST(table_has_the_columns_of_tensorflows_example)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const ConsoleRow row = { .step = rows[i].step,
                                  .epochs = (double)rows[i].step * 8192 / IMAGENET_IMAGES,
-                                 .images_per_s = 20000.54,
+                                 .speed = 20000.54,
                                  .loss = 6.93,
                                  .penalty = 1.284,
                                  .lr = schedule_lr(&s, rows[i].step) };

@@ -40,8 +40,18 @@ TEST(the_page_lists_the_tables)
     str_free(&table);
 }
 
-/* A record of each kind in which every field is there and another value. */
-static void fill(RunRecord *r, RecordKind kind, double *next)
+/* Fields of runs on text alone. */
+static bool of_text(const char *name)
+{
+    static const char *const names[] = { "tokens", "words", "tokens_per_s", "masked", "ppl" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return false;
+}
+
+/* A record of each kind in which every field is there and another value; those of text where it
+ * says so. */
+static void fill(RunRecord *r, RecordKind kind, bool of_words, double *next)
 {
     static const char *const texts[] = { "a", "b\n", "\"c\"" };
     *r = (RunRecord){ .kind = kind };
@@ -52,6 +62,7 @@ static void fill(RunRecord *r, RecordKind kind, double *next)
         const double number = *next + 0.125;
         const char *text = texts[whole % 3];
         const bool truth = true;
+        if (of_text(f->name) && !of_words) continue;
         if (f->when == FIELD_BY) memcpy((char *)&r->start + f->by, &truth, sizeof truth);
         if (f->type == FIELD_WHOLE) memcpy(at, &whole, sizeof whole);
         if (f->type == FIELD_NUMBER) memcpy(at, &number, sizeof number);
@@ -70,7 +81,7 @@ static void write_record(StrBuf *out, const RunRecord *r)
     json_end_object(&w);
 }
 
-TEST(what_is_written_is_read_back)
+static void check_written_and_read(bool text)
 {
     double next = 1;
     for (int kind = 0; kind < RECORD_KINDS; kind++) {
@@ -78,16 +89,22 @@ TEST(what_is_written_is_read_back)
         Arena *arena = NULL, *kept = NULL;
         JsonValue *object = NULL;
         RunRecord r, back;
-        fill(&r, (RecordKind)kind, &next);
+        fill(&r, (RecordKind)kind, text, &next);
+        if (kind == RECORD_SPENT) r.spent.text = text;
         write_record(&once, &r);
         REQUIRE_OK(arena_create(&arena, 0));
         REQUIRE_OK(arena_create(&kept, 0));
         REQUIRE_OK(json_parse(arena, once.text, once.length, &object));
-        for (int i = 0; i < record_defs[kind].count; i++)
-            CHECK(json_get(object, record_defs[kind].fields[i].name) != NULL);
+        for (int i = 0; i < record_defs[kind].count; i++) {
+            const char *name = record_defs[kind].fields[i].name;
+            CHECK_INT(json_get(object, records_name(name, text)) != NULL, text || !of_text(name));
+            if (records_name(name, true) != name)
+                CHECK(!json_get(object, records_name(name, !text)));
+        }
         records_read(&back, object);
         REQUIRE(back.kind == (RecordKind)kind);
         CHECK_NEAR(back.time, 1.5, 0);
+        if (kind == RECORD_SPENT) CHECK_INT(back.spent.text, text);
         CHECK_OK(records_keep_texts(&back, kept));
         arena_destroy(arena);
         write_record(&again, &back);
@@ -117,4 +134,73 @@ TEST(what_a_record_does_not_tell)
     CHECK_INT(r.start.world, -1);
     CHECK_STR(r.start.model, "");
     arena_destroy(arena);
+}
+
+TEST(what_is_written_is_read_back)
+{
+    check_written_and_read(false);
+    check_written_and_read(true);
+}
+
+/* What the records of a run on images are called, whatever other runs have. */
+TEST(records_of_images_have_no_other_fields)
+{
+    StrBuf text = { 0 };
+    const RunRecord step = {
+        .kind = RECORD_STEP, .step = { .step = 1, .images_per_s = 8, .tokens_per_s = 5, .ppl = 3 }
+    };
+    const RunRecord eval = { .kind = RECORD_EVAL, .eval = { .images = 2, .tokens = 9, .ppl = 3 } };
+    write_record(&text, &step);
+    CHECK_STR(text.text, "{\"event\":\"step\",\"time\":1.5,\"epoch\":0,\"step\":1,\"epochs\":0,"
+                         "\"loss\":0,\"lr\":0,\"images_per_s\":8,\"step_ms\":0,\"data_wait_ms\":0,"
+                         "\"comm_wait_ms\":0}");
+    str_clear(&text);
+    write_record(&text, &eval);
+    CHECK_STR(text.text, "{\"event\":\"eval\",\"time\":1.5,\"epoch\":0,\"step\":0,\"epochs\":0,"
+                         "\"images\":2,\"loss\":0,\"top1\":0,\"top5\":0}");
+    str_free(&text);
+}
+
+/* A classification of text has no perplexity. */
+TEST(records_of_text_have_both_names_for_who_asks)
+{
+    StrBuf text = { 0 };
+    RunRecord r = { .kind = RECORD_STEP,
+                    .step = { .images_per_s = 8, .text = true, .tokens_per_s = 500, .ppl = 3 } };
+    write_record(&text, &r);
+    CHECK_CONTAINS(text.text, "\"sequences_per_s\":8,");
+    CHECK_CONTAINS(text.text, "\"tokens_per_s\":500}");
+    CHECK_NEAR(records_number(RECORD_STEP, &r.step, "sequences_per_s"), 8, 0);
+    CHECK_NEAR(records_number(RECORD_STEP, &r.step, "images_per_s"), 8, 0);
+    CHECK(isnan(records_number(RECORD_STEP, &r.step, "ppl")));
+    CHECK_NEAR(records_speed(&r.step), 500, 0);
+    r.step.masks = true;
+    CHECK_NEAR(records_number(RECORD_STEP, &r.step, "ppl"), 3, 0);
+    r.step.text = false;
+    CHECK(isnan(records_number(RECORD_STEP, &r.step, "sequences_per_s")));
+    CHECK_NEAR(records_speed(&r.step), 8, 0);
+    str_free(&text);
+}
+
+TEST(masked_words_are_judged_by_their_loss)
+{
+    char text[RECORDS_SCORE_BYTES];
+    EvalRecord e = { .loss = 2.5, .top1 = 0.5, .ema_loss = 2, .ema_top1 = 0.25 };
+    CHECK_NEAR(records_score(&e), 0.5, 0);
+    CHECK(records_better(&e, 0.4) && !records_better(&e, 0.5));
+    e.masks = true;
+    CHECK_NEAR(records_score(&e), 2.5, 0);
+    CHECK(records_better(&e, 3) && !records_better(&e, 2.5) && records_better(&e, (double)NAN));
+    e.ema_best = true;
+    CHECK_NEAR(records_score(&e), 2, 0);
+    e.ema_loss = (double)INFINITY;
+    CHECK(!records_better(&e, (double)NAN));
+    records_format_score(false, 0.5, text);
+    CHECK_STR(text, "top-1 50.00 %");
+    records_format_score(false, -1, text);
+    CHECK_STR(text, "top-1 0.00 %");
+    records_format_score(true, 2.1, text);
+    CHECK_STR(text, "loss 2.1000 (ppl 8.1662)");
+    records_format_score(true, -1, text);
+    CHECK_STR(text, "loss inf (ppl inf)");
 }

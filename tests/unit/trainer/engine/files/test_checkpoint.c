@@ -39,7 +39,7 @@ static CheckpointMeta meta_of(int64_t step)
                              .seed = 0x7EDCBA9876543210,
                              .global_batch = 32,
                              .dataset_images = 320,
-                             .best_top1 = 0.1,
+                             .best_score = 0.1,
                              .lr_factor = 0.25,
                              .rollbacks = 2,
                              .class_names = "0\n1",
@@ -130,7 +130,7 @@ TEST(everything_comes_back)
     CHECK(meta.seed == 0x7EDCBA9876543210);
     CHECK_INT(meta.global_batch, 32);
     CHECK_INT(meta.dataset_images, 320);
-    CHECK(meta.best_top1 == 0.1);
+    CHECK(meta.best_score == 0.1);
     CHECK_STR(meta.model, "resnet20");
     CHECK_STR(meta.config, "model:\n  name: \"resnet20\"\n");
     CHECK(((const float *)safetensors_find(f, "optimizer.fc.weight")->data)[2] == -1234);

@@ -58,7 +58,7 @@ static Status write_and_open(const Draft *d, const char *config)
                                   .global_batch = 8,
                                   .dataset_images = 8,
                                   .lr_factor = 1,
-                                  .best_top1 = -1,
+                                  .best_score = -1,
                                   .model = "mlp",
                                   .config = config,
                                   .class_names = "a\nb\nc" };
