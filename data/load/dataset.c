@@ -34,8 +34,8 @@ static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
 
 /* In the order of asking; imagefolder says yes to everything. */
 static const SourceKind *const guesses[] = { &source_list,       &source_shards,
-                                             &source_idx,        &source_cifar,
-                                             &source_fairseq,    &source_tfrecord,
+                                             &source_fairseq,    &source_idx,
+                                             &source_cifar,      &source_tfrecord,
                                              &source_webdataset, &source_imagefolder };
 
 /* Both sides of a split come from the files of the training set. */

@@ -98,7 +98,7 @@ static void say_kernels(const Session *s)
 
 void announce_programs(const Session *s)
 {
-    if (s->val) say_evaluation(s);
+    if (s->val && !config_is_text(s->config)) say_evaluation(s);
     say_frozen(s);
     say_fusions(s);
     say_kernels(s);

@@ -324,7 +324,7 @@ static Status check_same_data(Session *s)
         const Dataset *d = sets[i];
         if (!d || comm_all_equal(s->comm, dataset_key(d)) || status != OK) continue;
         status =
-            fail(ERR_DATA, "%s: the ranks see different images (%lld in %d classes on rank %d)",
+            fail(ERR_DATA, "%s: the ranks see different samples (%lld in %d classes on rank %d)",
                  keys[i], (long long)dataset_images(d), dataset_classes(d), s->comm->rank);
     }
     return status;

@@ -6,12 +6,7 @@
 double utilization_image_flops(const Session *s)
 {
     const Graph *g = program_graph(s->first);
-    for (int i = 0; i < graph_node_count(g); i++) {
-        const GraphNode *n = graph_node(g, i);
-        if (n->kind == OP_INPUT)
-            return graph_product_flops(g) / (double)graph_tensor(g, n->out[0])->desc.dims[0];
-    }
-    return 0;
+    return graph_product_flops(g) / (double)graph_options(g)->batch;
 }
 
 double utilization_peak_flops(const Session *s, const char **source)

@@ -86,6 +86,14 @@ static double mfu_of(const Loop *l, int64_t step, double images_per_s)
     return l->stage.image_share * passes * images_per_s;
 }
 
+/* What a step's work is that of: of text, sequences without room for more tokens. */
+static double full_images(const Loop *l, const StepResult *r)
+{
+    const Config *c = l->s->config;
+    return config_is_text(c) ? (double)r->tokens / (double)c->data.tokens
+                             : (double)l->s->plan.global_batch;
+}
+
 static double epochs_done(const Loop *l, int64_t steps)
 {
     return (double)train_plan_images(&l->s->plan, steps) / (double)l->s->plan.images;
@@ -108,7 +116,7 @@ static void record_step(Loop *l, int64_t step, const StepResult *r)
                                 .skipped = r->optimizer.skipped,
                                 .measured = r->optimizer.measured,
                                 .grad_norm = r->optimizer.grad_norm,
-                                .mfu = mfu_of(l, step, images_per_s),
+                                .mfu = mfu_of(l, step, full_images(l, r) / r->seconds),
                                 .images = p->global_batch,
                                 .recorded = record_due(l, step),
                                 .has_row = row_due(l, step),

@@ -43,6 +43,7 @@ static Status tell_start(const RunEvents *events, const Session *s, int hosts, E
                       .text = config_is_text(s->config),
                       .masks = config_is_masked(s->config),
                       .words = s->classes,
+                      .tokens = s->words > 0 ? s->config->data.tokens : 0,
                       .images = s->plan.images,
                       .val_images = s->val ? dataset_images(s->val) : 0,
                       .classes = s->classes,
