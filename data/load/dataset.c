@@ -32,9 +32,9 @@ static const SourceKind *const kinds[DATA_FORMAT_COUNT] = {
     [DATA_SYNTHETIC] = &source_synthetic,
 };
 
-/* In the order of asking; imagefolder says yes to everything. */
+/* In the order of asking: cifar would take the train.bin of fairseq, imagefolder everything. */
 static const SourceKind *const guesses[] = { &source_list,       &source_shards,
-                                             &source_fairseq,    &source_idx,
+                                             &source_idx,        &source_fairseq,
                                              &source_cifar,      &source_tfrecord,
                                              &source_webdataset, &source_imagefolder };
 

@@ -21,6 +21,7 @@
 #include "data/load/dataset_internal.h"
 #include "data/source/shard.h"
 #include "data/source/shard_writer.h"
+#include "data/source/source_fairseq.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -330,9 +331,9 @@ Status pack_dataset(const Dataset *d, const PackOptions *o, PackReport *report)
     Pack p = { .source = dataset_source(d), .o = o };
     *report = (PackReport){ 0 };
     if (!p.source->index)
-        return fail(ERR_DATA,
-                    "%s: format %s stores pixels, not image files; there is nothing to pack",
-                    d->path, dataset_format_name(d));
+        return fail(ERR_DATA, "%s: format %s stores %s, not image files; there is nothing to pack",
+                    d->path, dataset_format_name(d),
+                    source_fairseq_of(p.source) ? "tokens" : "pixels");
     p.key = make_key(p.source, o);
     TRY(fs_make_dirs(o->out));
     int lock = open(o->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

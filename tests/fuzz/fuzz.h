@@ -13,6 +13,8 @@
     X(tar)                                                                                         \
     X(tfrecord)                                                                                    \
     X(idx)                                                                                         \
+    X(dictionary)                                                                                  \
+    X(tokens)                                                                                      \
     X(index)                                                                                       \
     X(shard)                                                                                       \
     X(huffman)                                                                                     \

@@ -1,11 +1,13 @@
 /* seeds.c - small good inputs for every target, for the fuzzer to start from. */
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/wire.h"
 #include "data/load/pack.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/tools/container_write.h"
 #include "tests/tools/data_tree.h"
 #include "tests/tools/image_write.h"
+#include "tests/tools/token_write.h"
 #include "trainer/engine/config/config.h"
 #include "trainer/engine/files/checkpoint.h"
 #include <stdio.h>
@@ -165,6 +167,28 @@ static void write_idx(const char *folder)
     str_add_n(&b, (const char *)images, sizeof images);
     tree_write(folder, "idx/seed", b.text, b.length);
     str_free(&b);
+}
+
+static void write_tokens(const char *folder)
+{
+    static const char words[] = "a 7\nb 3\nb 1 #fairseq:overwrite\nmadeupword0000 0\n";
+    static const int32_t ids[] = { 4, 5, 2, 2, 6, 4, 4, 2 };
+    tree_write(folder, "dictionary/seed", words, strlen(words));
+    for (int format = TOKENS_U16; format <= TOKENS_LAZY; format++) {
+        StrBuf idx = { 0 }, bin = { 0 }, b = { 0 };
+        char name[32];
+        token_encode(ids, sizeof ids / sizeof *ids, (TokenFormat)format, &idx, &bin);
+        wire_put_number(&b, strlen(words), 1);
+        wire_put_number(&b, idx.length, 1);
+        str_add(&b, words);
+        str_add_n(&b, idx.text, idx.length);
+        str_add_n(&b, bin.text, bin.length);
+        snprintf(name, sizeof name, "tokens/seed-%d", format);
+        tree_write(folder, name, b.text, b.length);
+        str_free(&idx);
+        str_free(&bin);
+        str_free(&b);
+    }
 }
 
 /* A real folder, indexed and packed. */
@@ -344,6 +368,7 @@ void fuzz_write_seeds(const char *folder)
     write_tars(folder);
     write_records(folder);
     write_idx(folder);
+    write_tokens(folder);
     write_indexes(folder);
     write_configs(folder);
     write_checkpoints(folder);
