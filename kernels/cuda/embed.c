@@ -46,12 +46,6 @@ static Status run_embed(OpInstance *op, Stream *stream)
                                          op->in[EMBED_IN_SEGMENTS].data, y->data, stream->stream));
 }
 
-/* Of dsegments' rows as they lie. */
-static int64_t segment_rows(const OpInstance *op)
-{
-    return cuda_padded(cuda_backend(op), op->out[EMBED_BWD_OUT_DSEGMENTS].desc.dims[0]);
-}
-
 static int64_t segment_parts(int64_t places)
 {
     return (places + EMBED_PART_PLACES - 1) / EMBED_PART_PLACES;
@@ -70,34 +64,30 @@ static Status prepare_bwd(OpInstance *op)
     return OK;
 }
 
-static Status run_words(const OpInstance *op, const EmbedPass *p, cudaStream_t stream)
-{
-    const void *dy = op->in[EMBED_BWD_IN_DY].data;
-    const OpTensor *so_far = &op->in[EMBED_BWD_IN_SO_FAR], *dwords = &op->out[EMBED_BWD_OUT_DWORDS];
-    if (so_far->desc.rank)
-        return CUDA_STATUS(cuda_launch_embed_words(p, dy, so_far->data, true, stream));
-    if (!dwords->desc.rank) return OK;
-    if (!p->adds) TRY_CUDA(cudaMemsetAsync(dwords->data, 0, dwords->bytes, stream));
-    return CUDA_STATUS(cuda_launch_embed_words(p, dy, dwords->data, p->adds, stream));
-}
-
 static Status run_embed_bwd(OpInstance *op, Stream *stream)
 {
+    const CudaBackend *b = cuda_backend(op);
     const OpTensor *dy = &op->in[EMBED_BWD_IN_DY], *starts = &op->in[EMBED_BWD_IN_STARTS],
+                   *so_far = &op->in[EMBED_BWD_IN_SO_FAR], *dwords = &op->out[EMBED_BWD_OUT_DWORDS],
                    *dpositions = &op->out[EMBED_BWD_OUT_DPOSITIONS],
                    *dsegments = &op->out[EMBED_BWD_OUT_DSEGMENTS];
+    const bool has_segments = dsegments->desc.rank > 0, tied = so_far->desc.rank > 0;
     EmbedPass p = make_pass(op, dy);
     p.ids = op->in[EMBED_BWD_IN_IDS].data;
     p.order = op->in[EMBED_BWD_IN_ORDER].data;
     p.starts = starts->data;
     p.segment_ids = op->in[EMBED_BWD_IN_SEGMENT_IDS].data;
     p.sequences = starts->desc.dims[0] - 1;
-    p.position_rows = cuda_padded(cuda_backend(op), dpositions->desc.dims[0]);
-    TRY(run_words(op, &p, stream->stream));
-    TRY_CUDA(cuda_launch_embed_positions(&p, dy->data, dpositions->data, stream->stream));
-    if (!dsegments->desc.rank) return OK;
-    p.segment_rows = segment_rows(op);
-    TRY_CUDA(cuda_launch_embed_segments(&p, dy->data, op->workspace, stream->stream));
+    p.position_rows = cuda_padded(b, dpositions->desc.dims[0]);
+    p.segment_rows = has_segments ? cuda_padded(b, dsegments->desc.dims[0]) : 0;
+    const EmbedSums to = { .words = tied ? so_far->data : dwords->data,
+                           .adds_words = tied || op->accumulate,
+                           .positions = dpositions->data,
+                           .segments = has_segments ? op->workspace : NULL };
+    if (to.words && !to.adds_words)
+        TRY_CUDA(cudaMemsetAsync(dwords->data, 0, dwords->bytes, stream->stream));
+    TRY_CUDA(cuda_launch_embed_bwd(&p, dy->data, &to, stream->stream));
+    if (!has_segments) return OK;
     return CUDA_STATUS(cuda_launch_linear_bias_gradient(
         op->workspace, DTYPE_F32, dsegments->data, segment_parts(p.places), p.segment_rows * p.cp,
         op->accumulate, stream->stream));

@@ -171,28 +171,22 @@ static cudaError_t launch_embed(const EmbedPass *p, const float *words, const fl
 }
 
 template <typename T>
-static cudaError_t launch_words(const EmbedPass *p, const void *dy, float *dwords, bool adds,
-                                cudaStream_t stream)
+static cudaError_t launch_bwd(const EmbedPass *p, const void *from, const EmbedSums *to,
+                              cudaStream_t stream)
 {
-    return CUDA_LAUNCH(embed_words_kernel<T>, embed_blocks(p, p->places), EMBED_THREADS, stream, *p,
-                       static_cast<const uint4 *>(dy), dwords, adds);
-}
-
-template <typename T>
-static cudaError_t launch_positions(const EmbedPass *p, const void *dy, float *dpositions,
-                                    cudaStream_t stream)
-{
-    return CUDA_LAUNCH(embed_positions_kernel<T>, embed_blocks(p, p->position_rows), EMBED_THREADS,
-                       stream, *p, static_cast<const uint4 *>(dy), dpositions);
-}
-
-template <typename T>
-static cudaError_t launch_segments(const EmbedPass *p, const void *dy, float *partials,
-                                   cudaStream_t stream)
-{
+    const uint4 *dy = static_cast<const uint4 *>(from);
     const int64_t parts = launch_blocks(p->places, EMBED_PART_PLACES);
-    return CUDA_LAUNCH(embed_segments_kernel<T>, embed_blocks(p, parts * p->segment_rows),
-                       EMBED_THREADS, stream, *p, static_cast<const uint4 *>(dy), partials);
+    cudaError_t error = cudaSuccess;
+    if (to->words)
+        error = CUDA_LAUNCH(embed_words_kernel<T>, embed_blocks(p, p->places), EMBED_THREADS,
+                            stream, *p, dy, to->words, to->adds_words);
+    if (error == cudaSuccess)
+        error = CUDA_LAUNCH(embed_positions_kernel<T>, embed_blocks(p, p->position_rows),
+                            EMBED_THREADS, stream, *p, dy, to->positions);
+    if (error == cudaSuccess && to->segments)
+        error = CUDA_LAUNCH(embed_segments_kernel<T>, embed_blocks(p, parts * p->segment_rows),
+                            EMBED_THREADS, stream, *p, dy, to->segments);
+    return error;
 }
 
 cudaError_t cuda_launch_embed(const EmbedPass *p, const float *words, const float *positions,
@@ -201,20 +195,8 @@ cudaError_t cuda_launch_embed(const EmbedPass *p, const float *words, const floa
     return LAUNCH_BY_TYPE(p->dtype, launch_embed, p, words, positions, segments, y, stream);
 }
 
-cudaError_t cuda_launch_embed_words(const EmbedPass *p, const void *dy, float *dwords, bool adds,
-                                    cudaStream_t stream)
+cudaError_t cuda_launch_embed_bwd(const EmbedPass *p, const void *dy, const EmbedSums *to,
+                                  cudaStream_t stream)
 {
-    return LAUNCH_BY_TYPE(p->dtype, launch_words, p, dy, dwords, adds, stream);
-}
-
-cudaError_t cuda_launch_embed_positions(const EmbedPass *p, const void *dy, float *dpositions,
-                                        cudaStream_t stream)
-{
-    return LAUNCH_BY_TYPE(p->dtype, launch_positions, p, dy, dpositions, stream);
-}
-
-cudaError_t cuda_launch_embed_segments(const EmbedPass *p, const void *dy, float *partials,
-                                       cudaStream_t stream)
-{
-    return LAUNCH_BY_TYPE(p->dtype, launch_segments, p, dy, partials, stream);
+    return LAUNCH_BY_TYPE(p->dtype, launch_bwd, p, dy, to, stream);
 }

@@ -21,12 +21,13 @@ typedef struct EmbedPass {
 C_LINKAGE cudaError_t cuda_launch_embed(const EmbedPass *p, const float *words,
                                         const float *positions, const float *segments, void *y,
                                         cudaStream_t stream);
-/* Rows of words that a place has, alone; added to what is there, or set. */
-C_LINKAGE cudaError_t cuda_launch_embed_words(const EmbedPass *p, const void *dy, float *dwords,
-                                              bool adds, cudaStream_t stream);
-C_LINKAGE cudaError_t cuda_launch_embed_positions(const EmbedPass *p, const void *dy,
-                                                  float *dpositions, cudaStream_t stream);
-/* partials: [parts][segment_rows][cp], one part for each EMBED_PART_PLACES. */
-C_LINKAGE cudaError_t cuda_launch_embed_segments(const EmbedPass *p, const void *dy,
-                                                 float *partials, cudaStream_t stream);
+/* What backward writes; NULL: not asked for. */
+typedef struct EmbedSums {
+    float *words; /* rows that a place has, alone */
+    bool adds_words;
+    float *positions;
+    float *segments; /* [parts][segment_rows][cp], a part for each EMBED_PART_PLACES */
+} EmbedSums;
+C_LINKAGE cudaError_t cuda_launch_embed_bwd(const EmbedPass *p, const void *dy, const EmbedSums *to,
+                                            cudaStream_t stream);
 #endif
