@@ -2,6 +2,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/layout.h"
+#include <string.h>
 
 enum { SMALL_WORK = 8192 }; /* elements; below it a parallel region costs more than it saves */
 enum { TILE = 512 };        /* elements that are widened at a time; they stay in cache */
@@ -69,6 +70,17 @@ Status cpu_bind_nothing(OpInstance *op)
 int cpu_team(const OpInstance *op, int64_t elements)
 {
     return elements < SMALL_WORK ? 1 : cpu_backend_of(op)->threads;
+}
+
+void cpu_clear(const OpInstance *op, const OpTensor *t)
+{
+    const int parts = cpu_team(op, tensor_elements(&t->desc));
+#pragma omp parallel for schedule(static) num_threads(parts)
+    for (int part = 0; part < parts; part++) {
+        int64_t first, last;
+        cpu_share((int64_t)t->bytes, part, parts, &first, &last);
+        memset((char *)t->data + first, 0, (size_t)(last - first));
+    }
 }
 
 static const float *widened(const OpTensor *t, int64_t first, int64_t count, float *tile)

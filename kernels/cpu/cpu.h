@@ -65,6 +65,8 @@ Status cpu_bind_nothing(OpInstance *op);
 /* Threads worth waking for that many elements: the team, or 1 where starting it costs more than the
  * work. */
 int cpu_team(const OpInstance *op, int64_t elements);
+/* All bytes of t are zero, by the team. */
+void cpu_clear(const OpInstance *op, const OpTensor *t);
 /* y[i] = f(a[i], b[i]) over count floats; b NULL where f reads none. y may lie over a or b. */
 typedef void (*CpuPointwise)(float *y, const float *a, const float *b, int64_t count, float factor);
 /* f over tensors that lie alike, shared out to the team. What is bf16 is widened and narrowed in

@@ -194,18 +194,6 @@ static Sums sums_of(const OpInstance *op, int slot)
                    .adds = op->accumulate };
 }
 
-/* Rows of words that no place has. */
-static void clear_words(const OpInstance *op, const OpTensor *dwords)
-{
-    const int threads = cpu_team(op, tensor_elements(&dwords->desc));
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int part = 0; part < threads; part++) {
-        int64_t first, last;
-        cpu_share((int64_t)dwords->bytes, part, threads, &first, &last);
-        memset((char *)dwords->data + first, 0, (size_t)(last - first));
-    }
-}
-
 static void run_embed_bwd(OpInstance *op)
 {
     const OpTensor *dy = &op->in[EMBED_BWD_IN_DY], *dwords = &op->out[EMBED_BWD_OUT_DWORDS],
@@ -223,7 +211,7 @@ static void run_embed_bwd(OpInstance *op)
                    .positions = sums_of(op, EMBED_BWD_OUT_DPOSITIONS),
                    .segments = sums_of(op, EMBED_BWD_OUT_DSEGMENTS) };
     if (so_far->desc.rank) b.words = (Sums){ .to = so_far->data, .adds = true };
-    else if (b.words.to && !op->accumulate) clear_words(op, dwords);
+    else if (b.words.to && !op->accumulate) cpu_clear(op, dwords);
     const int threads = cpu_team(op, tensor_elements(&dy->desc)),
               parts = threads > b.v.cb ? (int)((threads + b.v.cb - 1) / b.v.cb) : 1;
 #pragma omp parallel for schedule(static) num_threads(threads)

@@ -38,17 +38,6 @@ static void move_place(const Pick *p, int64_t m, bool picks)
     }
 }
 
-static void clear(const OpInstance *op, const OpTensor *t)
-{
-    const int threads = cpu_team(op, tensor_elements(&t->desc));
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int part = 0; part < threads; part++) {
-        int64_t first, last;
-        cpu_share((int64_t)t->bytes, part, threads, &first, &last);
-        memset((char *)t->data + first, 0, (size_t)(last - first));
-    }
-}
-
 static Status prepare_pick(OpInstance *op)
 {
     /* both kinds have one input and one output in slot 0, and the rows in slot 1 */
@@ -78,7 +67,7 @@ static void run_pick_bwd(OpInstance *op)
     const Pick p = { dx, dy, op->in[PICK_BWD_IN_ROWS].data };
     const int64_t count = dy->desc.dims[0];
     const int threads = cpu_team(op, tensor_elements(&dy->desc));
-    clear(op, dx);
+    cpu_clear(op, dx);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t m = 0; m < count; m++)
         if (is_place(&p, m) && (m == 0 || p.rows[m] != p.rows[m - 1])) move_place(&p, m, false);

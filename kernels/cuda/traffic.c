@@ -132,6 +132,46 @@ static void subsample(const OpInstance *op, OpTraffic *t)
     t->in[SUBSAMPLE_IN_X].reads = (double)(y[2] * y[3]) / (double)(x[2] * x[3]);
 }
 
+static double at_most_once(int64_t rows, const OpTensor *of)
+{
+    const int64_t all = of->desc.dims[0];
+    return rows < all ? (double)rows / (double)all : 1;
+}
+
+/* Rows of the tables that places have; of the words mostly another at each place. */
+static void embed(const OpInstance *op, OpTraffic *t)
+{
+    const int64_t places = op->in[EMBED_IN_IDS].desc.dims[0];
+    t->in[EMBED_IN_WORDS].reads = at_most_once(places, &op->in[EMBED_IN_WORDS]);
+    t->in[EMBED_IN_POSITIONS].reads = at_most_once(places, &op->in[EMBED_IN_POSITIONS]);
+}
+
+/* dy once for each table. dwords is cleared, then has the rows of words that occur; so_far has only
+ * these. */
+static void embed_bwd(const OpInstance *op, OpTraffic *t)
+{
+    const int64_t places = op->in[EMBED_BWD_IN_IDS].desc.dims[0];
+    const OpTensor *so_far = &op->in[EMBED_BWD_IN_SO_FAR], *dwords = &op->out[EMBED_BWD_OUT_DWORDS];
+    through_workspace(op, t);
+    t->in[EMBED_BWD_IN_DY].reads = (so_far->desc.rank || dwords->desc.rank) + 1 +
+                                   (op->out[EMBED_BWD_OUT_DSEGMENTS].desc.rank > 0);
+    if (so_far->desc.rank)
+        t->in[EMBED_BWD_IN_SO_FAR].reads = t->in[EMBED_BWD_IN_SO_FAR].writes =
+            at_most_once(places, so_far);
+    if (dwords->desc.rank) {
+        const double rows = at_most_once(places, dwords);
+        t->out[EMBED_BWD_OUT_DWORDS].reads = op->accumulate ? rows : 0;
+        t->out[EMBED_BWD_OUT_DWORDS].writes = op->accumulate ? rows : 1 + rows;
+    }
+    t->out[EMBED_BWD_OUT_DPOSITIONS].reads = t->out[EMBED_BWD_OUT_DSEGMENTS].reads = op->accumulate;
+}
+
+static void pick(const OpInstance *op, OpTraffic *t)
+{
+    t->in[PICK_IN_X].reads =
+        (double)op->out[PICK_OUT_Y].desc.dims[0] / (double)op->in[PICK_IN_X].desc.dims[2];
+}
+
 static Traffic *const table[OP_COUNT] = { [OP_CONV2D] = conv2d,
                                           [OP_CONV2D_BWD_DATA] = conv2d,
                                           [OP_CONV2D_BWD_WEIGHTS] = conv2d_bwd_weights,
@@ -157,7 +197,10 @@ static Traffic *const table[OP_COUNT] = { [OP_CONV2D] = conv2d,
                                           [OP_LAYERNORM_BWD] = layernorm_bwd,
                                           [OP_ATTENTION] = attention,
                                           [OP_ATTENTION_BWD] = attention_bwd,
-                                          [OP_TOKENS_BWD] = tokens_bwd };
+                                          [OP_TOKENS_BWD] = tokens_bwd,
+                                          [OP_EMBED] = embed,
+                                          [OP_EMBED_BWD] = embed_bwd,
+                                          [OP_PICK] = pick };
 
 void cuda_traffic_of_op(const OpInstance *op, OpTraffic *t)
 {

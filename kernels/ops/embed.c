@@ -94,15 +94,22 @@ static double flops_embed_bwd(const void *attr, const TensorDesc *const *in, con
     return (double)tensor_elements(in[EMBED_BWD_IN_DY]) * (in[EMBED_BWD_IN_SEGMENT_IDS] ? 3 : 2);
 }
 
+/* The rows in that slot must be as many as are picked, or more. */
+static Status check_rows(const OpSlots *s, int slot)
+{
+    const int64_t count = ((const PickAttr *)s->attr)->count;
+    TRY(infer_need(s, slot, DTYPE_I32, 1));
+    if (count >= 1 && count <= s->in[slot]->dims[0]) return OK;
+    return fail(ERR_INTERNAL, "%s: %lld of %lld rows", op_name(s->kind), (long long)count,
+                (long long)s->in[slot]->dims[0]);
+}
+
 static Status infer_pick(const OpSlots *s)
 {
     const int64_t count = ((const PickAttr *)s->attr)->count;
     TRY(infer_need(s, PICK_IN_X, DTYPE_F32, 4));
     TRY(check_canvas(s->kind, "x", s->in[PICK_IN_X]));
-    TRY(infer_need(s, PICK_IN_ROWS, DTYPE_I32, 1));
-    if (count < 1 || count > s->in[PICK_IN_ROWS]->dims[0])
-        return fail(ERR_INTERNAL, "%s: %lld of %lld rows", op_name(s->kind), (long long)count,
-                    (long long)s->in[PICK_IN_ROWS]->dims[0]);
+    TRY(check_rows(s, PICK_IN_ROWS));
     return infer_output(s, PICK_OUT_Y, DTYPE_F32, 2,
                         (const int64_t[]){ count, s->in[PICK_IN_X]->dims[1] });
 }
@@ -113,11 +120,8 @@ static Status infer_pick_bwd(const OpSlots *s)
     TRY(infer_preset(s, PICK_BWD_OUT_DX, 4));
     const TensorDesc *dx = &s->out[PICK_BWD_OUT_DX];
     TRY(check_canvas(s->kind, "dx", dx));
-    TRY(infer_need_dims(s, PICK_BWD_IN_DY, 2, (const int64_t[]){ count, dx->dims[1] }));
-    TRY(infer_need(s, PICK_BWD_IN_ROWS, DTYPE_I32, 1));
-    if (count <= s->in[PICK_BWD_IN_ROWS]->dims[0]) return OK;
-    return fail(ERR_INTERNAL, "%s: %lld of %lld rows", op_name(s->kind), (long long)count,
-                (long long)s->in[PICK_BWD_IN_ROWS]->dims[0]);
+    TRY(check_rows(s, PICK_BWD_IN_ROWS));
+    return infer_need_dims(s, PICK_BWD_IN_DY, 2, (const int64_t[]){ count, dx->dims[1] });
 }
 
 const OpDef op_row_embed = {

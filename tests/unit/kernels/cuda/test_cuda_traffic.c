@@ -52,7 +52,8 @@ static void add_tensor(Node *n, const OpTensor *t, const OpPasses *p, const char
     const void *data = t->data;
     size_t bytes = t->bytes;
     if (t->desc.rank == 0) return;
-    if (input && is_weights(t) && b->compute != DTYPE_F32) {
+    if (input && is_weights(t) && n->op->kind != OP_EMBED && n->op->kind != OP_EMBED_BWD &&
+        b->compute != DTYPE_F32) {
         data = cuda_compute_copy(b, t);
         bytes /= 2;
         CHECK(data != NULL);
