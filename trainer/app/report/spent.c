@@ -1,4 +1,4 @@
-/* spent.c - what runs have spent: a table of energy and money. */
+/* spent.c - what runs have spent: a table of energy and cost. */
 #include "trainer/app/report/html.h"
 #include "trainer/app/report/sections.h"
 #include <math.h>
@@ -62,11 +62,11 @@ void section_spent(StrBuf *out, const RunSet *set)
 {
     static const char *const heads[] = { "",
                                          "<run",
-                                         "<energy by",
+                                         "<energy source",
                                          "kWh",
                                          "assumed %",
                                          "J/image",
-                                         "waiting %",
+                                         "data wait %",
                                          "host hours",
                                          "cost",
                                          "cost per epoch",
@@ -77,14 +77,15 @@ void section_spent(StrBuf *out, const RunSet *set)
     bool any = false;
     for (int i = 0; i < set->count; i++) any = any || cost_sum(&set->runs[i].spent).host_s > 0;
     if (!any) return;
-    html_heading(out, "Energy and money");
+    html_heading(out, "Energy and cost");
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < set->count; i++) add_row(out, set, i, target);
     html_table_end(out);
     html_note(
-        out, "Everything that was recorded, including work that a killed process lost. J/image: "
-             "steps only. waiting: the share spent waiting for data, of the energy or, where that "
-             "is not known, of the time. Costs use the prices (cost.*) in each run's config.yaml.");
+        out,
+        "Everything that was recorded, including work that a killed process lost. J/image: "
+        "steps only. data wait: the share spent waiting for data, of the energy or, where that "
+        "is not known, of the time. Costs use the prices (cost.*) in each run's config.yaml.");
     if (isnan(target)) return;
     html_notef(out,
                "Target: top-1 of %.2f %%, the best value that every evaluated run has reached; "

@@ -85,8 +85,8 @@ static Status add_run_row(StrBuf *out, const ReportRun *r, int k)
 Status section_runs(StrBuf *out, const RunSet *set)
 {
     static const char *const heads[] = {
-        "",         "<run",        "<end",         "<began",       "took",
-        "<network", "ranks",       "batch",        "steps",        "of",
+        "",         "<run",        "<status",      "<started",     "duration",
+        "<network", "ranks",       "global batch", "steps",        "planned",
         "epochs",   "last loss",   "last top-1 %", "best top-1 %", "images/s",
         "MFU %",    "data wait %", "comm wait %"
     };
@@ -96,8 +96,8 @@ Status section_runs(StrBuf *out, const RunSet *set)
     html_table_end(out);
     html_note(
         out,
-        "began: start of the first process, in UTC. took: time of all processes, without pauses "
-        "between them. batch: images per step over all ranks. images/s: median over the recorded "
+        "started: start of the first process, in UTC. duration: time of all processes, without "
+        "pauses between them. planned: steps of the whole run. images/s: median over the recorded "
         "steps. Waits: share of the time of all recorded steps; comm wait is the time of gradient "
         "sums that does not overlap with computation. Loss: at the last recorded step.");
     return OK;
@@ -182,10 +182,9 @@ void section_missing(StrBuf *out, const RunSet *set, const Scaling *scaling)
 
 void section_environment(StrBuf *out, const RunSet *set)
 {
-    static const char *const heads[] = { "",           "<run",         "<convoy", "<host",
-                                         "hosts",      "ranks",        "CPUs",    "threads",
-                                         "<precision", "<computes on", "<data",   "images",
-                                         "validation", "parameters",   "<folder" };
+    static const char *const heads[] = { "",      "<run",   "<convoy",    "<host",      "hosts",
+                                         "ranks", "CPUs",   "threads",    "<precision", "<device",
+                                         "<data", "images", "validation", "parameters", "<folder" };
     html_heading(out, "Environment");
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < set->count; i++) {
