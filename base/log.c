@@ -23,6 +23,10 @@
 #define HELD_BYTES ((size_t)1 << 20)
 #define WIPE_LINE  "\r\033[K"
 
+/* between lines of progress */
+#define TERMINAL_PERIOD_S 0.2
+#define PLAIN_PERIOD_S    10.0
+
 #define CLEAR_SCREEN "\033[H\033[J"
 
 typedef struct LogFile {
@@ -297,6 +301,15 @@ static void cut_to_fields(char *text, size_t width)
     char *end = strrchr(text, ',');
     if (!end) end = strrchr(text, ' ');
     if (end) *end = '\0';
+}
+
+bool log_progress_due(double *shown_s)
+{
+    const double now = clock_s();
+    if (now - *shown_s < (log_console_is_terminal() ? TERMINAL_PERIOD_S : PLAIN_PERIOD_S))
+        return false;
+    *shown_s = now;
+    return true;
 }
 
 void log_progress(const char *format, ...)

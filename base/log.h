@@ -57,6 +57,8 @@ Status log_print(const char *text);
 Status log_print_text(Status status, StrBuf *text);
 Status log_print_screen(const char *text); /* the same in the place of what a terminal shows */
 bool log_console_is_terminal(void);        /* stdout is a terminal and this is rank 0 */
+/* Whether it is time for the next log_progress(); *shown_s, when the last was due, is then now. */
+bool log_progress_due(double *shown_s);
 /* Rank 0 only: on a terminal redraws one live line in place, cut to its width; elsewhere prints a
  * plain line. "" clears the live line. */
 void log_progress(const char *format, ...) PRINTF_LIKE(1, 2);

@@ -51,7 +51,7 @@ expect_text "another list" 1 "step 26 of the checkpoint is now step"
 
 settings whole "${list[@]}"
 expect "inspect config" 0 run 1 inspect config "${sets[@]}"
-expect_text "inspect config" 1 "global batch     32: 4 images, 8 per step and rank, from step 6"
+expect_text "inspect config" 1 " 32 images: per rank 8 micro-batches of 4, from step 6"
 expect_text "inspect config" 1 "steps            26,"
 expect "bench step" 0 run 1 bench step "${sets[@]}" --steps 2
 train_fails bad 64 "optimizer.lr_scaling: linear and sqrt depend on the global batch" 1 \

@@ -21,9 +21,9 @@ train parts 1 "${split[@]}" train.max_steps=3
 train parts 1 "${split[@]}"
 same "held out: in one piece and in two" whole parts
 expect "eval" 0 run 1 eval "$SCRATCH/whole" --checkpoint "$(latest whole)"
-expect_text "eval of held out images" 1 "of 20 images"
+expect_text "eval of held out images" 1 "eval on 20 images: "
 expect "eval" 0 run 1 eval "$SCRATCH/whole" "data.val=$data/val"
-expect_text "eval of other images" 1 "of 30 images"
+expect_text "eval of other images" 1 "eval on 30 images: "
 run 1 pack "$data/train" "$SCRATCH/shards" > "$out" 2>&1 || broken_run "pack"
 train packed 1 "${split[@]}" "data.train=$SCRATCH/shards"
 same "held out of a folder and of shards" whole packed

@@ -103,7 +103,7 @@ for rank in 0 1; do
     grep -q "^\[1,$rank\]<stderr>:.*runtime linker statistics" "$out" ||
         broken_run "prefix: no line of rank $rank bears its name"
 done
-grep -q "^\[1,0\]<stdout>: *done: run folder" "$out" ||
+grep -q "^\[1,0\]<stdout>: *done; everything is in" "$out" ||
     broken_run "prefix: the last lines bear none"
 
 # Without a GPU: one rank, and that is said.

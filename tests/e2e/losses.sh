@@ -64,7 +64,7 @@ for name in eval eval_all; do
     settings "$name" "data.val=$SCRATCH/data/val"
     [[ $name == eval_all ]] && for setting in "${all[@]}"; do sets+=(--set "$setting"); done
     expect "$name" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest all)"
-    grep -E "eval: loss" "$out" > "$SCRATCH/$name.said" || broken_run "$name says nothing"
+    grep -E "eval on .*: loss" "$out" > "$SCRATCH/$name.said" || broken_run "$name says nothing"
 done
 cmp -s "$SCRATCH/eval.said" "$SCRATCH/eval_all.said" || broken "the loss of training is evaluated"
 

@@ -39,7 +39,7 @@ for many in 2 3 4; do numbers train $many; done
 for many in 2 3; do numbers val $many; done
 train fewer 1 "data.train=$data/train/3.csv" "data.val=$data/val/2.csv" train.batch_per_rank=4
 expect "eval of fewer classes" 0 run 1 eval "$SCRATCH/fewer"
-expect_text "eval of fewer classes" 1 "of 4 images"
+expect_text "eval of fewer classes" 1 "eval on 4 images: "
 train_fails fewer 65 "class 3 is not in $SCRATCH/fewer/checkpoints/" 1 \
     "data.train=$data/train/4.csv" "data.val=$data/val/2.csv" train.batch_per_rank=4 train.epochs=2
 sed -E 's/,0$/,3/' "$data/train/3.csv" > "$data/val/from1.csv"
@@ -81,7 +81,7 @@ for ranks in 1 2; do
     ((ranks == 1)) || have_mpi || continue
     expect "eval of a part" 0 run $ranks eval "$SCRATCH/five" "data.val=$SCRATCH/part" \
         --confusion "$SCRATCH/part.csv"
-    expect_text "eval of a part" 1 "of 16 images"
+    expect_text "eval of a part" 1 "eval on 16 images: "
     cmp -s <(grep -v "^${names[0]},\|^${names[4]}," "$SCRATCH/all.csv") \
         <(grep -v "^${names[0]},\|^${names[4]}," "$SCRATCH/part.csv") ||
         broken "on $ranks: other labels where classes are missing"
@@ -93,7 +93,7 @@ expect_error "eval of an unknown class" 65 \
     "data.val=$SCRATCH/renamed"
 cp -r "$data/val" "$SCRATCH/fewer_val" && rm -r "$SCRATCH/fewer_val/${names[1]}"
 expect "eval by a map of a part" 0 run 1 eval "$SCRATCH/mapped" "data.val=$SCRATCH/fewer_val"
-expect_text "eval by a map of a part" 1 "of 4 images"
+expect_text "eval by a map of a part" 1 "eval on 4 images: "
 
 # ---- folders that are called 0, 1, ... have names like others ----
 for set in train val; do
@@ -137,7 +137,7 @@ train_fails few 64 "data.train has 3 classes, but the network has 2 (model.class
     1 "${digits[@]}" "data.dir=$SCRATCH/digits" model.classes=2
 
 # ---- what is a point of the run's curve ----
-foreign="recorded, but not plotted"
+foreign="recorded, but convoy report does not plot it"
 expect "eval of another run's weights" 0 run 1 eval "$SCRATCH/five" --checkpoint "$SCRATCH/folder"
 expect_text "eval of another run's weights" 1 "$foreign"
 expect "eval of larger images" 0 run 1 eval "$SCRATCH/five" data.eval_resize=64 \
@@ -176,12 +176,21 @@ foreign=("$SCRATCH/weights.safetensors" "$picture" --model resnet20
     --precision fp32 data.eval_resize=32 --set 'data.mean=[0.5]' --set 'data.std=[0.25]')
 expect "predict RUN" 0 run 1 predict "$SCRATCH/folder" "$picture"
 grep -v '^using' "$out" > "$SCRATCH/by_run"
-expect "predict WEIGHTS" 0 run 1 predict "${foreign[@]}" --classes "$SCRATCH/names.txt"
+expect "predict WEIGHTS" 0 run 1 predict "${foreign[@]:0:6}" --classes "$SCRATCH/names.txt"
 cmp "$out" "$SCRATCH/by_run" || broken "predict by the run and by its weights differ"
-expect "predict WEIGHTS by the names of its export" 0 run 1 predict "${foreign[@]}"
-cmp "$out" "$SCRATCH/by_run" || broken "predict by the run and by the names of its export differ"
+expect "predict WEIGHTS by what its export says" 0 run 1 predict "${foreign[@]:0:6}"
+cmp "$out" "$SCRATCH/by_run" || broken "predict by the run and by what its export says differ"
+expect "eval of exported weights" 0 run 1 eval "$SCRATCH/folder" "data.val=$data/val" \
+    --checkpoint "$SCRATCH/weights.safetensors" data.std=0.5 data.eval_resize=36
+expect_text "eval of exported weights" 1 \
+    "were exported with data.eval_resize=32 data.std=0.25,0.25,0.25"
+"$tools"/make_ckptmeta "$SCRATCH/weights.safetensors" "$SCRATCH/bad.safetensors" images model.name=a
+expect_error "settings of no image" 65 'bad.safetensors: metadata "images": "model.name=a" is not' \
+    1 predict "$SCRATCH/bad.safetensors" "${foreign[@]:1}"
 "$tools"/make_ckptmeta "$SCRATCH/weights.safetensors" "$SCRATCH/nameless.safetensors" convoy ""
 foreign[0]=$SCRATCH/nameless.safetensors
+expect "predict as published" 0 run 1 predict "${foreign[@]:0:4}"
+expect_text "predict as published" 1 "nameless.safetensors: does not say how images are prepared"
 expect "predict WEIGHTS without names" 0 run 1 predict "${foreign[@]}" --json --top 1
 expect_text "predict WEIGHTS without names" 1 '{"class":"9","label":9,'
 expect "predict at another size" 0 run 1 predict "${foreign[@]:0:4}" data.image_size=64 --csv

@@ -69,7 +69,7 @@ expect "report with mfu" 0 run 1 report "$SCRATCH/mfu"
 page_holds "$SCRATCH/mfu/report.html" 'aria-label="Model FLOPs utilisation"'
 expect "top with mfu" 0 run 1 top "$SCRATCH/mfu" --once
 expect_text "top with mfu" 1 "MFU "
-expect_text "top with mfu" 1 "spent "
+expect_text "top with mfu" 1 "total used "
 expect_error "a peak below 0" 64 "device.peak_tflops" 1 train "$SCRATCH/small.yaml" \
     device.peak_tflops=-1
 

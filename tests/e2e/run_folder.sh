@@ -86,7 +86,7 @@ lines=$(wc -l < "$SCRATCH/run/log.txt")
 train run 1 "${more[@]}"
 [[ ! -e $SCRATCH/run/checkpoints/step-00000009.safetensors.tmp-1 ]] ||
     broken "a temporary file of a killed run stays"
-for text in " images of 10 classes" "resumed from" "done: run folder"; do
+for text in " images of 10 classes" "resumed from" "done; everything is in"; do
     sed "1,${lines}d" "$SCRATCH/run/log.txt" | grep -qF "$text" ||
         broken "log.txt does not hold '$text' of the second part"
     grep -cF "$text" "$SCRATCH/run/rank0.txt" | grep -q '^2$' || [[ $text == resumed* ]] ||
@@ -226,7 +226,7 @@ pushd "$SCRATCH" > /dev/null || exit 1 # a folder with the name of an option
 expect "five classes" 0 run 1 train "$SCRATCH/small.yaml" run.dir=-few train.max_steps=1 \
     "data.train=$SCRATCH/five" "data.val=$SCRATCH/five"
 expect_text "five classes" 0 "top-5"
-expect_text "five classes" 1 "step 1 eval: loss"
+expect_text "five classes" 1 "step 1 eval on "
 eval_command=$(sed -n 's/^evaluate: *//p' "$out") export_command=$(sed -n 's/^export: *//p' "$out")
 expect "pasted evaluation of -few" 0 bash -c "$eval_command"
 expect "pasted export of -few" 0 bash -c "$export_command"

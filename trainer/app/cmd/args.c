@@ -79,6 +79,12 @@ static Status fail_unknown(const Args *a, const char *arg, int n)
     for (const ArgRow *r = a->rows; r->name; r++)
         if (is_option(r)) names[count++] = r->name;
     snprintf(name, sizeof name, "%.*s", n, arg);
+    for (const ArgRow *r = a->rows; r->name; r++)
+        if (r->foreign && foreign_word_is(r->foreign, name))
+            return fail(ERR_USAGE, "unknown option %s; use %s%s%s", name,
+                        is_option(r) ? r->name : "the argument ",
+                        is_option(r) && r->value ? " " : "",
+                        is_option(r) ? (r->value ? r->value : "") : r->name);
     return args_unknown("option", name, names, count, find_option(a, "--set", 5) != NULL);
 }
 
@@ -123,6 +129,10 @@ static Status take_positional(Args *a, char **argv, int i)
 {
     char *arg = argv[i];
     const ArgRow *row = positional_row(a, a->positional_count);
+    const ArgRow *rest = row ? NULL : flagged_row(a, ARG_REST);
+    if (rest)
+        return fail(ERR_USAGE, "unexpected argument \"%s\"; the command comes after --: %s", arg,
+                    rest->name);
     if (!row)
         return fail(ERR_USAGE, "unexpected argument \"%s\" (see %s --help)", arg, log_program());
     if (row->flags & ARG_CONFIG) a->config = arg;
@@ -155,7 +165,7 @@ static Status check_complete(const Args *a)
 static bool wants_help(int argc, char **argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
+        if (is_word_of("--help -h", argv[i], strcspn(argv[i], "="))) return true;
     return false;
 }
 

@@ -32,6 +32,7 @@ typedef struct ArgRow {
     const char *value;          /* "N"; NULL for a flag and a positional argument */
     const char *help;           /* one sentence without a full stop; NULL: not listed */
     const char *also;           /* other names of the option: "-b --minbytes" */
+    const char *foreign;        /* options of other programs with this meaning (foreign_words.h) */
     const char *needs;          /* the option without which this one is refused */
     const char *const *choices; /* words that the value may be; NULL at the end */
     double min, max, fallback;  /* of a number; fallback 0: the caller's */

@@ -10,7 +10,7 @@ Status cmd_silence(Status status)
 Status cmd_report(Status status)
 {
     if (status == OK || status_message()[0] == '\0') return status;
-    if (status == ERR_STOPPED) log_info("convoy: %s", status_message());
+    if (status == ERR_STOPPED) log_info("%s: %s", log_program(), status_message());
     else log_error("%s", status_message());
     return cmd_silence(status);
 }

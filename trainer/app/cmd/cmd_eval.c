@@ -29,6 +29,8 @@ static const ArgRow rows[] = {
     { "--checkpoint", "FILE",
       .help = "evaluate these weights: a checkpoint of the same model, the folder of a run, or "
               "weights that torchvision or timm saved (.safetensors)",
+      .foreign = "weights pretrained pretrained_path initial_checkpoint resume ckpt ckpt_path "
+                 "model_path",
       .flags = ARG_READS },
     ARG_ROW_EMA,
     ARG_ROW_RAW,
@@ -142,7 +144,7 @@ static Status load_weights(Session *s, const char *path, WeightsChoice which, Ch
     } else {
         const ModelDef *def = model_find(s->config->model.name);
         status = weights_restore(s->executor, program_graph(s->eval), def, file, path, NULL);
-        if (status == OK) foreign_model_tell_images(s->config, def, path);
+        if (status == OK) foreign_model_tell_images(s->config, def, file, path);
         if (status == OK && !held->learnt) session_tell_order(s->val, "data.val", path);
     }
     safetensors_close(file);
@@ -172,10 +174,9 @@ static Status record(Comm *comm, const Config *c, const EvalRecord *r)
     if (status == OK) status = comm_agree(comm, runlog_record(log, RECORD_EVAL, r));
     runlog_close(log);
     if (status == OK && kept && r->foreign)
-        log_info(
-            "%s: recorded, but not plotted: the weights, the %s or their preparation are not those "
-            "of the run",
-            c->run.dir, units_of(c)->many);
+        log_info("%s: recorded, but convoy report does not plot it: weights, %s or their "
+                 "preparation differ from the run's",
+                 c->run.dir, units_of(c)->many);
     return status;
 }
 
@@ -273,6 +274,7 @@ static Status work(Comm *comm, Config *c, const Args *args)
     EvalRun run = { .classes = 0 };
     char *path = NULL;
     c->train.precision_auto = CONFIG_OTHER; /* evaluation is not bound to it */
+    c->log.format = LOG_FORMAT_LINE;
     TRY(comm_agree(comm, comm->rank == 0 ? eval_tables_check(args) : OK));
     TRY(comm_agree(comm, comm->rank == 0 ? choose_checkpoint(&path, c, args) : OK));
     own.checkpoint = path ? path : ""; /* rank 0 reads it */

@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "base/version.h"
 #include "trainer/app/cmd/commands.h"
-#include "trainer/engine/files/checkpoint_model.h"
+#include "trainer/engine/files/foreign_model.h"
 #include "trainer/engine/files/onnx.h"
 #include "trainer/engine/files/run_source.h"
 #include "trainer/engine/files/weights.h"
@@ -90,13 +90,18 @@ static Status export_safetensors(const CheckpointModel *m, const char *path, Mod
 {
     WeightList list;
     Output o = { .steps = m->meta.step };
-    const SafePair about[] = { { "convoy", version_text() },
-                               { "class_names", m->meta.class_names },
-                               { "named_classes", m->meta.named_classes ? "1" : "0" } };
+    StrBuf images = { 0 };
     TRY(weights_list(&list, m->graph, m->def, names));
     Status status = fill_export(&o, &list, m->file);
+    foreign_model_add_images(m->config, &images);
+    const SafePair about[] = { { "convoy", version_text() },
+                               { FOREIGN_MODEL_IMAGES, images.text },
+                               { "class_names", m->meta.class_names },
+                               { "named_classes", m->meta.named_classes ? "1" : "0" } };
+    if (status == OK && images.failed) status = ERR_MEMORY;
     if (status == OK)
-        status = safetensors_write(path, o.tensors, o.count, about, m->meta.class_names ? 3 : 1);
+        status = safetensors_write(path, o.tensors, o.count, about, m->meta.class_names ? 4 : 2);
+    str_free(&images);
     mem_free(o.tensors);
     mem_free(o.counter_names);
     weights_free(&list);

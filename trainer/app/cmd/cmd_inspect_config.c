@@ -104,8 +104,9 @@ static void add_batches(StrBuf *text, const TrainPlan *p)
     TrainPlan at = *p;
     for (int64_t step = 0; step < p->total_steps; step = train_plan_phase_end(p, step)) {
         train_plan_enter(&at, step);
-        str_printf(text, "global batch     %lld: %lld images, %lld per step and rank",
-                   (long long)at.global_batch, (long long)at.batch, (long long)at.accumulate);
+        str_printf(text, "global batch     %lld images: per rank %lld %s of %lld",
+                   (long long)at.global_batch, (long long)at.accumulate,
+                   at.accumulate == 1 ? "batch" : "micro-batches", (long long)at.batch);
         if (p->phase_count > 0) str_printf(text, ", from step %lld", (long long)step + 1);
         str_add(text, "\n");
     }

@@ -31,32 +31,36 @@ static const char *const precision_words[] = { "auto", "fp32", "bf16", NULL };
 static const ArgRow rows[] = {
     { "RUN|CHECKPOINT|WEIGHTS",
       .help = "the best checkpoint of a run, a checkpoint file, or weights of torchvision or timm "
-              "(with --model)" },
+              "(with --model)",
+      .foreign = "weights checkpoint ckpt ckpt_path model_path pretrained resume run source" },
     { "IMAGE",
       .help =
           "a JPEG or PNG file; a folder, for all pictures below it; or -, for paths on standard "
           "input, one per line",
+      .foreign = "image images img input data data_dir data_path dataset folder",
       .flags = ARG_REPEATED },
     { "--top", "K", .help = "print the K most likely classes", .min = 1, .max = TOP_MAX,
-      .fallback = TOP },
+      .fallback = TOP, .foreign = "k topk" },
     { "--json",
       .help = "print one JSON object per line: file, and top: class, label, probability" },
     { "--csv", .help = "print a table: file, place, class, label, probability" },
     { "--model", "NAME[:WEIGHTS]",
       .help = "the network of a .safetensors file of torchvision or timm; images are prepared as "
               "its published weights require (convoy inspect model NAME lists them; default: the "
-              "first), or as key=value says" },
+              "first), or as key=value says; without it, convoy export's files say it",
+      .foreign = "arch network backbone" },
     { "--classes", "FILE", .help = "names of the classes, one per line", .needs = "--model",
-      .flags = ARG_READS },
+      .foreign = "class_map class_names labels label_file", .flags = ARG_READS },
     ARG_ROW_EMA,
     ARG_ROW_RAW,
     { "--backend", "NAME",
       .help = "where to compute; auto is a GPU if there is one; default: cpu for a run with "
               "device.backend: cpu, else auto",
-      .choices = backend_words },
+      .choices = backend_words, .foreign = "device accelerator gpu cuda no_cuda use_cuda" },
     { "--precision", "NAME",
       .help = "default: train.precision of the run, or fp32 where the device lacks that",
-      .choices = precision_words },
+      .choices = precision_words,
+      .foreign = "amp amp_dtype fp16 bf16 half mixed_precision use_amp dtype" },
     ARG_ROW_SET,
     ARG_ROW_END,
 };
@@ -398,6 +402,9 @@ static Status command(const Args *args)
     p.place_given = args_value(args, "--backend") != NULL;
     TRY(args_weights(args, &p.which));
     TRY(choose_foreign(&p, args));
+    if (view_file_is_picture(args->positional[0]))
+        return fail(ERR_USAGE, "%s: an image; the run or checkpoint comes first, then the images",
+                    args->positional[0]);
     Status status = run_source_checkpoint(&path, args->positional[0]);
     if (status == OK && p.print == print_text && fs_is_dir(args->positional[0]))
         log_info("using %s", path);

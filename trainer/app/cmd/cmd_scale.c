@@ -98,6 +98,11 @@ static Status work(const Series *s, const Args *args)
     int64_t per_node = 0;
     const SeriesRunOptions o = { .program = program,
                                  .mpirun_args = args_value(args, "--mpirun-args") };
+    const char *const alone[] = { "--print", "--collect", "--predict" };
+    for (int i = 0; i < 2; i++)
+        for (int k = i + 1; k < 3; k++)
+            if (args_value(args, alone[i]) && args_value(args, alone[k]))
+                return fail(ERR_USAGE, "give either %s or %s, not both", alone[i], alone[k]);
     TRY(args_choice(args, "--print", &kind));
     TRY(args_whole(args, "--per-node", &per_node));
     TRY(process_own_path(program, sizeof program));

@@ -140,7 +140,7 @@ const Command cmd_top = {
     .summary = "show how a run is doing",
     .about =
         "Shows how the run in folder RUN is doing: progress, loss, speed, waits, evaluation, "
-        "checkpoint, energy and money, GPUs. It only reads metrics.jsonl and changes "
+        "checkpoint, energy and cost, GPUs. It only reads metrics.jsonl and changes "
         "nothing: start it wherever the folder can be seen. Exits when the run ends; waits for a "
         "run that is not there yet.",
     .args = rows,

@@ -196,7 +196,7 @@ static Status train_with_log(Comm *comm, Config *c, const Args *args)
     /* nothing was to do, and no record says yet that the run is done */
     if (status == OK && comm->rank == 0 && progress_exit_code(c->run.dir) != 0)
         status = runlog_begin(log, c, comm->world);
-    if (status == OK) log_info("done: run folder %s", c->run.dir);
+    if (status == OK) log_info("done; everything is in %s", c->run.dir);
     if (status == OK && comm->rank == 0) say_result(c);
     comm_set_last_words(comm, NULL, NULL);
     runlog_done(log, status_exit_code(status), status == OK ? "completed" : status_message());

@@ -158,7 +158,7 @@ static void add_history_line(const TopScreen *t, StrBuf *out)
         most = fmax(most, t->history[i]);
     }
     if (t->history_count < 2 || !(most > least) || isinf(most)) return;
-    str_add(out, "            ");
+    str_add(out, "loss trend  ");
     for (int i = 0; i < t->history_count; i++) {
         int level =
             (int)((t->history[i] - least) / (most - least) * (double)(sizeof heights - 2) + 0.5);
@@ -180,7 +180,7 @@ static void add_step_lines(const TopScreen *t, StrBuf *out)
     add_history_line(t, out);
     const double speed = records_speed(s);
     str_printf(out, "speed       %.1f %s", speed, (s->text ? &units_text : &units_images)->speed);
-    if (world > 1) str_printf(out, ", %.1f of each rank", speed / (double)world);
+    if (world > 1) str_printf(out, ", %.1f per rank", speed / (double)world);
     str_printf(out, "; step %.1f ms, data wait %.1f %%, comm wait %.1f %%", s->step_ms,
                100 * s->data_wait_ms / s->step_ms, 100 * s->comm_wait_ms / s->step_ms);
     if (!isnan(s->mfu)) str_printf(out, ", MFU %.1f %%", 100 * s->mfu);
@@ -201,7 +201,7 @@ static void add_money(const SpentRecord *s, StrBuf *out)
 static void add_spent_line(const SpentRecord *s, StrBuf *out)
 {
     if (!(s->total_host_seconds > 0)) return;
-    str_add(out, "spent       ");
+    str_add(out, "total used  ");
     if (!isnan(s->total_j)) str_printf(out, "%.4g kWh, ", s->total_j / 3.6e6);
     str_printf(out, "%.4g host hours", s->total_host_seconds / 3600);
     add_money(s, out);
@@ -259,8 +259,8 @@ void top_screen_describe(const TopScreen *t, const char *name, double now_s, Str
         return;
     }
     const StartRecord *s = &t->last[RECORD_START].start;
-    str_printf(out, "\nmodel       %.200s, %lld %s on %.200s, %.200s %.20s, batch %lld\n", s->model,
-               (long long)s->world, s->world == 1 ? "rank" : "ranks", s->host, s->device,
+    str_printf(out, "\nmodel       %.200s, %lld %s on %.200s, %.200s %.20s, global batch %lld\n",
+               s->model, (long long)s->world, s->world == 1 ? "rank" : "ranks", s->host, s->device,
                s->precision, (long long)s->global_batch);
     if (t->seen[RECORD_STEP]) add_step_lines(t, out);
     if (t->seen[RECORD_EVAL]) add_eval_line(t, out);

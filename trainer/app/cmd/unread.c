@@ -20,7 +20,7 @@ void unread_warn(const Args *args, const char *keys, const char *advice)
     for (int i = 0; i < args->set_count; i++) {
         const char *set = args->sets[i];
         const size_t n = strcspn(set, "=");
-        if (names_key(keys, set, n))
+        if (config_is_key(set, n) && names_key(keys, set, n))
             str_printf(&list, "%s%.*s", list.length > 0 ? ", " : "", (int)n, set);
     }
     if (list.length > 0 && !list.failed)

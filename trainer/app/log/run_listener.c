@@ -1,12 +1,8 @@
 /* run_listener.c - see run_listener.h. */
 #include "trainer/app/log/run_listener.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 #include <string.h>
-
-#define TERMINAL_PERIOD_S 0.2
-#define PLAIN_PERIOD_S    10.0
 
 static Status start(void *self, const StartRecord *r, Energy *energy)
 {
@@ -46,13 +42,11 @@ static void print_row(RunListener *l, const StepRecord *r)
 
 static void show_progress(RunListener *l, const StepRecord *r)
 {
-    const double pace = 1e-3 * r->step_ms / (double)r->images, now = clock_s();
-    const double period = log_console_is_terminal() ? TERMINAL_PERIOD_S : PLAIN_PERIOD_S;
+    const double pace = 1e-3 * r->step_ms / (double)r->images;
     const bool always = r->step == l->steps || r->step == l->first_step;
     l->seconds_per_image =
         l->seconds_per_image > 0 ? 0.98 * l->seconds_per_image + 0.02 * pace : pace;
-    if (!always && now - l->shown_s < period) return;
-    l->shown_s = now;
+    if (!log_progress_due(&l->shown_s) && !always) return;
     runlog_progress(l->log, r, l->steps,
                     (l->epochs - r->epochs) * l->images * l->seconds_per_image);
 }

@@ -293,7 +293,7 @@ static void say_eval(RunLog *r, const EvalRecord *e)
 {
     r->evaluated = true;
     r->last = *e;
-    char where[64] = "", top5[32] = ""; /* weights of others are of no step */
+    char where[64] = "", top5[32] = ""; /* third-party weights have no step */
     if (e->step > 0)
         snprintf(where, sizeof where, "epoch %lld step %lld ", shown(e->epoch), (long long)e->step);
     if (e->masks) {
@@ -301,8 +301,8 @@ static void say_eval(RunLog *r, const EvalRecord *e)
         return;
     }
     if (e->classes > 5) snprintf(top5, sizeof top5, ", top-5 %.2f %%", 100 * e->top5);
-    log_info("%seval: loss %.4f, top-1 %.2f %%%s of %lld %s", where, e->loss, 100 * e->top1, top5,
-             (long long)e->images, units(e->text)->many);
+    log_info("%seval on %lld %s: loss %.4f, top-1 %.2f %%%s", where, (long long)e->images,
+             units(e->text)->many, e->loss, 100 * e->top1, top5);
     if (e->has_ema)
         log_info("%seval of averaged weights: loss %.4f, top-1 %.2f %%", where, e->ema_loss,
                  100 * e->ema_top1);

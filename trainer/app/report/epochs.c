@@ -170,12 +170,13 @@ static void add_row(StrBuf *out, const ScalingRow *r, const ScalingRow *base)
 static void add_table(StrBuf *out, const Scaling *s)
 {
     char of_rank[32], joules[32];
-    const char *const heads[] = { "ranks",       "hosts",        "threads",       "batch/rank",
-                                  "batch",       "runs",         "values",        "cold s",
-                                  "epoch s",     "95 %",         s->units->speed, of_rank,
-                                  "speed-up",    "efficiency %", "95 %",          "data wait %",
-                                  "comm wait %", "last loss",    joules,          "cost per epoch",
-                                  "x base" };
+    const char *const heads[] = { "ranks",       "hosts",          "threads",
+                                  "batch/rank",  "global batch",   "runs",
+                                  "values",      "first epoch s",  "epoch s",
+                                  "95 %",        s->units->speed,  of_rank,
+                                  "speed-up",    "efficiency %",   "95 %",
+                                  "data wait %", "comm wait %",    "last loss",
+                                  joules,        "cost per epoch", "relative cost" };
     snprintf(of_rank, sizeof of_rank, "%s/rank", s->units->speed);
     snprintf(joules, sizeof joules, "J/%s", s->units->one);
     html_table(out, heads, sizeof heads / sizeof heads[0]);
@@ -201,7 +202,7 @@ static void explain(StrBuf *out, const Scaling *s)
                base->ranks == 1 ? "rank" : "ranks",
                s->from_steps
                    ? "A value is the mean step time after the warm-up, times the steps of an epoch."
-                   : "The first epoch of a process is \"cold\" and does not count.");
+                   : "The first epoch of a process has a column and does not count.");
     if (s->fitted < 3) return;
     html_notef(out,
                "Least squares of T = a + b/n: a = %.4g s, b = %.4g s; the part that does not "

@@ -75,7 +75,7 @@ static void add_summary(StrBuf *out, const EvalPage *p)
     add_figure(out, "mean precision over classes, %", 100 * mean.precision, 2);
     add_figure(out, "mean recall, %", 100 * mean.recall, 2);
     add_figure(out, "mean F1, %", 100 * mean.f1, 2);
-    add_figure(out, "expected calibration error, points", 100 * eval_page_calibration_error(p), 2);
+    add_figure(out, "expected calibration error, %", 100 * eval_page_calibration_error(p), 2);
     html_table_end(out);
 }
 
@@ -90,11 +90,12 @@ static void add_bar(StrBuf *out, double share, const char *colour)
 
 static void add_calibration(StrBuf *out, const EvalPage *p)
 {
-    static const char *const heads[] = { "<probability", "images", "mean, %",
-                                         "right, %",     "<mean",  "<right" };
+    static const char *const heads[] = { "<probability",        "images",
+                                         "mean probability, %", "correct, %",
+                                         "<mean probability",   "<correct" };
     char text[32];
     html_heading(out, "Calibration");
-    html_note(out, "Images by the probability of the predicted class. Where fewer are right than "
+    html_note(out, "Images by the probability of the predicted class. Where fewer are correct than "
                    "the mean probability says, the network is overconfident.");
     html_table(out, heads, 6);
     for (int b = 0; b < EVAL_PAGE_BINS; b++) {
@@ -153,8 +154,8 @@ static int by_images(const void *pa, const void *pb)
 /* The pairs that are taken for each other most, of any number of classes. */
 static void add_pairs(StrBuf *out, const EvalPage *p)
 {
-    static const char *const heads[] = { "<true class", "<was predicted as", "images",
-                                         "of the class, %" };
+    static const char *const heads[] = { "<true class", "<predicted class", "images",
+                                         "share of the class, %" };
     int64_t count = 0;
     for (int64_t i = 0; i < p->classes * p->classes; i++)
         count += p->confusion[i] > 0 && i / p->classes != i % p->classes;

@@ -26,9 +26,9 @@ static void add_row(StrBuf *out, const ReportRun *r, int number, int gpu)
 
 void section_gpus(StrBuf *out, const RunSet *set)
 {
-    static const char *const heads[] = { "",         "<run",      "GPU",      "samples",
-                                         "used %",   "least %",   "most GiB", "mean W",
-                                         "mean MHz", "least MHz", "most C" };
+    static const char *const heads[] = { "",         "<run",      "GPU",     "samples",
+                                         "use %",    "min use %", "max GiB", "mean W",
+                                         "mean MHz", "min MHz",   "max C" };
     bool any = false;
     for (int i = 0; i < set->count; i++) any = any || set->runs[i].gpus;
     if (!any) return;
@@ -38,7 +38,7 @@ void section_gpus(StrBuf *out, const RunSet *set)
         for (int k = 0; set->runs[i].gpus && k < REPORT_GPUS_MAX; k++)
             if (set->runs[i].gpus[k].looks > 0) add_row(out, &set->runs[i], i + 1, k);
     html_table_end(out);
-    html_note(out, "On rank 0's host, over all samples (one every monitor.every_s). used: mean "
-                   "share of time in which a kernel ran; least: the smallest sample. Curves show "
+    html_note(out, "On rank 0's host, over all samples (one every monitor.every_s). use: mean "
+                   "share of time in which a kernel ran; min, max: over samples. Curves show "
                    "the mean, in a band from the lowest to the highest GPU.");
 }

@@ -1,4 +1,4 @@
-/* spent.c - what runs have spent: a table of energy and money. */
+/* spent.c - what runs have spent: a table of energy and cost. */
 #include "trainer/app/report/html.h"
 #include "trainer/app/report/sections.h"
 #include <math.h>
@@ -72,11 +72,11 @@ void section_spent(StrBuf *out, const RunSet *set)
     char per_sample[32], score[RECORDS_SCORE_BYTES];
     const char *const heads[] = { "",
                                   "<run",
-                                  "<energy by",
+                                  "<energy source",
                                   "kWh",
                                   "assumed %",
                                   per_sample,
-                                  "waiting %",
+                                  "data wait %",
                                   "host hours",
                                   "cost",
                                   "cost per epoch",
@@ -89,14 +89,14 @@ void section_spent(StrBuf *out, const RunSet *set)
     for (int i = 0; i < set->count; i++) any = any || cost_sum(&set->runs[i].spent).host_s > 0;
     if (!any) return;
     snprintf(per_sample, sizeof per_sample, "J/%s", report_run_units(set->runs, set->count)->one);
-    html_heading(out, "Energy and money");
+    html_heading(out, "Energy and cost");
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < set->count; i++) add_row(out, set, i, target);
     html_table_end(out);
     html_notef(
         out,
         "Everything that was recorded, including work that a killed process lost. %s: "
-        "steps only. waiting: the share spent waiting for data, of the energy or, where that "
+        "steps only. data wait: the share spent waiting for data, of the energy or, where that "
         "is not known, of the time. Costs use the prices (cost.*) in each run's config.yaml.",
         per_sample);
     if (isnan(target)) return;

@@ -104,14 +104,14 @@ Status section_runs(StrBuf *out, const RunSet *set)
     const Units *units = report_run_units(set->runs, set->count);
     const char *const heads[] = { "",
                                   "<run",
-                                  "<end",
-                                  "<began",
-                                  "took",
+                                  "<status",
+                                  "<started",
+                                  "duration",
                                   "<network",
                                   "ranks",
-                                  "batch",
+                                  "global batch",
                                   "steps",
-                                  "of",
+                                  "planned",
                                   "epochs",
                                   "last loss",
                                   masked ? "last val loss" : "last top-1 %",
@@ -126,11 +126,11 @@ Status section_runs(StrBuf *out, const RunSet *set)
     html_table_end(out);
     html_notef(
         out,
-        "began: start of the first process, in UTC. took: time of all processes, without pauses "
-        "between them. batch: %s per step over all ranks. %s: median over the recorded "
+        "started: start of the first process, in UTC. duration: time of all processes, without "
+        "pauses between them. planned: steps of the whole run. %s: median over the recorded "
         "steps. Waits: share of the time of all recorded steps; comm wait is the time of gradient "
         "sums that does not overlap with computation. Loss: at the last recorded step.",
-        units->many, units->speed);
+        units->speed);
     return OK;
 }
 
@@ -215,7 +215,7 @@ void section_environment(StrBuf *out, const RunSet *set)
 {
     const char *many = report_run_units(set->runs, set->count)->many;
     const char *const heads[] = { "",      "<run", "<convoy",    "<host",      "hosts",
-                                  "ranks", "CPUs", "threads",    "<precision", "<computes on",
+                                  "ranks", "CPUs", "threads",    "<precision", "<device",
                                   "<data", many,   "validation", "parameters", "<folder" };
     html_heading(out, "Environment");
     html_table(out, heads, sizeof heads / sizeof heads[0]);

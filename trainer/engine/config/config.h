@@ -192,8 +192,8 @@ Status config_load(Config **out, const char *path, const char *const *sets, int 
 /* Applies sets to what was loaded or parsed, and checks it again. */
 Status config_override(Config *c, const char *const *sets, int set_count);
 void config_destroy(Config *c);
-/* Warns, before training, of what c says but hardly means. */
-void config_warn(const Config *c);
+/* Warns, before training, of what c says but hardly means. resumed: from a checkpoint. */
+void config_warn(const Config *c, bool resumed);
 /* What to use here for an option or key of another program: "use optimizer.lr=RATE (...)"; nothing
  * for a word that nobody knows. */
 void config_add_advice(const char *word, StrBuf *out);
@@ -227,6 +227,7 @@ Status config_difference(const Config *then, const Config *now, StrBuf *out);
 /* The first key from the one of that index on, of those that config_difference() compares, that is
  * not the same in all of list (NULL ones are passed over), with its name; -1: none. */
 int config_next_difference(const Config *const *list, int count, int from, const char **name);
+bool config_is_key(const char *text, size_t n);               /* its first n bytes */
 void config_add_key(const Config *c, int index, StrBuf *out); /* its value, as YAML */
 enum { CONFIG_PRINTS_MAX = 192 };
 /* A number for each key's value, in the order of the table, for ranks to compare; 0 for where data

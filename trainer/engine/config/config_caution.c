@@ -45,12 +45,10 @@ void config_note_unread(Config *c, const ConfigOrigin *origin, bool kept)
     }
 }
 
-void config_warn(const Config *c)
+void config_warn(const Config *c, bool resumed)
 {
     const char *optimizer = update_kind_names[c->optimizer.name];
     const bool as_adam = (BIT(ADAM) | BIT(ADAMW) | BIT(LION)) >> c->optimizer.name & 1;
-    const char *resume = c->checkpoint.resume;
-    const bool fresh = strcmp(resume, "auto") == 0 || strcmp(resume, "none") == 0;
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
         if (c->unread >> i & 1)
             log_warning("%s is ignored: %s does not use it (optimizer.name)", readers[i].key,
@@ -58,7 +56,11 @@ void config_warn(const Config *c)
     if (as_adam && c->optimizer.lr > 0.01)
         log_warning("optimizer.lr is %g, a learning rate for sgd; %s rarely takes more than 0.01",
                     c->optimizer.lr, optimizer);
-    if (c->optimizer.head_lr != 1 && c->model.init[0] == '\0' && fresh)
+    if (c->train.batch_mode == BATCH_PER_RANK && c->train.global_batch > 0 &&
+        c->scale.mode != SCALE_STRONG)
+        log_warning(
+            "train.global_batch is ignored: train.batch_mode is per_rank; set it to global");
+    if (c->optimizer.head_lr != 1 && c->model.init[0] == '\0' && !resumed)
         log_warning("optimizer.head_lr is %g, but no weights are loaded (model.init): all layers "
                     "are new, and only the last has this factor; leave it at 1",
                     c->optimizer.head_lr);

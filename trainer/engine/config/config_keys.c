@@ -424,7 +424,7 @@ const ConfigKey config_keys[] = {
      "Time limit of on_save in seconds, per checkpoint and again at the end of the run; then it is "
      "killed"},
 
-    {INT(log, every, "1", 1, 1e9), KEY_RUNTIME, "Record every Nth step"},
+    {INT(log, every, "1", 1, 1e9), KEY_RUNTIME, "Write every Nth step to metrics.jsonl"},
     {BOOL(log, grad_norm, "false"), KEY_RUNTIME,
      "Record the norm of all gradients before clipping; always on with optimizer.clip_norm"},
     {ENUM(log, format, "line", log_format_names), KEY_RUNTIME,

@@ -14,6 +14,13 @@ int config_find_key(const char *key)
     return -1;
 }
 
+bool config_is_key(const char *text, size_t n)
+{
+    for (int i = 0; i < config_key_count; i++)
+        if (strncmp(config_keys[i].key, text, n) == 0 && config_keys[i].key[n] == '\0') return true;
+    return false;
+}
+
 bool config_is_section(const char *name)
 {
     size_t n = strlen(name);

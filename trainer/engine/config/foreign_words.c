@@ -42,6 +42,8 @@ const ForeignWord foreign_words[] = {
     { "smoothing", "train.label_smoothing=SHARE", NULL },
     { "scale", "data.min_crop_area=SHARE", "the largest share is always 1" },
     { "no_aug", "data.augment=none", NULL },
+    { "hflip flip horizontal_flip random_flip", "data.augment=imagenet",
+      "imagenet, cifar and airbench include flips" },
     { "aug_repeats ra_reps ra_sampler", "data.repeated_augmentation=N", NULL },
     { "cache_dataset", "data.index=auto", "the default: the list of files is kept" },
     { "use_cache cache_images", "data.cache=ram", NULL },
@@ -112,7 +114,7 @@ const ForeignWord foreign_words[] = {
     { "save_interval save_freq", "checkpoint.every_epochs=N", NULL },
     { "save_interval_updates recovery_interval save_steps", "checkpoint.every_steps=N", NULL },
     { "checkpoint_hist save_top_k keep_last_epochs save_total_limit", "checkpoint.keep=N",
-      "the best is kept beside them" },
+      "and the best one is kept" },
     { "log_interval print_freq log_every_n_steps log_freq logging_steps", "log.every=STEPS", NULL },
     { "log_format", "log.format=json", NULL },
     { "profile profiler timeline_filename", "log.trace_steps=FROM-TO", NULL },
@@ -161,7 +163,7 @@ void foreign_word_describe(const ForeignWord *row, StrBuf *out)
     else str_printf(out, "leave it out (%s)", row->note);
 }
 
-const ForeignWord *foreign_word_find(const char *word)
+bool foreign_word_is(const char *words, const char *word)
 {
     char plain[64];
     size_t n = 0;
@@ -169,7 +171,12 @@ const ForeignWord *foreign_word_find(const char *word)
     for (word = dot ? dot + 1 : word + strspn(word, "-"); *word && n < sizeof plain - 1; word++)
         plain[n++] = *word == '-' ? '_' : (char)tolower((unsigned char)*word);
     plain[n] = '\0';
-    for (int i = 0; n > 0 && i < foreign_word_count; i++)
-        if (has_word(foreign_words[i].words, plain)) return &foreign_words[i];
+    return n > 0 && has_word(words, plain);
+}
+
+const ForeignWord *foreign_word_find(const char *word)
+{
+    for (int i = 0; i < foreign_word_count; i++)
+        if (foreign_word_is(foreign_words[i].words, word)) return &foreign_words[i];
     return NULL;
 }

@@ -16,6 +16,8 @@ typedef struct ForeignWord {
 extern const ForeignWord foreign_words[];
 extern const int foreign_word_count;
 
+/* Whether an option or key, as foreign_word_find() takes it, is one of the words. */
+bool foreign_word_is(const char *words, const char *word);
 /* The row of an option ("--batch-size", "-b") or key ("data.batch_size", "batch_size"), whatever
  * its section; NULL if it is not in the table. */
 const ForeignWord *foreign_word_find(const char *word);

@@ -7,9 +7,16 @@
 #include <string.h>
 
 enum { USUAL_SIZE = 224 }; /* data.image_size where nobody says it */
-enum { NAME_BYTES = 96, SETS = 5, SET_BYTES = 128, SETS_MAX = 80 };
-static const char *const may_be_set[] = { "data.",
-                                          "model.stem=", "model.blurpool=", "model.in_channels=" };
+enum { NAME_BYTES = 96, SET_BYTES = 128, SETS_MAX = 80 };
+
+static bool may_set(const char *set)
+{
+    static const char *const keys[] = { "data.",
+                                        "model.stem=", "model.blurpool=", "model.in_channels=" };
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        if (str_starts_with(set, keys[k])) return true;
+    return false;
+}
 
 static Status unknown_weights(const ModelDef *def, const char *name)
 {
@@ -40,20 +47,53 @@ static Status find_model(const ModelDef **def, const ModelWeights **weights, con
     return OK;
 }
 
-/* The shorter side for images of the size that is set, in the ratio of w; rounded down, as timm
- * does. */
-static int64_t resize_of(const ModelWeights *w, const ForeignModel *foreign)
+/* ---- images ---- */
+
+static void add_values(StrBuf *out, const char *key, const ConfigList *list, int64_t count)
 {
-    static const char key[] = "data.image_size=";
-    int64_t size = w->size, asked; /* a size that is none is refused with its key */
-    for (int i = 0; i < foreign->set_count; i++)
-        if (str_starts_with(foreign->sets[i], key) &&
-            str_to_i64(foreign->sets[i] + sizeof key - 1, &asked) && asked < INT32_MAX)
-            size = asked;
-    return size * w->resize / w->size;
+    str_printf(out, "%s=", key);
+    for (int i = 0; i < count; i++)
+        str_printf(out, "%s%.9g", i ? "," : "", list->values[list->count == 1 ? 0 : i]);
+    str_add(out, "\n");
 }
 
-/* ---- images ---- */
+void foreign_model_add_images(const Config *c, StrBuf *out)
+{
+    const int64_t channels = c->model.in_channels, size = c->data.image_size;
+    str_printf(out,
+               "model.in_channels=%lld\nmodel.stem=%s\nmodel.blurpool=%s\ndata.image_size=%lld\n"
+               "data.eval_resize=%lld\ndata.interpolation=%s\n",
+               (long long)channels, stem_names[c->model.stem], blurpool_names[c->model.blurpool],
+               (long long)size, (long long)(c->data.eval_resize ? c->data.eval_resize : size),
+               interpolation_names[c->data.interpolation]);
+    add_values(out, "data.mean", &c->data.mean, channels);
+    add_values(out, "data.std", &c->data.std, channels);
+}
+
+/* Those that convoy export wrote; NULL: none. */
+static const char *own_images(const SafeFile *file)
+{
+    const bool own = safetensors_metadata(file, "convoy") != NULL;
+    return own ? safetensors_metadata(file, FOREIGN_MODEL_IMAGES) : NULL;
+}
+
+static void add_published(const ModelWeights *w, StrBuf *out)
+{
+    str_printf(out, "data.image_size=%d\ndata.eval_resize=%d\ndata.interpolation=%s\n%s", w->size,
+               w->resize, model_interpolation_name(w->interpolation),
+               w->halves ? "data.mean=0.5\ndata.std=0.5\n" : "");
+}
+
+/* Adds, after a blank each, the lines of text that known lacks. */
+static void add_lacking(StrBuf *out, const char *text, const char *known)
+{
+    for (size_t n; *text; text += n + (text[n] != '\0')) {
+        char line[SET_BYTES];
+        n = strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s\n", (int)n, text);
+        if (!strstr(known, line)) str_printf(out, " %.*s", (int)n, text);
+    }
+}
 
 static bool are_halves(const ConfigList *list)
 {
@@ -71,58 +111,113 @@ static bool wants(const ModelWeights *w, const Config *c)
            (are_halves(&c->data.mean) && are_halves(&c->data.std)) == w->halves;
 }
 
-void foreign_model_tell_images(const Config *c, const ModelDef *def, const char *path)
+static const ModelWeights *unlike_published(const Config *c, const ModelDef *def)
 {
     const ModelWeights *all = def->weights, *w = NULL;
     for (int i = 0; i < MODEL_WEIGHTS_MAX && all[i].name; i++) {
-        if (wants(&all[i], c)) return;
+        if (wants(&all[i], c)) return NULL;
         if (!w && all[i].size == c->data.image_size) w = &all[i];
     }
-    if (!w && c->data.image_size == USUAL_SIZE && all->name) w = all;
-    if (w)
-        log_warning("%s: the published weights of %s (%s) require data.image_size=%d "
-                    "data.eval_resize=%d data.interpolation=%s%s",
-                    path, def->name, w->name, w->size, w->resize,
-                    model_interpolation_name(w->interpolation),
-                    w->halves ? " data.mean=[0.5] data.std=[0.5]" : "");
+    return !w && c->data.image_size == USUAL_SIZE && all->name ? all : w;
 }
 
-/* What published weights say of their images; then the caller's settings. */
-static Status configure(CheckpointModel *m, const ModelWeights *w, const ForeignModel *foreign)
+void foreign_model_tell_images(const Config *c, const ModelDef *def, const SafeFile *file,
+                               const char *path)
 {
-    char text[SETS][SET_BYTES];
+    StrBuf here = { 0 }, text = { 0 }, said = { 0 };
+    const char *own = file ? own_images(file) : NULL;
+    const ModelWeights *w = own ? NULL : unlike_published(c, def);
+    foreign_model_add_images(c, &here);
+    if (w) add_published(w, &text);
+    if (w && !text.failed) add_lacking(&said, text.text, "");
+    if (own && !here.failed) add_lacking(&said, own, here.text);
+    if (w && said.length > 0 && !said.failed)
+        log_warning("%s: the published weights of %s (%s) require%s", path, def->name, w->name,
+                    said.text);
+    if (own && said.length > 0 && !said.failed)
+        log_warning("%s: these weights were exported with%s", path, said.text);
+    str_free(&here);
+    str_free(&text);
+    str_free(&said);
+}
+
+/* Loads text, a setting per line. */
+static Status load_images(CheckpointModel *m, char *text)
+{
     const char *sets[SETS_MAX];
+    char name[NAME_BYTES];
     int count = 0;
-    snprintf(text[count++], SET_BYTES, "model.name=%s", m->def->name);
-    snprintf(text[count++], SET_BYTES, "data.image_size=%d",
-             w->name ? w->size : m->def->input.size);
-    if (w->name) {
-        snprintf(text[count++], SET_BYTES, "data.eval_resize=%lld",
-                 (long long)resize_of(w, foreign));
-        snprintf(text[count++], SET_BYTES, "data.interpolation=%s",
-                 model_interpolation_name(w->interpolation));
-    }
-    ASSERT(count <= SETS && count + foreign->set_count + 2 <= SETS_MAX);
-    for (int i = 0; i < count; i++) sets[i] = text[i];
-    if (w->name && w->halves) {
-        sets[count++] = "data.mean=[0.5, 0.5, 0.5]";
-        sets[count++] = "data.std=[0.5, 0.5, 0.5]";
-    }
-    for (int i = 0; i < foreign->set_count; i++) {
-        bool may = false;
-        for (size_t k = 0; k < sizeof may_be_set / sizeof *may_be_set; k++)
-            may = may || str_starts_with(foreign->sets[i], may_be_set[k]);
-        if (!may)
-            return fail(ERR_USAGE,
-                        "%s: with --model only data.*, model.stem, model.blurpool and "
-                        "model.in_channels can be set",
-                        foreign->sets[i]);
-        sets[count++] = foreign->sets[i];
+    snprintf(name, sizeof name, "model.name=%s", m->def->name);
+    sets[count++] = name;
+    for (char *line = text; *line && count < SETS_MAX; count++) {
+        sets[count] = line;
+        line += strcspn(line, "\n");
+        if (*line) *line++ = '\0';
+        if (!may_set(sets[count]))
+            return fail(ERR_DATA, "\"%s\" is not a setting of images", sets[count]);
     }
     return config_load(&m->config, NULL, sets, count);
 }
 
-/* A name a line; without a file, those that convoy export wrote. */
+/* Then the caller's settings. An image size among them keeps the ratio to the shorter side; rounded
+ * down, as timm does. */
+static Status override(Config *c, const ForeignModel *foreign)
+{
+    static const char key[] = "data.image_size=";
+    const int64_t old = c->data.image_size, resize = c->data.eval_resize;
+    const char *sets[SETS_MAX];
+    char text[SET_BYTES];
+    int64_t size = old, asked; /* a size that is none is refused with its key */
+    int count = 1;
+    for (int i = 0; i < foreign->set_count; i++) {
+        const char *set = foreign->sets[i];
+        if (!may_set(set))
+            return fail(ERR_USAGE,
+                        "%s: with --model only data.*, model.stem, model.blurpool and "
+                        "model.in_channels can be set",
+                        set);
+        if (str_starts_with(set, key) && str_to_i64(set + sizeof key - 1, &asked) && asked > 0 &&
+            asked < INT32_MAX)
+            size = asked;
+        ASSERT(count < SETS_MAX);
+        sets[count++] = set;
+    }
+    snprintf(text, sizeof text, "data.eval_resize=%lld", (long long)(size * resize / old));
+    sets[0] = text;
+    return config_override(c, sets, count);
+}
+
+static bool sets_images(const ForeignModel *foreign)
+{
+    for (int i = 0; i < foreign->set_count; i++)
+        if (str_starts_with(foreign->sets[i], "data.")) return true;
+    return strchr(foreign->model, ':') != NULL;
+}
+
+/* Images as the caller names published weights, else as the file says, else as the first published
+ * weights require, which need not be these. */
+static Status configure(CheckpointModel *m, const ModelWeights *w, const ForeignModel *foreign,
+                        const char *path)
+{
+    StrBuf text = { 0 }, said = { 0 };
+    const char *own = strchr(foreign->model, ':') ? NULL : own_images(m->file);
+    if (own) str_add(&text, own);
+    else if (w->name) add_published(w, &text);
+    else str_printf(&text, "data.image_size=%d\n", m->def->input.size);
+    if (!own && !sets_images(foreign) && !text.failed) add_lacking(&said, text.text, "");
+    if (said.length > 0 && !said.failed)
+        log_warning("%s: does not say how images are prepared; using%s%s%s%s", path, said.text,
+                    w->name ? ", as the published weights " : "", w->name ? w->name : "",
+                    w->name ? " require" : "");
+    Status status = text.failed ? ERR_MEMORY : load_images(m, text.text);
+    if (status == ERR_USAGE || status == ERR_DATA)
+        status = fail_note(ERR_DATA, "%s: metadata \"" FOREIGN_MODEL_IMAGES "\"", path);
+    str_free(&text);
+    str_free(&said);
+    return status == OK ? override(m->config, foreign) : status;
+}
+
+/* One name per line; without a file, those that convoy export wrote. */
 static Status read_names(CheckpointModel *m, const char *file, const char *path)
 {
     uint8_t *text = NULL;
@@ -157,11 +252,11 @@ static Status open_parts(CheckpointModel *m, const char *path, const ForeignMode
     const ModelWeights *weights = NULL;
     Graph *probe = NULL;
     TRY(find_model(&m->def, &weights, foreign->model));
-    TRY(configure(m, weights, foreign));
     TRY(safetensors_open(&m->file, path));
     if (weights_are_checkpoint(m->file))
         return fail(ERR_USAGE,
                     "%s: --model is not needed for a checkpoint, which names its network", path);
+    TRY(configure(m, weights, foreign, path));
     TRY(checkpoint_model_graph(&probe, m, 1, 1, 0));
     Status status = weights_classes(&m->classes, probe, m->def, m->file, path);
     graph_destroy(probe);

@@ -8,7 +8,7 @@ typedef struct ForeignModel {
     /* a network, and behind a colon the published weights whose images are meant: "resnet50",
      * "resnet50:IMAGENET1K_V2"; without that its first ones */
     const char *model;
-    const char *classes;     /* file with the name of a class a line; NULL: none are known */
+    const char *classes;     /* file with one class name per line; NULL: none are known */
     const char *const *sets; /* [set_count] key=value, over what the weights say */
     int set_count;
 } ForeignModel;
@@ -17,7 +17,12 @@ typedef struct ForeignModel {
  * file's. ERR_USAGE for an unknown network or weights; ERR_DATA naming file and reason. */
 Status foreign_model_open(CheckpointModel *out, const char *path, const ForeignModel *foreign,
                           int64_t batch);
-/* A warning where weights from path, which say nothing of their images, are given other images than
- * any published ones of the network want, and nobody has chosen a size of his own. */
-void foreign_model_tell_images(const Config *c, const ModelDef *def, const char *path);
+/* The metadata of an exported file that says how its images are prepared: "data.image_size=224" and
+ * so on, one per line, from the configuration. */
+#define FOREIGN_MODEL_IMAGES "images"
+void foreign_model_add_images(const Config *c, StrBuf *out);
+/* A warning where weights from path are given other images than file says; without that (or file),
+ * other than any published ones of the network want, unless somebody has chosen another size. */
+void foreign_model_tell_images(const Config *c, const ModelDef *def, const SafeFile *file,
+                               const char *path);
 #endif

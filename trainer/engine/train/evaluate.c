@@ -1,7 +1,10 @@
 /* evaluate.c - see evaluate.h. The loader gives every rank the same number of batches and pads with
  * label -1; a padded place counts nowhere. */
 #include "trainer/engine/train/evaluate.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "trainer/engine/guard/signals.h"
 #include <math.h>
 #include <string.h>
@@ -100,12 +103,32 @@ static Status evaluate_batch(Session *s, double sums[SUM_COUNT], Details *detail
     return status;
 }
 
+static void show_progress(const Session *s, int64_t batches, double start_s, double *shown_s)
+{
+    const int64_t all = dataset_images(s->val);
+    const int64_t batch =
+        program_tensor(s->eval, graph_input(program_graph(s->eval), "labels"))->desc.dims[0];
+    const int64_t done = batches * batch * s->comm->world;
+    if (s->config->log.format != LOG_FORMAT_LINE || done >= all || !log_progress_due(shown_s))
+        return;
+    StrBuf left = { 0 };
+    const double rate = (double)done / (*shown_s - start_s);
+    str_add_duration(&left, (double)(all - done) / rate);
+    if (!left.failed)
+        log_progress("evaluating: %lld of %lld images, %.1f images/s, %s left", (long long)done,
+                     (long long)all, rate, left.text);
+    str_free(&left);
+}
+
 /* Agreed on every few batches, of which all ranks have as many. status: that of getting ready. */
 static Status evaluate_batches(Session *s, double sums[SUM_COUNT], Details *details, Status status)
 {
     bool more = true;
+    const double start_s = clock_s();
+    double shown_s = start_s;
     for (int64_t batches = 1; more; batches++) {
         if (status == OK) status = evaluate_batch(s, sums, details, &more);
+        if (status == OK) show_progress(s, batches, start_s, &shown_s);
         if (status == OK && more && batches % AGREE_BATCHES != 0) continue;
         if (status == OK && more && signals_stop_requested())
             status = fail(ERR_STOPPED, "stopped on request during an evaluation; run the same "

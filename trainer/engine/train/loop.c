@@ -503,6 +503,7 @@ static Status run(Loop *l)
 {
     TRY(comm_agree(l->s->comm, open_parts(l)));
     TRY(loop_checkpoint_resume(l));
+    config_warn(l->s->config, l->start.resumed);
     const int64_t total = l->s->plan.total_steps;
     const bool over = l->start.step >= total || patience_over(l);
     if (over && !(l->start.eval_due && l->s->eval)) {

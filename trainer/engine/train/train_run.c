@@ -57,7 +57,6 @@ static Status tell_start(const RunEvents *events, const Session *s, int hosts, E
                       .plans_seconds = s->plans_s };
     r.peak_tflops = 1e-12 * utilization_peak_flops(s, &r.peak_source);
     if (events->start) TRY(events->start(events->self, &r, energy));
-    config_warn(s->config);
     if (s->device.plan_cache[0] && s->comm->rank == 0)
         log_detail("convolution plans are saved in %s (device.plan_cache)", s->device.plan_cache);
     return OK;

@@ -63,12 +63,12 @@ TEST(a_run_from_start_to_end)
     top_screen_init(&t);
     SAYS(1000, "runs/x: has not started");
     add(&t, START);
-    SAYS(1001, "runs/x: starting\n", "resnet50, 4 ranks on n1, cuda bf16, batch 128");
+    SAYS(1001, "runs/x: starting\n", "resnet50, 4 ranks on n1, cuda bf16, global batch 128");
     for (int i = 1; i <= 250; i++) add_step(&t, i, 1000 + 0.2 * i, 5 - 0.01 * i);
     SAYS(1051, "runs/x: training\n",
          "step        250 of 1000  [#######.......................] 25.0 %  2:30 left\n",
          "epochs      2.50 of 10.00\n", "loss        2.5000  learning rate 0.5\n",
-         "640.0 images/s, 160.0 of each rank; step 200.0 ms, data wait 5.0 %, comm wait 2.0 %");
+         "640.0 images/s, 160.0 per rank; step 200.0 ms, data wait 5.0 %, comm wait 2.0 %");
     add(&t,
         "{\"event\":\"eval\",\"time\":1052,\"step\":200,\"loss\":2.5,\"top1\":0.5,\"top5\":0.75}");
     add(&t,
@@ -87,11 +87,11 @@ TEST(a_run_from_start_to_end)
             "\"data_wait_ms\":10,\"comm_wait_ms\":4,\"mfu\":0.4125}");
     SAYS(1060, "comm wait 2.0 %, MFU 41.2 %\n");
     add(&t, "{\"event\":\"spent\",\"time\":1060,\"part\":\"train\",\"total_host_seconds\":1800}");
-    SAYS(1060, "spent       0.5 host hours\n");
+    SAYS(1060, "total used  0.5 host hours\n");
     add(&t, "{\"event\":\"spent\",\"time\":1060,\"part\":\"train\",\"total_host_seconds\":5400,"
             "\"total_j\":9e6,\"total_cost\":12.5,\"currency\":\"USD\",\"pue\":1,"
             "\"price_per_host_hour\":8,\"price_per_kwh\":0.2,\"price_note\":\"list\"}");
-    SAYS(1060, "spent       2.5 kWh, 1.5 host hours, 12.5 USD (8 per host and hour, 0.2 per kWh, "
+    SAYS(1060, "total used  2.5 kWh, 1.5 host hours, 12.5 USD (8 per host and hour, 0.2 per kWh, "
                "PUE 1; list)\n");
     add(&t, "{\"event\":\"done\",\"time\":1060,\"code\":75,\"reason\":\"stopped\"}");
     SAYS(99999, "ended with code 75: stopped");
@@ -171,7 +171,7 @@ TEST(history_keeps_its_size)
     for (int i = 1; i < t.history_count; i++)
         CHECK_NEAR(t.history[i - 1] - t.history[i], t.stride, 1e-6);
     CHECK_NEAR(t.history[0], 9999 - 0.5 * (t.stride - 1), 1e-6);
-    SAYS(11000, "            ##", "__  ");
+    SAYS(11000, "loss trend  ##", "__  ");
     top_screen_free(&t);
 }
 

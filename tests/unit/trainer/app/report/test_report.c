@@ -282,7 +282,7 @@ TEST(spent_is_what_was_recorded)
     RunSet set = { .runs = &r, .count = 1 };
     section_spent(&page, &set);
     REQUIRE(page.text != NULL);
-    CHECK_CONTAINS(page.text, "Energy and money");
+    CHECK_CONTAINS(page.text, "Energy and cost");
     CHECK_CONTAINS(page.text, "3.2 USD (36 per host and hour; made &lt;up&gt;)");
     CHECK_CONTAINS(page.text,
                    "1.2 USD (36 per host and hour; made &lt;up&gt;)"); /* to the target */

@@ -11,7 +11,7 @@
 enum { PATH_BYTES = 1200, SETS_MAX = 4 };
 
 /* What config_warn() says of the file's text and sets into *out; mem_free. */
-static void warnings(char **out, const char *text, const char *const *sets)
+static void warnings(char **out, const char *text, const char *const *sets, bool resumed)
 {
     char file[PATH_BYTES], path[PATH_BYTES];
     Config *c = NULL;
@@ -25,7 +25,7 @@ static void warnings(char **out, const char *text, const char *const *sets)
     REQUIRE_OK(config_load(&c, file, sets, count));
     remove(path);
     REQUIRE_OK(log_open(path, 1, LOG_INFO));
-    config_warn(c);
+    config_warn(c, resumed);
     log_close();
     REQUIRE_OK(fs_read_file(path, &said, &bytes));
     config_destroy(c);
@@ -52,15 +52,18 @@ TEST(cautions)
         { "optimizer: {name: adam}\n",
           { NULL },
           { "optimizer.lr is 0.1, a learning rate for sgd; adam rarely takes more than 0.01" } },
+        { "train: {global_batch: 64}\n",
+          { NULL },
+          { "train.global_batch is ignored: train.batch_mode is per_rank; set it to global" } },
+        { "train: {global_batch: 64, batch_mode: global}\n", { NULL }, { NULL } },
         { "optimizer: {head_lr: 10}\n",
           { NULL },
           { "optimizer.head_lr is 10, but no weights are loaded (model.init)" } },
         { "optimizer: {head_lr: 10}\n", { "model.init=w.safetensors" }, { NULL } },
-        { "optimizer: {head_lr: 10}\n", { "checkpoint.resume=runs/other" }, { NULL } },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char *said = NULL;
-        warnings(&said, rows[i].text, rows[i].sets);
+        warnings(&said, rows[i].text, rows[i].sets, false);
         int lines = 0, wanted = 0;
         for (const char *p = said; (p = strchr(p, '\n')); p++) lines++;
         for (; wanted < 2 && rows[i].said[wanted]; wanted++)
@@ -68,6 +71,10 @@ TEST(cautions)
         CHECK_INT(lines, wanted);
         mem_free(said);
     }
+    char *said = NULL; /* its layers are not new any more */
+    warnings(&said, "optimizer: {head_lr: 10}\n", (const char *const[]){ NULL }, true);
+    CHECK_STR(said, "");
+    mem_free(said);
 }
 
 /* The table of readers follows that of optimizers: a momentum and betas are what states are of. */
@@ -79,8 +86,8 @@ TEST(cautions_follow_the_optimizers)
         const char *const sets[] = { name, "optimizer.lr=0.001", "optimizer.momentum=0.7", NULL };
         const char *const betas[] = { name, "optimizer.lr=0.001", "optimizer.betas=0.7,0.8", NULL };
         snprintf(name, sizeof name, "optimizer.name=%s", t->name);
-        warnings(&said, "{}\n", sets);
-        warnings(&of_betas, "{}\n", betas);
+        warnings(&said, "{}\n", sets, false);
+        warnings(&of_betas, "{}\n", betas, false);
         CHECK_INT(said[0] == '\0', strcmp(t->state_names[0], "momentum") == 0);
         CHECK_INT(of_betas[0] == '\0', strcmp(t->state_names[0], "exp_avg") == 0);
         mem_free(said);

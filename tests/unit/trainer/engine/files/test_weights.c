@@ -441,7 +441,7 @@ TEST(images_other_than_published_weights_want_are_told)
         { { "model.name=resnet50", "data.mean=[0.5]", "data.std=[0.5]" }, "resnet50" },
         { { "model.name=efficientnet_v2_l" },
           "data.image_size=480 data.eval_resize=480 data.interpolation=bicubic "
-          "data.mean=[0.5] data.std=[0.5]\n" },
+          "data.mean=0.5 data.std=0.5\n" },
         { { "model.name=resnet20", "data.eval_resize=0" }, NULL }, /* none are published */
     };
     char path[PATH_BYTES];
@@ -456,7 +456,7 @@ TEST(images_other_than_published_weights_want_are_told)
         REQUIRE_OK(config_load(&c, NULL, a->sets, sets));
         remove(path);
         REQUIRE_OK(log_open(path, 1, LOG_INFO));
-        foreign_model_tell_images(c, model_find(c->model.name), "w");
+        foreign_model_tell_images(c, model_find(c->model.name), NULL, "w");
         log_close();
         REQUIRE_OK(fs_read_file(path, &text, &bytes));
         if (a->said) CHECK_CONTAINS((const char *)text, a->said);
