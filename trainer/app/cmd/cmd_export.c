@@ -140,30 +140,25 @@ static Status export_to(const CheckpointModel *m, const Args *args)
 static Status export_from(const char *path, const Args *args)
 {
     const char *out = args->positional[1];
-    CheckpointModel m;
+    CheckpointModel m FREED_BY(checkpoint_model_close) = { 0 };
     WeightsChoice which;
     TRY(args_weights(args, &which));
     TRY(checkpoint_model_open(&m, path, 1));
-    Status status = checkpoint_model_choose(&m, which, path);
-    if (status == OK) status = export_to(&m, args);
-    if (status == OK)
-        log_info("%s: %s, %lld classes, from %s at step %lld%s", out, m.def->name,
-                 (long long)m.classes, path, (long long)m.meta.step,
-                 m.ema ? ", averaged weights" : "");
-    checkpoint_model_close(&m);
-    return status;
+    TRY(checkpoint_model_choose(&m, which, path));
+    TRY(export_to(&m, args));
+    log_info("%s: %s, %lld classes, from %s at step %lld%s", out, m.def->name, (long long)m.classes,
+             path, (long long)m.meta.step, m.ema ? ", averaged weights" : "");
+    return OK;
 }
 
 static Status command(const Args *args)
 {
-    char *path = NULL;
+    char *path FREED = NULL;
     if (!str_ends_with_nocase(args->positional[1], ".safetensors") &&
         !str_ends_with_nocase(args->positional[1], ".onnx"))
         return fail(ERR_USAGE, "%s: must end in .safetensors or .onnx", args->positional[1]);
     TRY(run_source_checkpoint(&path, args->positional[0]));
-    Status status = export_from(path, args);
-    mem_free(path);
-    return status;
+    return export_from(path, args);
 }
 
 const Command cmd_export = {

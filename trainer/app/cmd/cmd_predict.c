@@ -113,10 +113,9 @@ static Status restore(const Predictor *p, const char *path)
 
 static Status check_own(const char *path)
 {
-    SafeFile *file = NULL;
+    SafeFile *file FREED_BY(safetensors_close_at) = NULL;
     TRY(safetensors_open(&file, path));
     const bool own = weights_are_checkpoint(file);
-    safetensors_close(file);
     if (own) return OK;
     return fail(ERR_DATA,
                 "%s: not a Convoy checkpoint; for other weights name the network with --model",
@@ -283,7 +282,7 @@ static bool loops(const char *root, const char *dir)
 /* What is in a folder, but for hidden names: onto a stack of strings, the first one on top. */
 static Status push_folder(StrBuf *stack, const char *root, const char *dir)
 {
-    char **names = NULL;
+    char **names FREED = NULL;
     int64_t count = 0;
     if (loops(root, dir)) return OK;
     TRY(fs_list(dir, &names, &count));
@@ -292,7 +291,6 @@ static Status push_folder(StrBuf *stack, const char *root, const char *dir)
         str_printf(stack, "%s/%s", dir, names[i - 1]);
         str_add_n(stack, "", 1);
     }
-    mem_free(names);
     return stack->failed ? fail(ERR_MEMORY, "out of memory listing pictures") : OK;
 }
 
@@ -302,7 +300,7 @@ static Status predict_path(Predictor *p, const char *path, Status *result)
 {
     char next[PATH_BYTES];
     const int64_t seen = p->seen;
-    StrBuf stack = { 0 };
+    StrBuf stack FREED_BY(str_free) = { 0 };
     Status status = OK;
     snprintf(next, sizeof next, "%s", path);
     for (bool named = true; status == OK && next[0]; named = false) {
@@ -319,7 +317,6 @@ static Status predict_path(Predictor *p, const char *path, Status *result)
         snprintf(next, sizeof next, "%s", stack.length > 0 ? stack.text + at : "");
         stack.length = at;
     }
-    str_free(&stack);
     if (status == OK && p->seen == seen)
         *result = cmd_report(fail(ERR_DATA, "%s: no pictures in this folder", path));
     return status;
@@ -391,7 +388,7 @@ static Status choose_output(Predictor *p, const Args *args)
 static Status command(const Args *args)
 {
     Predictor p = { .program = NULL };
-    char *path = NULL;
+    char *path FREED = NULL;
     TRY(choose_output(&p, args));
     TRY(choose_precision(&p, args));
     TRY(args_choice(args, "--backend", &p.place));
@@ -406,7 +403,6 @@ static Status command(const Args *args)
         log_info("class names: ImageNet's, as the weights have 1000 classes without names");
     if (status == OK) status = predict_all(&p, args->positional_count - 1, args->positional + 1);
     close_network(&p);
-    mem_free(path);
     return status;
 }
 

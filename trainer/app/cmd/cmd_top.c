@@ -80,13 +80,11 @@ static Status read_more(Tail *tail, TopScreen *t)
 
 static Status show(const TopScreen *t, const char *name, bool live)
 {
-    StrBuf text = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 };
     top_screen_describe(t, name, clock_unix_s(), &text);
-    Status status = text.failed ? fail(ERR_MEMORY, "out of memory")
-                    : live      ? log_print_screen(text.text)
-                                : log_print(text.text);
-    str_free(&text);
-    return status;
+    return text.failed ? fail(ERR_MEMORY, "out of memory")
+           : live      ? log_print_screen(text.text)
+                       : log_print(text.text);
 }
 
 /* Until there is a run, or somebody looks no more. */
@@ -101,18 +99,16 @@ static Status wait_for_run(const Tail *tail, const char *name, double every_s)
 
 static Status watch(Tail *tail, const char *name, double every_s, bool live)
 {
-    TopScreen *t = mem_alloc(sizeof *t);
+    TopScreen *t FREED = mem_alloc(sizeof *t);
     if (!t) return ERR_MEMORY;
     top_screen_init(t);
-    Status status = read_more(tail, t);
-    if (status == OK) status = show(t, name, live);
-    while (status == OK && live && !t->seen[RECORD_DONE]) {
-        clock_sleep_s(every_s);
+    Status status = OK;
+    do {
         status = read_more(tail, t);
         if (status == OK) status = show(t, name, live);
-    }
+        if (status == OK && live && !t->seen[RECORD_DONE]) clock_sleep_s(every_s);
+    } while (status == OK && live && !t->seen[RECORD_DONE]);
     top_screen_free(t);
-    mem_free(t);
     return status;
 }
 

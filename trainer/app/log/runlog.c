@@ -37,10 +37,8 @@ struct RunLog {
 
 static Status make_checkpoints(const char *dir)
 {
-    char *path = fs_join(dir, "checkpoints");
-    Status status = path ? fs_make_dirs(path) : ERR_MEMORY;
-    mem_free(path);
-    return status;
+    char *path FREED = fs_join(dir, "checkpoints");
+    return path ? fs_make_dirs(path) : ERR_MEMORY;
 }
 
 static LogLevel console_level(const RunLog *r)
@@ -50,10 +48,8 @@ static LogLevel console_level(const RunLog *r)
 
 static Status open_log_file(const RunLog *r)
 {
-    char *path = fs_join(r->dir, "log.txt");
-    Status status = path ? log_open(path, r->rank, console_level(r)) : ERR_MEMORY;
-    mem_free(path);
-    return status;
+    char *path FREED = fs_join(r->dir, "log.txt");
+    return path ? log_open(path, r->rank, console_level(r)) : ERR_MEMORY;
 }
 
 /* So long a rank of an earlier start, on a host that was cut off, may take to see that it is alone.
@@ -127,22 +123,20 @@ void runlog_close(RunLog *r)
 static Status open_own(const char *path)
 {
     Status status = OK;
-    char *folder = mem_strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+    char *folder FREED = mem_strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
     if (slash) *slash = '\0';
     if (slash && slash != folder) status = fs_make_dirs(folder);
-    mem_free(folder);
     if (status == OK) status = log_add_file(path);
     return status == OK ? OK : fail_note(status, "log.file");
 }
 
 Status runlog_file_name(char **out, const Config *config, int rank, int world)
 {
-    char *name;
+    char *name FREED = NULL;
     *out = NULL;
     TRY(config_file_name(&name, "log.file", config->log.file, rank, world));
     if (!name) return OK;
     *out = fs_join(name[0] == '/' ? "" : config->run.dir, name);
-    mem_free(name);
     return *out ? OK : ERR_MEMORY;
 }
 
@@ -162,13 +156,11 @@ static Status begin_folder(RunLog *r, const Config *config)
 
 Status runlog_begin(RunLog *r, const Config *config, int world)
 {
-    char *own = NULL;
+    char *own FREED = NULL;
     if (r->begun) return OK;
-    Status status = config ? runlog_file_name(&own, config, r->rank, world) : OK;
-    if (status == OK && r->metrics.fd >= 0) status = begin_folder(r, config);
-    if (status == OK && own) status = open_own(own);
-    mem_free(own);
-    if (status != OK) return status;
+    if (config) TRY(runlog_file_name(&own, config, r->rank, world));
+    if (r->metrics.fd >= 0) TRY(begin_folder(r, config));
+    if (own) TRY(open_own(own));
     log_release();
     str_free(&r->held);
     r->begun = true;
@@ -369,7 +361,7 @@ void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double
 
 void runlog_last_words(const RunLog *r, int code, const char *reason)
 {
-    StrBuf line = { 0 };
+    StrBuf line FREED_BY(str_free) = { 0 };
     JsonWriter w = { .out = &line };
     if (!r || !r->begun || r->metrics.fd < 0) return;
     json_begin_object(&w, NULL);
@@ -380,5 +372,4 @@ void runlog_last_words(const RunLog *r, int code, const char *reason)
     str_add(&line, "\n");
     if (jsonl_append(&r->metrics, &line) != 0)
         log_warning("%s: cannot write the last record", r->metrics.path);
-    str_free(&line);
 }
