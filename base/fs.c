@@ -210,13 +210,6 @@ char *fs_parent(const char *path)
     return folder;
 }
 
-static Status sync_parent(const char *path)
-{
-    char *parent FREED = fs_parent(path);
-    if (!parent) return ERR_MEMORY;
-    return fs_sync_dir(parent);
-}
-
 static Status cannot_write(const char *path, int error)
 {
     return fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
@@ -309,7 +302,8 @@ static Status publish(const char *temporary, const char *path)
         unlink(temporary);
         return fail(ERR_IO, "%s: cannot replace: %s", path, strerror(error));
     }
-    return sync_parent(path);
+    char *parent FREED = fs_parent(path);
+    return parent ? fs_sync_dir(parent) : ERR_MEMORY;
 }
 
 typedef struct Content {

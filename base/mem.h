@@ -26,8 +26,8 @@ bool mem_grow(void *array_at, size_t count, size_t *capacity, size_t size);
 void *mem_alloc_aligned(size_t bytes, size_t align);
 char *mem_strdup(const char *s); /* copies s; NULL in gives NULL out */
 void mem_free(void *p);          /* NULL ok */
-/* `char *path FREED = fs_join(dir, name);`: a pointer whose block is freed where its scope ends, and
- * that is set to NULL once the block is another's. */
+/* `char *path FREED = fs_join(dir, name);`: a pointer whose block is freed where its scope ends. It
+ * is set to NULL once the block is another's. */
 #define FREED FREED_BY(mem_free_at)
 void mem_free_at(void *pointer_at);
 int64_t mem_allocation_count(void); /* calls that allocated since process start */

@@ -47,9 +47,8 @@ Status class_names_read(const char *folder, const char *name, char ***names, int
     char *path FREED = fs_join(folder, name);
     if (!path) return ERR_MEMORY;
     Status status = fs_exists(path) ? names_of_file(path, names, count) : OK;
-    if (status == OK) return OK;
-    mem_free(*names);
-    *names = NULL;
+    if (status != OK) mem_free(*names);
+    if (status != OK) *names = NULL;
     return status;
 }
 

@@ -68,23 +68,20 @@ static Status check_shard(const Index *x, uint64_t bytes)
 Status shard_load(Index **out, const char *folder, const char *name, uint64_t *bytes)
 {
     struct stat info;
+    Index *index FREED_BY(index_destroy_at) = NULL;
     *out = NULL;
     char *path FREED = fs_join(folder, name);
     if (!path) return ERR_MEMORY;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    Status status = OK;
+    int fd FREED_BY(fs_close) = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &info) != 0)
-        status = fail(ERR_DATA, "cannot open: %s", strerror(errno));
-    if (status == OK) status = read_block(fd, (uint64_t)info.st_size, out);
-    if (status == OK) status = check_shard(*out, (uint64_t)info.st_size);
-    if (status == OK) *bytes = (uint64_t)info.st_size;
-    if (status != OK && status != ERR_MEMORY) fail_note(status, "%s", path);
-    if (status != OK) {
-        index_destroy(*out);
-        *out = NULL;
-    }
-    if (fd >= 0) close(fd);
-    return status;
+        return fail(ERR_DATA, "%s: cannot open: %s", path, strerror(errno));
+    Status status = read_block(fd, (uint64_t)info.st_size, &index);
+    if (status == OK) status = check_shard(index, (uint64_t)info.st_size);
+    if (status != OK) return status == ERR_MEMORY ? status : fail_note(status, "%s", path);
+    *bytes = (uint64_t)info.st_size;
+    *out = index;
+    index = NULL;
+    return OK;
 }
 
 /* ---- all of them ---- */

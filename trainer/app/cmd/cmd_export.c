@@ -137,11 +137,15 @@ static Status export_to(const CheckpointModel *m, const Args *args)
     return export_safetensors(m, path, names);
 }
 
-static Status export_from(const char *path, const Args *args)
+static Status command(const Args *args)
 {
     const char *out = args->positional[1];
+    char *path FREED = NULL;
     CheckpointModel m FREED_BY(checkpoint_model_close) = { 0 };
     WeightsChoice which;
+    if (!str_ends_with_nocase(out, ".safetensors") && !str_ends_with_nocase(out, ".onnx"))
+        return fail(ERR_USAGE, "%s: must end in .safetensors or .onnx", out);
+    TRY(run_source_checkpoint(&path, args->positional[0]));
     TRY(args_weights(args, &which));
     TRY(checkpoint_model_open(&m, path, 1));
     TRY(checkpoint_model_choose(&m, which, path));
@@ -149,16 +153,6 @@ static Status export_from(const char *path, const Args *args)
     log_info("%s: %s, %lld classes, from %s at step %lld%s", out, m.def->name, (long long)m.classes,
              path, (long long)m.meta.step, m.ema ? ", averaged weights" : "");
     return OK;
-}
-
-static Status command(const Args *args)
-{
-    char *path FREED = NULL;
-    if (!str_ends_with_nocase(args->positional[1], ".safetensors") &&
-        !str_ends_with_nocase(args->positional[1], ".onnx"))
-        return fail(ERR_USAGE, "%s: must end in .safetensors or .onnx", args->positional[1]);
-    TRY(run_source_checkpoint(&path, args->positional[0]));
-    return export_from(path, args);
 }
 
 const Command cmd_export = {

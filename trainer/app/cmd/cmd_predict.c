@@ -115,8 +115,7 @@ static Status check_own(const char *path)
 {
     SafeFile *file FREED_BY(safetensors_close_at) = NULL;
     TRY(safetensors_open(&file, path));
-    const bool own = weights_are_checkpoint(file);
-    if (own) return OK;
+    if (weights_are_checkpoint(file)) return OK;
     return fail(ERR_DATA,
                 "%s: not a Convoy checkpoint; for other weights name the network with --model",
                 path);
@@ -387,23 +386,20 @@ static Status choose_output(Predictor *p, const Args *args)
 
 static Status command(const Args *args)
 {
-    Predictor p = { .program = NULL };
     char *path FREED = NULL;
+    Predictor p FREED_BY(close_network) = { .program = NULL };
     TRY(choose_output(&p, args));
     TRY(choose_precision(&p, args));
     TRY(args_choice(args, "--backend", &p.place));
     p.place_given = args_value(args, "--backend") != NULL;
     TRY(args_weights(args, &p.which));
     TRY(choose_foreign(&p, args));
-    Status status = run_source_checkpoint(&path, args->positional[0]);
-    if (status == OK && p.print == print_text && fs_is_dir(args->positional[0]))
-        log_info("using %s", path);
-    if (status == OK) status = open_network(&p, path);
-    if (status == OK && p.print == print_text && checkpoint_model_borrows_names(&p.model))
+    TRY(run_source_checkpoint(&path, args->positional[0]));
+    if (p.print == print_text && fs_is_dir(args->positional[0])) log_info("using %s", path);
+    TRY(open_network(&p, path));
+    if (p.print == print_text && checkpoint_model_borrows_names(&p.model))
         log_info("class names: ImageNet's, as the weights have 1000 classes without names");
-    if (status == OK) status = predict_all(&p, args->positional_count - 1, args->positional + 1);
-    close_network(&p);
-    return status;
+    return predict_all(&p, args->positional_count - 1, args->positional + 1);
 }
 
 const Command cmd_predict = {

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* without a record, while no rank holds the folder */
 #define SILENT_S           30.0

@@ -34,20 +34,13 @@ typedef struct Tail { /* of a file that grows */
 static Status read_more(Tail *tail, TopScreen *t)
 {
     struct stat now;
-    char *block = mem_alloc(BLOCK_BYTES);
-    int fd = block ? open(tail->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
-    if (fd < 0 || fstat(fd, &now) != 0) {
-        int error = errno;
-        if (fd >= 0) close(fd);
-        mem_free(block);
-        return block ? fail(ERR_DATA, "%s: cannot read: %s", tail->path, strerror(error))
-                     : ERR_MEMORY;
-    }
-    if (!S_ISREG(now.st_mode)) {
-        close(fd);
-        mem_free(block);
+    char *block FREED = mem_alloc(BLOCK_BYTES);
+    if (!block) return ERR_MEMORY;
+    int fd FREED_BY(fs_close) = open(tail->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &now) != 0)
+        return fail(ERR_DATA, "%s: cannot read: %s", tail->path, strerror(errno));
+    if (!S_ISREG(now.st_mode))
         return fail(ERR_DATA, "%s: cannot read: not a regular file", tail->path);
-    }
     if (now.st_size < tail->done) {
         tail->done = 0;
         top_screen_free(t);
@@ -69,10 +62,7 @@ static Status read_more(Tail *tail, TopScreen *t)
             tail->rest.length -= used;
         }
     }
-    const int error = errno;
-    close(fd);
-    mem_free(block);
-    if (n < 0) return fail(ERR_DATA, "%s: cannot read: %s", tail->path, strerror(error));
+    if (n < 0) return fail(ERR_DATA, "%s: cannot read: %s", tail->path, strerror(errno));
     if (tail->rest.length >= LINE_MAX)
         return fail(ERR_DATA, "%s: a line has more than %zu bytes", tail->path, LINE_MAX);
     return tail->rest.failed ? fail(ERR_MEMORY, "out of memory") : OK;

@@ -11,7 +11,6 @@
 #include "trainer/engine/files/kept_config.h"
 #include "trainer/engine/guard/run_lock.h"
 #include "trainer/engine/train/input_report.h"
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,21 +34,9 @@ struct RunLog {
 
 /* ---- opening ---- */
 
-static Status make_checkpoints(const char *dir)
-{
-    char *path FREED = fs_join(dir, "checkpoints");
-    return path ? fs_make_dirs(path) : ERR_MEMORY;
-}
-
 static LogLevel console_level(const RunLog *r)
 {
     return r->rank == 0 && r->format == LOG_FORMAT_JSON ? LOG_WARNING : LOG_INFO;
-}
-
-static Status open_log_file(const RunLog *r)
-{
-    char *path FREED = fs_join(r->dir, "log.txt");
-    return path ? log_open(path, r->rank, console_level(r)) : ERR_MEMORY;
 }
 
 /* So long a rank of an earlier start, on a host that was cut off, may take to see that it is alone.
@@ -122,10 +109,9 @@ void runlog_close(RunLog *r)
 
 static Status open_own(const char *path)
 {
-    Status status = OK;
-    char *folder FREED = mem_strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
-    if (slash) *slash = '\0';
-    if (slash && slash != folder) status = fs_make_dirs(folder);
+    char *folder FREED = fs_parent(path);
+    if (!folder) return ERR_MEMORY;
+    Status status = fs_make_dirs(folder);
     if (status == OK) status = log_add_file(path);
     return status == OK ? OK : fail_note(status, "log.file");
 }
@@ -144,10 +130,13 @@ Status runlog_file_name(char **out, const Config *config, int rank, int world)
 
 static Status begin_folder(RunLog *r, const Config *config)
 {
+    char *checkpoints FREED = fs_join(r->dir, "checkpoints");
+    char *text FREED = fs_join(r->dir, "log.txt");
+    if (!checkpoints || !text) return ERR_MEMORY;
     TRY(jsonl_cut_torn_line(&r->metrics));
-    if (config) TRY(make_checkpoints(r->dir));
+    if (config) TRY(fs_make_dirs(checkpoints));
     if (config) TRY(kept_config_write(r->dir, config, r->is_new));
-    TRY(open_log_file(r));
+    TRY(log_open(text, r->rank, console_level(r)));
     TRY(reserve_line(r));
     int error = jsonl_append(&r->metrics, &r->held);
     r->metrics.held = NULL;

@@ -151,17 +151,13 @@ static Status judge(const Totals *t, double least)
                 t->busbw_last, least);
 }
 
-static Status allocate(BenchSums *s, size_t count)
-{
-    TRY(bench_sums_allocate(s, count, false));
-    return s->comm->world > 1 ? bench_sums_allocate_from(s, count) : OK;
-}
-
 static Status measure_allreduce(BenchSums *s, const BenchOptions *o, size_t largest)
 {
     Totals t = { 0 };
-    const size_t factor = (size_t)o->factor;
-    TRY(comm_agree(s->comm, allocate(s, largest / sizeof(float))));
+    const size_t factor = (size_t)o->factor, count = largest / sizeof(float);
+    Status status = bench_sums_allocate(s, count, false);
+    if (status == OK && s->comm->world > 1) status = bench_sums_allocate_from(s, count);
+    TRY(comm_agree(s->comm, status));
     TRY(print_head(s, o, largest));
     size_t bytes = (size_t)o->min_bytes;
     do {

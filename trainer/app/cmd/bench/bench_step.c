@@ -7,7 +7,6 @@
 #include "trainer/app/cmd/bench/bench.h"
 #include "trainer/app/report/statistics.h"
 #include "trainer/engine/rules/sharpness.h"
-#include "trainer/engine/session/memory.h"
 #include "trainer/engine/session/session_open.h"
 #include "trainer/engine/train/evaluate.h"
 #include "trainer/engine/train/stepper.h"
