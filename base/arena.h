@@ -8,6 +8,7 @@
 typedef struct Arena Arena;
 Status arena_create(Arena **out, size_t chunk_bytes); /* chunk_bytes 0 = 64 KiB */
 void arena_destroy(Arena *arena);                     /* NULL ok */
+FREED_BY_POINTER(Arena, arena_destroy)
 /* aligned to 16, zeroed; NULL + fail() when out of memory */
 void *arena_alloc(Arena *arena, size_t bytes);
 char *arena_strdup(Arena *arena, const char *s);

@@ -50,18 +50,15 @@ static Status make_one_dir(const char *path)
 
 Status fs_make_dirs(const char *path)
 {
-    char *copy = mem_strdup(path);
+    char *copy FREED = mem_strdup(path);
     if (!copy) return ERR_MEMORY;
-    Status status = OK;
-    for (char *p = copy + 1; copy[0] && *p && status == OK; p++) {
+    for (char *p = copy + 1; copy[0] && *p; p++) {
         if (*p != '/') continue;
         *p = '\0';
-        status = make_one_dir(copy);
+        TRY(make_one_dir(copy));
         *p = '/';
     }
-    if (status == OK) status = make_one_dir(copy);
-    mem_free(copy);
-    return status;
+    return make_one_dir(copy);
 }
 
 static Status cannot_read(const char *path, int error)
@@ -90,29 +87,24 @@ static Status read_all(int fd, const char *path, size_t limit, uint8_t **out, si
     size_t length = 0, capacity = 0;
     TRY(measure_file(fd, path, limit, &capacity));
     capacity = capacity > 0 ? capacity + 2 : 4096;
-    uint8_t *data = mem_alloc(capacity);
+    uint8_t *data FREED = mem_alloc(capacity);
     if (!data) return ERR_MEMORY;
     for (;;) {
         ssize_t n = read(fd, data + length, capacity - length - 1);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0 || length > limit) {
-            mem_free(data);
-            return cannot_read(path, n < 0 ? errno : EFBIG);
-        }
+        if (n < 0 || length > limit) return cannot_read(path, n < 0 ? errno : EFBIG);
         if (n == 0) break;
         length += (size_t)n;
         if (capacity - length > 1) continue;
         uint8_t *larger = mem_realloc(data, capacity * 2);
-        if (!larger) {
-            mem_free(data);
-            return ERR_MEMORY;
-        }
+        if (!larger) return ERR_MEMORY;
         data = larger;
         capacity *= 2;
     }
     data[length] = 0;
     *out = data;
     *bytes = length;
+    data = NULL;
     return OK;
 }
 
@@ -120,16 +112,22 @@ Status fs_read_limited(const char *path, size_t limit, uint8_t **out, size_t *by
 {
     *out = NULL;
     *bytes = 0;
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); /* a FIFO would wait */
+    int fd FREED_BY(fs_close) =
+        open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); /* a FIFO would wait */
     if (fd < 0) return fail(ERR_DATA, "%s: cannot open: %s", path, strerror(errno));
-    Status status = read_all(fd, path, limit, out, bytes);
-    close(fd);
-    return status;
+    return read_all(fd, path, limit, out, bytes);
 }
 
 Status fs_read_file(const char *path, uint8_t **out, size_t *bytes)
 {
     return fs_read_limited(path, FS_DATA_BYTES, out, bytes);
+}
+
+void fs_close(int *fd)
+{
+    const int error = errno;
+    if (*fd >= 0) close(*fd);
+    errno = error;
 }
 
 bool fs_same_file(const char *a, const char *b)
@@ -170,13 +168,9 @@ char *fs_place(const char *path)
 
 bool fs_lies_in(const char *path, const char *folder)
 {
-    char *at = fs_place(path), *root = fs_place(folder);
+    char *at FREED = fs_place(path), *root FREED = fs_place(folder);
     const size_t n = root ? strlen(root) : 0;
-    const bool lies =
-        at && root && strncmp(at, root, n) == 0 && (at[n] == '/' || at[n] == '\0' || n == 1);
-    mem_free(at);
-    mem_free(root);
-    return lies;
+    return at && root && strncmp(at, root, n) == 0 && (at[n] == '/' || at[n] == '\0' || n == 1);
 }
 
 /* ---- writing ---- */
@@ -216,15 +210,6 @@ char *fs_parent(const char *path)
     return folder;
 }
 
-static Status sync_parent(const char *path)
-{
-    char *parent = fs_parent(path);
-    if (!parent) return ERR_MEMORY;
-    Status status = fs_sync_dir(parent);
-    mem_free(parent);
-    return status;
-}
-
 static Status cannot_write(const char *path, int error)
 {
     return fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
@@ -251,22 +236,18 @@ static Status follow_link(char **path, bool *followed, const char *name)
     ssize_t n = readlink(*path, target, sizeof target - 1);
     if (n <= 0) return OK;
     target[n] = '\0';
-    char *parent = fs_parent(*path), *next = NULL;
-    Status status = parent ? OK : ERR_MEMORY;
-    if (parent && (lstat(*path, &link) != 0 || !is_trusted(link.st_uid, parent)))
-        status =
-            fail(ERR_IO, "%s: cannot write: %s is a symbolic link of another user", name, *path);
-    if (status == OK && !(next = target[0] == '/' ? mem_strdup(target) : fs_join(parent, target)))
-        status = ERR_MEMORY;
-    mem_free(parent);
-    if (status == OK && lstat(next, &there) != 0 && stat(*path, &there) == 0) {
-        mem_free(next);
-    } else if (status == OK) {
-        mem_free(*path);
-        *path = next;
-        *followed = true;
-    }
-    return status;
+    char *parent FREED = fs_parent(*path);
+    if (!parent) return ERR_MEMORY;
+    if (lstat(*path, &link) != 0 || !is_trusted(link.st_uid, parent))
+        return fail(ERR_IO, "%s: cannot write: %s is a symbolic link of another user", name, *path);
+    char *next FREED = target[0] == '/' ? mem_strdup(target) : fs_join(parent, target);
+    if (!next) return ERR_MEMORY;
+    if (lstat(next, &there) != 0 && stat(*path, &there) == 0) return OK;
+    char *before = *path;
+    *path = next;
+    next = before;
+    *followed = true;
+    return OK;
 }
 
 /* Where the file is that path means; mem_free. */
@@ -287,7 +268,7 @@ static Status find_file(char **out, const char *path)
 
 Status fs_open(int *fd, const char *path, int flags)
 {
-    char *file = NULL;
+    char *file FREED = NULL;
     struct stat info;
     *fd = -1;
     TRY(find_file(&file, path));
@@ -298,7 +279,6 @@ Status fs_open(int *fd, const char *path, int flags)
     if (*fd < 0 && errno == ELOOP && kernels && stat(file, &info) == 0)
         *fd = open(file, flags & ~O_CREAT);
     int error = errno;
-    mem_free(file);
     return *fd >= 0 ? OK : fail(ERR_IO, "%s: cannot open for writing: %s", path, strerror(error));
 }
 
@@ -322,7 +302,8 @@ static Status publish(const char *temporary, const char *path)
         unlink(temporary);
         return fail(ERR_IO, "%s: cannot replace: %s", path, strerror(error));
     }
-    return sync_parent(path);
+    char *parent FREED = fs_parent(path);
+    return parent ? fs_sync_dir(parent) : ERR_MEMORY;
 }
 
 typedef struct Content {
@@ -374,15 +355,12 @@ static Status temporary_name(StrBuf *out, const char *path)
 
 static Status replace(const char *path, const Content *content)
 {
-    StrBuf temporary = { 0 };
-    char *file = NULL;
-    Status status = find_file(&file, path);
-    if (status == OK) status = temporary_name(&temporary, file);
-    if (status == OK) status = write_temporary(temporary.text, path, content);
-    if (status == OK) status = publish(temporary.text, file);
-    str_free(&temporary);
-    mem_free(file);
-    return status;
+    StrBuf temporary FREED_BY(str_free) = { 0 };
+    char *file FREED = NULL;
+    TRY(find_file(&file, path));
+    TRY(temporary_name(&temporary, file));
+    TRY(write_temporary(temporary.text, path, content));
+    return publish(temporary.text, file);
 }
 
 Status fs_write_by(const char *path, bool (*write)(int fd, const void *cookie), const void *cookie)
@@ -420,46 +398,36 @@ Status fs_write_text(Status status, const char *path, StrBuf *text)
 
 Status fs_check_writable(const char *path)
 {
-    char *file = NULL;
+    char *file FREED = NULL;
     struct stat info;
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
         if (S_ISDIR(info.st_mode)) return cannot_write(path, EISDIR);
         return access(path, W_OK) == 0 ? OK : cannot_write(path, errno);
     }
     TRY(find_file(&file, path));
-    char *parent = fs_parent(file);
-    Status status = parent ? OK : ERR_MEMORY;
-    if (parent && access(parent, W_OK | X_OK) != 0) status = cannot_write(path, errno);
-    mem_free(parent);
-    mem_free(file);
-    return status;
+    char *parent FREED = fs_parent(file);
+    if (!parent) return ERR_MEMORY;
+    return access(parent, W_OK | X_OK) == 0 ? OK : cannot_write(path, errno);
 }
 
 Status fs_replace_symlink(const char *target, const char *link_path)
 {
-    StrBuf temporary = { 0 };
-    Status status = temporary_name(&temporary, link_path);
-    if (status == OK) {
-        unlink(temporary.text); /* left by a killed process of the same number */
-        if (symlink(target, temporary.text) != 0) {
-            status = fail(ERR_IO, "%s: cannot create link: %s", link_path, strerror(errno));
-        }
-    }
-    if (status == OK) status = publish(temporary.text, link_path);
-    str_free(&temporary);
-    return status;
+    StrBuf temporary FREED_BY(str_free) = { 0 };
+    TRY(temporary_name(&temporary, link_path));
+    unlink(temporary.text); /* left by a killed process of the same number */
+    if (symlink(target, temporary.text) != 0)
+        return fail(ERR_IO, "%s: cannot create link: %s", link_path, strerror(errno));
+    return publish(temporary.text, link_path);
 }
 
 Status fs_sync_dir(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd FREED_BY(fs_close) = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return fail(ERR_IO, "%s: cannot open folder: %s", path, strerror(errno));
     /* Some network file systems cannot sync a folder and say EINVAL; there is nothing more to do
      * there. */
-    bool good = fsync(fd) == 0 || errno == EINVAL;
-    int error = errno;
-    close(fd);
-    return good ? OK : fail(ERR_IO, "%s: cannot sync folder: %s", path, strerror(error));
+    if (fsync(fd) == 0 || errno == EINVAL) return OK;
+    return fail(ERR_IO, "%s: cannot sync folder: %s", path, strerror(errno));
 }
 
 /* ---- listing ---- */
@@ -510,14 +478,14 @@ Status fs_list(const char *path, char ***names, int64_t *count)
     *count = 0;
     DIR *dir = opendir(path);
     if (!dir) return fail(ERR_DATA, "%s: cannot read folder: %s", path, strerror(errno));
-    StrBuf text = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 };
     size_t n = 0;
     Status status = collect_names(dir, path, &text, &n);
     closedir(dir);
-    if (status == OK && !(*names = pack_names(&text, n))) status = ERR_MEMORY;
-    if (status == OK) *count = (int64_t)n;
-    str_free(&text);
-    return status;
+    TRY(status);
+    if (!(*names = pack_names(&text, n))) return ERR_MEMORY;
+    *count = (int64_t)n;
+    return OK;
 }
 
 char *fs_join(const char *a, const char *b)
@@ -532,10 +500,8 @@ char *fs_join(const char *a, const char *b)
 
 bool fs_holds(const char *dir, const char *name)
 {
-    char *path = fs_join(dir, name);
-    const bool there = path && fs_exists(path);
-    mem_free(path);
-    return there;
+    char *path FREED = fs_join(dir, name);
+    return path && fs_exists(path);
 }
 
 ssize_t fs_read_head(const char *path, char *out, size_t bytes)
@@ -543,12 +509,9 @@ ssize_t fs_read_head(const char *path, char *out, size_t bytes)
     size_t done = 0;
     ssize_t n = 0;
     out[0] = '\0';
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd FREED_BY(fs_close) = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return -1;
     while (done + 1 < bytes && (n = read(fd, out + done, bytes - 1 - done)) > 0) done += (size_t)n;
-    const int error = errno;
-    close(fd);
-    errno = error;
     out[done] = '\0';
     return n < 0 ? -1 : (ssize_t)done;
 }

@@ -43,6 +43,7 @@ Status fs_write_atomic(const char *path, const void *data, size_t bytes);
 Status fs_write_by(const char *path, bool (*write)(int fd, const void *cookie), const void *cookie);
 /* fs_write_atomic() of text, which is freed, where status is OK; else status. */
 Status fs_write_text(Status status, const char *path, StrBuf *text);
+void fs_close(int *fd); /* if it is open, and errno stays: for FREED_BY */
 bool fs_write_all(int fd, const void *data, size_t bytes); /* false with errno set */
 /* What lies at a place, up to the end of the file: how many bytes, or -1 with errno set. */
 ssize_t fs_read_at(int fd, void *out, size_t bytes, uint64_t at);

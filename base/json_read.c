@@ -247,12 +247,10 @@ Status json_make_visible(struct Arena *arena, JsonValue *tree)
     for (JsonValue *v = tree; v; v = v->next) {
         if (v->child) TRY(json_make_visible(arena, v->child));
         if (v->type != JSON_STRING) continue;
-        StrBuf shown = { 0 };
+        StrBuf shown FREED_BY(str_free) = { 0 };
         str_add_visible(&shown, v->string, "");
         if (shown.text) v->string = arena_strdup(arena, shown.text);
-        bool good = !shown.failed && v->string;
-        str_free(&shown);
-        if (!good) return ERR_MEMORY;
+        if (shown.failed || !v->string) return ERR_MEMORY;
     }
     return OK;
 }

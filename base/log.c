@@ -344,20 +344,16 @@ Status log_check_output(void)
 /* Lines and columns of text are the caller's; nothing else in it may steer a terminal. */
 static Status print(const char *before, const char *text)
 {
-    StrBuf shown = { 0 };
+    StrBuf shown FREED_BY(str_free) = { 0 };
     str_add(&shown, before);
     str_add_visible(&shown, text, "\n\t");
-    if (shown.failed) {
-        str_free(&shown);
-        return ERR_MEMORY;
-    }
+    if (shown.failed) return ERR_MEMORY;
     pthread_mutex_lock(&mutex);
     wipe_live_line();
     bool good = !shown.text || fputs(shown.text, stdout) >= 0;
     good = fflush(stdout) == 0 && good;
     int error = errno;
     pthread_mutex_unlock(&mutex);
-    str_free(&shown);
     return good ? OK : cannot_print(error);
 }
 

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 
 enum { ROWS = 64 };

@@ -85,6 +85,13 @@ void mem_free(void *p)
     free(p);
 }
 
+void mem_free_at(void *pointer_at)
+{
+    void *p;
+    memcpy(&p, pointer_at, sizeof p); /* a pointer of some type, which is all the same */
+    free(p);
+}
+
 int64_t mem_allocation_count(void)
 {
     return atomic_load_explicit(&allocations, memory_order_relaxed);

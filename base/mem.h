@@ -24,8 +24,12 @@ void *mem_realloc(void *p, size_t bytes);
 bool mem_grow(void *array_at, size_t count, size_t *capacity, size_t size);
 /* align a power of two >= MEM_ALIGN; free with mem_free */
 void *mem_alloc_aligned(size_t bytes, size_t align);
-char *mem_strdup(const char *s);    /* copies s; NULL in gives NULL out */
-void mem_free(void *p);             /* NULL ok */
+char *mem_strdup(const char *s); /* copies s; NULL in gives NULL out */
+void mem_free(void *p);          /* NULL ok */
+/* `char *path FREED = fs_join(dir, name);`: a pointer whose block is freed where its scope ends. It
+ * is set to NULL once the block is another's. */
+#define FREED FREED_BY(mem_free_at)
+void mem_free_at(void *pointer_at);
 int64_t mem_allocation_count(void); /* calls that allocated since process start */
 /* tests: the n-th allocation from now fails once (0 = off) */
 void mem_fail_at(int64_t n);

@@ -49,6 +49,17 @@ int status_exit_code(Status status);    /* the table above */
         if (try_status_ != OK) return try_status_;                                                 \
     } while (0)
 
+/* A local variable `StrBuf text FREED_BY(str_free) = { 0 };` is given to the function, by its
+ * address, wherever its scope ends: at every return too. The last one declared goes first. It has a
+ * value from its declaration on. */
+#define FREED_BY(function) __attribute__((cleanup(function)))
+/* Makes FUNCTION_at for FREED_BY of a pointer to Type, which function takes. */
+#define FREED_BY_POINTER(Type, function)                                                           \
+    static inline void function##_at(Type **at)                                                    \
+    {                                                                                              \
+        function(*at);                                                                             \
+    }
+
 /* Who writes a broken invariant down from now on; before, it goes to stderr. log_open() asks for
  * it, so that nothing below the log needs the log. */
 typedef void (*StatusTell)(const char *file, int line, const char *cond);

@@ -116,11 +116,8 @@ static int mask_cpus(void)
 {
     for (int bits = 1024; bits <= CPUS_MAX; bits *= 4) {
         size_t bytes = CPU_ALLOC_SIZE(bits);
-        cpu_set_t *set = mem_calloc(1, bytes);
-        bool read = set && sched_getaffinity(0, bytes, set) == 0;
-        int cpus = read ? CPU_COUNT_S(bytes, set) : 0;
-        mem_free(set);
-        if (read) return cpus;
+        cpu_set_t *set FREED = mem_calloc(1, bytes);
+        if (set && sched_getaffinity(0, bytes, set) == 0) return CPU_COUNT_S(bytes, set);
     }
     return 0;
 }

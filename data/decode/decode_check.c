@@ -84,14 +84,11 @@ static Status check(JpegDecoder *j, ByteBuf *pixels)
 
 static Status check_locked(void)
 {
-    JpegDecoder *j = NULL;
-    ByteBuf pixels = { 0 };
+    JpegDecoder *j FREED_BY(jpeg_decoder_destroy_at) = NULL;
+    ByteBuf pixels FREED_BY(byte_buf_free) = { 0 };
     if (known || !fast_scan_is_built_in()) return OK;
     TRY(jpeg_decoder_create(&j));
-    Status status = check(j, &pixels);
-    jpeg_decoder_destroy(j);
-    byte_buf_free(&pixels);
-    return status;
+    return check(j, &pixels);
 }
 
 Status decode_check_fast(bool *out)

@@ -7,6 +7,7 @@
 typedef struct JpegDecoder JpegDecoder;
 Status jpeg_decoder_create(JpegDecoder **out);
 void jpeg_decoder_destroy(JpegDecoder *j); /* NULL ok */
+FREED_BY_POINTER(JpegDecoder, jpeg_decoder_destroy)
 void jpeg_decoder_trim(JpegDecoder *j, size_t limit_bytes);
 void jpeg_decoder_use_stock(JpegDecoder *j, bool stock);
 Status jpeg_decoder_open(JpegDecoder *j, const EncodedImage *file, int *width, int *height);

@@ -43,12 +43,11 @@ void jpeg_version_text(char *text, size_t room)
 {
     struct jpeg_error_mgr errors;
     Dl_info library;
-    uint8_t *file = NULL;
+    uint8_t *file FREED = NULL;
     size_t bytes = 0;
     jpeg_std_error(&errors); /* its table of texts lies in the library */
     if (dladdr(errors.jpeg_message_table, &library) == 0 ||
         fs_read_limited(library.dli_fname, FS_TEXT_BYTES, &file, &bytes) != OK)
         bytes = 0;
     jpeg_version_of(file ? file : (const uint8_t *)"", bytes, text, room);
-    mem_free(file);
 }

@@ -112,7 +112,7 @@ Status recode_jpeg_to_baseline(const uint8_t *data, size_t size, ByteBuf *out, s
 {
     *bytes = 0;
     if (size < 3 || memcmp(data, "\xff\xd8\xff", 3) != 0) return OK;
-    Recoder *r = mem_calloc(1, sizeof *r);
+    Recoder *r FREED = mem_calloc(1, sizeof *r);
     if (!r) return ERR_MEMORY;
     r->buf = out;
     r->in.err = r->out.err = jpeg_std_error(&r->errors);
@@ -127,7 +127,5 @@ Status recode_jpeg_to_baseline(const uint8_t *data, size_t size, ByteBuf *out, s
     jpeg_destroy_compress(&r->out);
     jpeg_destroy_decompress(&r->in);
     if (r->done) *bytes = r->written;
-    Status status = r->status;
-    mem_free(r);
-    return status;
+    return r->status;
 }

@@ -2,7 +2,6 @@
 #include "data/decode/seek_index.h"
 #include "base/crc32c.h"
 #include "base/wire.h"
-#include <string.h>
 
 #define MAGIC        0x31584b53u /* "SKX1" */
 #define HEADER_BYTES 24

@@ -177,12 +177,9 @@ Status class_list_match(int *to, ClassesBy *by, const ClassList *of, const Class
     for (int i = 0; i < of->count; i++) to[i] = same ? i : NONE;
     *by = of->named ? CLASSES_BY_NAME : CLASSES_BY_NUMBER;
     if (same) return OK;
-    Key *a = keys_of(of), *b = keys_of(in);
+    Key *a FREED = keys_of(of), *b FREED = keys_of(in);
     if (a && b) match(to, by, of, in, a, b);
-    const Status status = a && b ? OK : ERR_MEMORY;
-    mem_free(a);
-    mem_free(b);
-    return status;
+    return a && b ? OK : ERR_MEMORY;
 }
 
 /* ---- sets ---- */
@@ -219,14 +216,13 @@ static Status refuse_stranger(const ClassList *of, const ClassList *in, int c, C
 /* Each class of `in` must be that of one of `of`. */
 static Status check_lacking(const int *to, const ClassList *of, const ClassList *in)
 {
-    bool *there = mem_calloc((size_t)in->count + 1, sizeof *there);
+    bool *there FREED = mem_calloc((size_t)in->count + 1, sizeof *there);
     int lacking = NONE;
     if (!there) return ERR_MEMORY;
     for (int c = 0; c < of->count; c++)
         if (to[c] != NONE) there[to[c]] = true;
     for (int c = in->count - 1; c >= 0; c--)
         if (!there[c]) lacking = c;
-    mem_free(there);
     if (lacking == NONE) return OK;
     return fail(ERR_DATA,
                 "%s: has no class %s, but %s has (data.allow_empty_classes: true accepts classes "

@@ -18,7 +18,7 @@ static Status check_names(const char *path, char *const *names, int *count)
 
 static Status names_of_file(const char *path, char ***names, int *count)
 {
-    uint8_t *text = NULL;
+    uint8_t *text FREED = NULL;
     size_t bytes = 0;
     TRY(fs_read_limited(path, FS_TEXT_BYTES, &text, &bytes));
     int lines = 1;
@@ -26,13 +26,9 @@ static Status names_of_file(const char *path, char ***names, int *count)
     if (memchr(text, 0, bytes)) lines = 0; /* no text */
     size_t table = (size_t)lines * sizeof **names;
     char **block = mem_alloc(table + bytes + 1);
-    if (!block) {
-        mem_free(text);
-        return ERR_MEMORY;
-    }
+    if (!block) return ERR_MEMORY;
     char *at = (char *)(block + lines);
     memcpy(at, text, bytes + 1);
-    mem_free(text);
     for (int i = 0; i < lines; i++) {
         block[i] = at;
         at += strcspn(at, "\n");
@@ -48,13 +44,11 @@ Status class_names_read(const char *folder, const char *name, char ***names, int
 {
     *names = NULL;
     *count = 0;
-    char *path = fs_join(folder, name);
+    char *path FREED = fs_join(folder, name);
     if (!path) return ERR_MEMORY;
     Status status = fs_exists(path) ? names_of_file(path, names, count) : OK;
-    mem_free(path);
-    if (status == OK) return OK;
-    mem_free(*names);
-    *names = NULL;
+    if (status != OK) mem_free(*names);
+    if (status != OK) *names = NULL;
     return status;
 }
 

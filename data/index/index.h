@@ -69,6 +69,7 @@ typedef struct Index { /* pointers into the block, which it owns */
  * knows it). */
 Status index_adopt(Index **out, void *block, size_t bytes);
 void index_destroy(Index *index); /* NULL ok */
+FREED_BY_POINTER(Index, index_destroy)
 /* Where the arrays of a block with this header lie, and its whole size; false if the counts are out
  * of range. Arrays in the order of IndexArray. */
 typedef enum IndexArray {

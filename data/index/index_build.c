@@ -163,15 +163,13 @@ static Status make_block(const IndexParts *parts, const Ref *refs, size_t count,
 Status index_build(Index **out, const IndexParts *parts)
 {
     *out = NULL;
-    Ref *refs = NULL;
+    Ref *refs FREED = NULL;
     size_t count = 0;
     Block b = { 0 };
     ASSERT(parts->classes > 0);
-    Status status = list_entries(parts, &refs, &count);
-    if (status == OK) status = make_block(parts, refs, count, &b);
-    mem_free(refs);
-    if (status != OK) return status;
-    status = index_adopt(out, b.bytes, b.size);
+    TRY(list_entries(parts, &refs, &count));
+    TRY(make_block(parts, refs, count, &b));
+    Status status = index_adopt(out, b.bytes, b.size);
     return status == ERR_DATA ? fail_note(ERR_INTERNAL, "%s: the index just made", parts->root)
                               : status;
 }

@@ -4,7 +4,6 @@
 #include "base/str.h"
 #include "data/index/index_select.h"
 #include "data/index/rows.h"
-#include <stdio.h>
 #include <string.h>
 
 enum { UNSET = -1 };

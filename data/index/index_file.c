@@ -16,7 +16,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 char *index_file_name(const char *place, const char *root, const char *format)
 {
@@ -42,17 +41,15 @@ Status index_file_load(Index **out, const char *file)
 
 Status index_file_save(const Index *index, const char *file)
 {
-    char *folder = fs_parent(file);
+    char *folder FREED = fs_parent(file);
     if (!folder) return ERR_MEMORY;
-    const Status status = fs_make_dirs(folder);
-    mem_free(folder);
-    TRY(status);
+    TRY(fs_make_dirs(folder));
     return fs_write_atomic(file, index->block, index->block_bytes);
 }
 
 bool index_file_is_current(const Index *index, const char *path, const char **changed)
 {
-    int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int root FREED_BY(fs_close) = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool is_file = root < 0 && errno == ENOTDIR; /* a container by itself */
     *changed = "";
     bool same = root >= 0 || is_file;
@@ -68,14 +65,13 @@ bool index_file_is_current(const Index *index, const char *path, const char **ch
         same = (stamp->mtime_ns == 0 || stamp->mtime_ns == mtime_ns) &&
                (S_ISDIR(info.st_mode) ? stamp->bytes == 0 : stamp->bytes == (uint64_t)info.st_size);
     }
-    if (root >= 0) close(root);
     return same;
 }
 
 /* OK with *out NULL: there is none that can be used, and it was said why. */
 static Status load_current(Index **out, const char *file, const ScanOptions *o)
 {
-    Index *index = NULL;
+    Index *index FREED_BY(index_destroy_at) = NULL;
     const char *changed = NULL;
     *out = NULL;
     if (!fs_exists(file)) return OK;
@@ -97,9 +93,8 @@ static Status load_current(Index **out, const char *file, const ScanOptions *o)
                  changed[0] ? "/" : "", changed);
     } else {
         *out = index;
-        return OK;
+        index = NULL;
     }
-    index_destroy(index);
     return OK;
 }
 

@@ -63,7 +63,7 @@ static Status draw(bool *taken, const Index *x, double share, uint64_t seed)
     int64_t largest = 0;
     for (int c = 0; c < x->classes; c++)
         if (index_class_images(x, c) > largest) largest = index_class_images(x, c);
-    Drawn *drawn = mem_alloc((size_t)largest * sizeof *drawn);
+    Drawn *drawn FREED = mem_alloc((size_t)largest * sizeof *drawn);
     if (!drawn) return ERR_MEMORY;
     for (int c = 0; c < x->classes; c++) {
         const int64_t first = (int64_t)x->class_start[c], n = index_class_images(x, c);
@@ -73,14 +73,13 @@ static Status draw(bool *taken, const Index *x, double share, uint64_t seed)
         const int64_t cut = between(drawn, n, count_of(n, share));
         for (int64_t i = 0; i < cut; i++) taken[drawn[i].id] = true;
     }
-    mem_free(drawn);
     return OK;
 }
 
 static Status take_side(Index **out, const Index *x, const bool *taken, bool held_out)
 {
     const size_t starts = (size_t)x->classes + 1;
-    int64_t *ids = mem_alloc((size_t)x->images * sizeof *ids + starts * sizeof(uint64_t));
+    int64_t *ids FREED = mem_alloc((size_t)x->images * sizeof *ids + starts * sizeof(uint64_t));
     if (!ids) return ERR_MEMORY;
     uint64_t *start = (uint64_t *)(void *)(ids + x->images), n = 0;
     int64_t i = 0;
@@ -90,21 +89,17 @@ static Status take_side(Index **out, const Index *x, const bool *taken, bool hel
         start[c] = n;
     }
     const IndexChoice choice = { .ids = ids, .class_start = start, .classes = x->classes };
-    Status status =
-        n ? index_select(out, x, &choice)
-          : fail(ERR_DATA, "%s: no class has two images, so none can be held out", index_root(x));
-    mem_free(ids);
-    return status;
+    return n ? index_select(out, x, &choice)
+             : fail(ERR_DATA, "%s: no class has two images, so none can be held out",
+                    index_root(x));
 }
 
 Status index_split(Index **out, const Index *whole, double share, uint64_t seed, bool held_out)
 {
     *out = NULL;
     ASSERT(share > 0 && share < 1);
-    bool *taken = mem_calloc((size_t)whole->images, sizeof *taken);
+    bool *taken FREED = mem_calloc((size_t)whole->images, sizeof *taken);
     if (!taken) return ERR_MEMORY;
-    Status status = draw(taken, whole, share, seed);
-    if (status == OK) status = take_side(out, whole, taken, held_out);
-    mem_free(taken);
-    return status;
+    TRY(draw(taken, whole, share, seed));
+    return take_side(out, whole, taken, held_out);
 }

@@ -50,12 +50,11 @@ Status left_out_add(LeftOut *l, const char *folder, const char *name)
         for (size_t i = 0; dot[i]; i++) ending[i] = (char)tolower((unsigned char)dot[i]);
     count_ending(l, ending, 1);
     l->count++;
-    StrBuf path = { 0 };
+    StrBuf path FREED_BY(str_free) = { 0 };
     str_printf(&path, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
-    const Status status = check_memory(&path);
-    if (status == OK) keep_first(l, &path);
-    str_free(&path);
-    return status;
+    TRY(check_memory(&path));
+    keep_first(l, &path);
+    return OK;
 }
 
 void left_out_merge(LeftOut *l, LeftOut *other)
@@ -67,7 +66,7 @@ void left_out_merge(LeftOut *l, LeftOut *other)
 
 Status left_out_tell(const LeftOut *l, const char *where)
 {
-    StrBuf list = { 0 };
+    StrBuf list FREED_BY(str_free) = { 0 };
     LeftOutEnding of[LEFT_OUT_ENDINGS];
     int64_t others = l->count;
     memcpy(of, l->of, sizeof of);
@@ -78,12 +77,11 @@ Status left_out_tell(const LeftOut *l, const char *where)
                    of[i].text[0] ? of[i].text : "without extension");
     }
     if (others > 0) str_printf(&list, ", %lld other", (long long)others);
-    const Status status = check_memory(&list);
-    if (l->count > 0 && status == OK)
+    TRY(check_memory(&list));
+    if (l->count > 0)
         log_warning("%s: files left out: %s; first %s; image files end in " SCAN_PICTURES, where,
                     list.text, l->first.text);
-    str_free(&list);
-    return status;
+    return OK;
 }
 
 void left_out_free(LeftOut *l)

@@ -210,23 +210,20 @@ static Status walk_class(Walk *walk, const char *name, uint32_t label)
 static Status scan_class(void *cookie, int64_t label)
 {
     Scan *scan = cookie;
-    Walk walk = { .root = scan->root.root,
-                  .root_device = scan->root.root_device,
-                  .root_inode = scan->root.root_inode,
-                  .piece = &scan->pieces[1 + label],
-                  .left = &scan->left[label] };
-    Status status = walk_class(&walk, scan->names[label], (uint32_t)label);
-    walk_free(&walk);
-    return status;
+    Walk walk FREED_BY(walk_free) = { .root = scan->root.root,
+                                      .root_device = scan->root.root_device,
+                                      .root_inode = scan->root.root_inode,
+                                      .piece = &scan->pieces[1 + label],
+                                      .left = &scan->left[label] };
+    return walk_class(&walk, scan->names[label], (uint32_t)label);
 }
 
 /* Files at the root have their own line: they may be images that were forgotten. */
 static Status tell_left_out(const Scan *scan, size_t classes)
 {
-    LeftOut all = { 0 };
+    LeftOut all FREED_BY(left_out_free) = { 0 };
     for (size_t c = 0; c < classes; c++) left_out_merge(&all, &scan->left[c]);
     const Status status = left_out_tell(&all, scan->root.root);
-    left_out_free(&all);
     const LeftOut *forgotten = scan->root.left;
     if (forgotten->count > 0)
         log_warning("%s: images left out because they are in no class folder: %lld, first %s",
@@ -238,9 +235,9 @@ static Status tell_left_out(const Scan *scan, size_t classes)
 Status scan_check_empty(const char *path, const IndexParts *parts)
 {
     const size_t classes = (size_t)parts->classes;
-    StrBuf list = { 0 };
+    StrBuf list FREED_BY(str_free) = { 0 };
     size_t empty = 0;
-    bool *filled = mem_calloc(classes, sizeof *filled);
+    bool *filled FREED = mem_calloc(classes, sizeof *filled);
     if (!filled) return ERR_MEMORY;
     for (size_t p = 0; p < parts->piece_count; p++)
         for (size_t i = 0; i < parts->pieces[p].count; i++)
@@ -248,16 +245,12 @@ Status scan_check_empty(const char *path, const IndexParts *parts)
     for (size_t c = 0; c < classes; c++)
         if (!filled[c] && empty++ < EMPTY_SHOWN)
             str_printf(&list, "%s%s", empty > 1 ? ", " : "", parts->class_names[c]);
-    Status status = OK;
-    if (empty > 0)
-        status = fail(ERR_DATA,
-                      "%s: %zu of %zu class folders have no " SCAN_PICTURES
-                      " file: %s%s (data.allow_empty_classes: true accepts them)",
-                      path, empty, classes, list.failed ? "" : list.text,
-                      empty > EMPTY_SHOWN ? ", ..." : "");
-    str_free(&list);
-    mem_free(filled);
-    return status;
+    if (empty == 0) return OK;
+    return fail(ERR_DATA,
+                "%s: %zu of %zu class folders have no " SCAN_PICTURES
+                " file: %s%s (data.allow_empty_classes: true accepts them)",
+                path, empty, classes, list.failed ? "" : list.text,
+                empty > EMPTY_SHOWN ? ", ..." : "");
 }
 
 static Status scan_classes(Scan *scan, size_t classes, const ScanOptions *o, Index **out)
@@ -301,13 +294,11 @@ static Status scan_root(Scan *scan, const ScanOptions *o, IndexPiece *piece, Ind
 
 Status scan_imagefolder(Index **out, const ScanOptions *o)
 {
-    IndexPiece piece = { 0 };
-    LeftOut forgotten = { 0 };
+    IndexPiece piece FREED_BY(index_piece_free) = { 0 };
+    LeftOut forgotten FREED_BY(left_out_free) = { 0 };
     Scan scan = { .root = { .root = o->path, .piece = &piece, .left = &forgotten } };
     *out = NULL;
     Status status = scan_root(&scan, o, &piece, out);
-    index_piece_free(&piece);
-    left_out_free(&forgotten);
     walk_free(&scan.root);
     mem_free(scan.names);
     mem_free(scan.pieces);

@@ -230,14 +230,12 @@ static Status check_files(List *l, int threads)
 
 static Status open_folder(List *l)
 {
-    char *folder = fs_parent(l->path);
+    char *folder FREED = fs_parent(l->path);
     if (!folder) return ERR_MEMORY;
     l->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    Status status =
-        l->folder >= 0 ? OK
-                       : fail(ERR_DATA, "%s: cannot open this folder: %s", folder, strerror(errno));
-    mem_free(folder);
-    return status;
+    return l->folder >= 0
+               ? OK
+               : fail(ERR_DATA, "%s: cannot open this folder: %s", folder, strerror(errno));
 }
 
 /* ---- the index ---- */
@@ -278,13 +276,12 @@ static Status scan(List *l, IndexPiece *piece, const ScanOptions *o, Index **out
 
 Status scan_list(Index **out, const ScanOptions *o)
 {
-    IndexPiece piece = { 0 };
+    IndexPiece piece FREED_BY(index_piece_free) = { 0 };
     List l = { .path = o->path, .folder = -1 };
     *out = NULL;
     Status status = scan(&l, &piece, o, out);
     if (l.folder >= 0) close(l.folder);
     rows_close(&l.rows);
-    index_piece_free(&piece);
     mem_free(l.items);
     mem_free(l.names);
     return status;

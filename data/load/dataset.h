@@ -33,6 +33,7 @@ Status dataset_index_file(char **out, const DatasetOptions *o);
 /* Whether folders at o->path are classes. */
 Status dataset_is_folders(bool *out, const DatasetOptions *o);
 void dataset_close(Dataset *d); /* NULL ok; no loader may still use it */
+FREED_BY_POINTER(Dataset, dataset_close)
 int64_t dataset_images(const Dataset *d);
 int dataset_classes(const Dataset *d);
 const char *dataset_class_name(const Dataset *d, int label); /* folder name, or the number */

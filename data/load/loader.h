@@ -69,6 +69,7 @@ typedef struct Loader Loader;
 Status loader_create(Loader **out, const Dataset *d,
                      const LoaderOptions *o); /* borrows d until destroyed; starts the threads */
 void loader_destroy(Loader *l);               /* stops threads wherever they are; NULL ok */
+FREED_BY_POINTER(Loader, loader_destroy)
 /* Waits for the next batch in order. *more is false at the end of evaluation or after last_step.
  * wait_s: time spent waiting (added to). */
 Status loader_next(Loader *l, Batch *batch, bool *more, double *wait_s);

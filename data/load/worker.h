@@ -11,6 +11,7 @@ typedef struct Worker Worker; /* a thread's scratch: file bytes, decoder, resize
 /* seeks: for files that bring no seek index, found there, or made and put there; NULL: neither. */
 Status worker_create(Worker **out, SeekStore *seeks);
 void worker_destroy(Worker *w); /* NULL ok */
+FREED_BY_POINTER(Worker, worker_destroy)
 
 /* Reads (source_read) and decodes the whole of sample id to channels. *out is borrowed until the
  * next call. ERR_DATA = a bad sample, and the sentence starts with its name. */

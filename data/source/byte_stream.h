@@ -9,6 +9,7 @@ typedef struct ByteStream ByteStream;
 /* errors name the path */
 Status byte_stream_open(ByteStream **out, const char *path);
 void byte_stream_close(ByteStream *s); /* NULL ok */
+FREED_BY_POINTER(ByteStream, byte_stream_close)
 /* Reads at most bytes to out (NULL: skips them); *got is less only at the end of the file. ERR_DATA
  * naming the file where the file system keeps failing. */
 Status byte_stream_read(ByteStream *s, void *out, size_t bytes, size_t *got);

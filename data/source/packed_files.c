@@ -140,10 +140,9 @@ Status packed_files_list(PackedFiles *out, const char *path, DataRole role,
 Status packed_files_probe(const char *path, DataRole role, bool (*is_one)(const char *name),
                           bool *yes)
 {
-    PackedFiles f;
+    PackedFiles f FREED_BY(packed_files_free) = { 0 };
     TRY(packed_files_list(&f, path, role, is_one));
     *yes = f.count > 0 || f.by_role;
-    packed_files_free(&f);
     return OK;
 }
 
@@ -164,29 +163,26 @@ Status packed_files_check(const PackedFiles *f, const char *path, const char *wh
 
 static Status add_file(uint32_t *crc, const char *folder, const char *name)
 {
-    uint8_t *bytes = NULL;
+    uint8_t *bytes FREED = NULL;
     size_t size = 0;
-    char *path = fs_join(folder, name);
+    char *path FREED = fs_join(folder, name);
     if (!path) return ERR_MEMORY;
     Status status = fs_exists(path) ? fs_read_limited(path, FS_TEXT_BYTES, &bytes, &size) : OK;
     if (status == OK) *crc = crc32c_update(*crc, bytes, size);
-    mem_free(bytes);
-    mem_free(path);
     return status == ERR_MEMORY ? status : OK; /* the scan says what is wrong */
 }
 
 Status packed_files_print(uint32_t *out, const char *path, DataRole role,
                           bool (*is_one)(const char *name))
 {
-    PackedFiles f;
+    PackedFiles f FREED_BY(packed_files_free) = { 0 };
     TRY(packed_files_list(&f, path, role, is_one));
     *out = 0;
     for (int64_t i = 0; i < f.count; i++)
         *out = crc32c_update(*out, f.names[i], strlen(f.names[i]) + 1);
-    Status status = f.folder ? add_file(out, f.folder, PACKED_FILES_CLASSES) : OK;
-    if (status == OK && f.folder) status = add_file(out, f.folder, PACKED_FILES_LABELS);
-    packed_files_free(&f);
-    return status;
+    if (!f.folder) return OK;
+    TRY(add_file(out, f.folder, PACKED_FILES_CLASSES));
+    return add_file(out, f.folder, PACKED_FILES_LABELS);
 }
 
 /* ---- names that say how many there are ---- */
@@ -239,37 +235,31 @@ static Status check_set(const char *path, const Numbered *set, int64_t count)
 {
     const int64_t of = set[0].of, first = set[0].number > 0 && set[count - 1].number == of;
     int64_t missing = 0;
-    StrBuf list = { 0 };
+    StrBuf list FREED_BY(str_free) = { 0 };
     for (int64_t number = first, i = 0; number < first + of; number++) {
         while (i < count && set[i].number < number) i++;
         if (i < count && set[i].number == number) continue;
         if (missing++ < MISSING_SHOWN)
             str_printf(&list, "%s%0*lld", missing > 1 ? ", " : "", set[0].width, (long long)number);
     }
-    Status status = OK;
-    if (missing > 0)
-        status =
-            fail(ERR_DATA, "%s: %lld of the %lld files %.*s*%s are missing: %s%s", path,
-                 (long long)missing, (long long)of, (int)set[0].before, set[0].name, set[0].rest,
-                 list.failed ? "" : list.text, missing > MISSING_SHOWN ? ", ..." : "");
-    str_free(&list);
-    return status;
+    if (missing == 0) return OK;
+    return fail(ERR_DATA, "%s: %lld of the %lld files %.*s*%s are missing: %s%s", path,
+                (long long)missing, (long long)of, (int)set[0].before, set[0].name, set[0].rest,
+                list.failed ? "" : list.text, missing > MISSING_SHOWN ? ", ..." : "");
 }
 
 Status packed_files_complete(const char *path, const char *const *names, int64_t count)
 {
     int64_t n = 0, next = 0;
-    Numbered *all = mem_calloc((size_t)count, sizeof *all);
+    Numbered *all FREED = mem_calloc((size_t)count, sizeof *all);
     if (!all) return ERR_MEMORY;
     for (int64_t i = 0; i < count; i++) n += read_number(&all[n], names[i]);
     qsort(all, (size_t)n, sizeof *all, by_set_and_number);
-    Status status = OK;
-    for (int64_t i = 0; i < n && status == OK; i = next) {
+    for (int64_t i = 0; i < n; i = next) {
         for (next = i + 1; next < n && by_set(&all[i], &all[next]) == 0;) next++;
-        status = check_set(path, all + i, next - i);
+        TRY(check_set(path, all + i, next - i));
     }
-    mem_free(all);
-    return status;
+    return OK;
 }
 
 /* ---- class names ---- */

@@ -16,19 +16,14 @@ static Status read_stream(PackedScan *scan, int64_t file, ByteStream *s)
 static Status read_file(void *cookie, int64_t file)
 {
     PackedScan *scan = cookie;
-    ByteStream *s = NULL;
-    StrBuf path = { 0 };
+    ByteStream *s FREED_BY(byte_stream_close_at) = NULL;
+    StrBuf path FREED_BY(str_free) = { 0 };
     str_printf(&path, "%s/%s", scan->files.folder, scan->files.names[file]);
     scan->found[file] = mem_calloc(1, scan->found_bytes);
-    Status status = path.failed || !scan->found[file] ? ERR_MEMORY : OK;
-    if (status == OK) status = byte_stream_open(&s, path.text);
-    if (s) {
-        status = read_stream(scan, file, s);
-        if (status != OK && status != ERR_MEMORY) fail_note(status, "%s", path.text);
-    }
-    byte_stream_close(s);
-    str_free(&path);
-    return status;
+    if (path.failed || !scan->found[file]) return ERR_MEMORY;
+    TRY(byte_stream_open(&s, path.text));
+    Status status = read_stream(scan, file, s);
+    return status == OK || status == ERR_MEMORY ? status : fail_note(status, "%s", path.text);
 }
 
 /* Where names decide what is read, it is said. */

@@ -47,14 +47,12 @@ static Status read_block(int fd, uint64_t file_bytes, Index **out)
     uint64_t room = file_bytes - sizeof t;
     if (t.index_at > room || t.index_bytes != room - t.index_at)
         return fail(ERR_DATA, "the file is damaged");
-    void *block = mem_alloc((size_t)t.index_bytes);
+    void *block FREED = mem_alloc((size_t)t.index_bytes);
     if (!block) return ERR_MEMORY;
-    Status status = read_at(fd, block, (size_t)t.index_bytes, t.index_at);
-    if (status != OK) {
-        mem_free(block);
-        return status;
-    }
-    return index_adopt(out, block, (size_t)t.index_bytes);
+    TRY(read_at(fd, block, (size_t)t.index_bytes, t.index_at));
+    void *whole = block;
+    block = NULL;
+    return index_adopt(out, whole, (size_t)t.index_bytes);
 }
 
 static Status check_shard(const Index *x, uint64_t bytes)
@@ -70,24 +68,20 @@ static Status check_shard(const Index *x, uint64_t bytes)
 Status shard_load(Index **out, const char *folder, const char *name, uint64_t *bytes)
 {
     struct stat info;
+    Index *index FREED_BY(index_destroy_at) = NULL;
     *out = NULL;
-    char *path = fs_join(folder, name);
+    char *path FREED = fs_join(folder, name);
     if (!path) return ERR_MEMORY;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    Status status = OK;
+    int fd FREED_BY(fs_close) = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &info) != 0)
-        status = fail(ERR_DATA, "cannot open: %s", strerror(errno));
-    if (status == OK) status = read_block(fd, (uint64_t)info.st_size, out);
-    if (status == OK) status = check_shard(*out, (uint64_t)info.st_size);
-    if (status == OK) *bytes = (uint64_t)info.st_size;
-    if (status != OK && status != ERR_MEMORY) fail_note(status, "%s", path);
-    if (status != OK) {
-        index_destroy(*out);
-        *out = NULL;
-    }
-    if (fd >= 0) close(fd);
-    mem_free(path);
-    return status;
+        return fail(ERR_DATA, "%s: cannot open: %s", path, strerror(errno));
+    Status status = read_block(fd, (uint64_t)info.st_size, &index);
+    if (status == OK) status = check_shard(index, (uint64_t)info.st_size);
+    if (status != OK) return status == ERR_MEMORY ? status : fail_note(status, "%s", path);
+    *bytes = (uint64_t)info.st_size;
+    *out = index;
+    index = NULL;
+    return OK;
 }
 
 /* ---- all of them ---- */
@@ -103,11 +97,9 @@ static Status check_there(const Merge *m, uint32_t shard)
 {
     char name[SHARD_NAME_BYTES];
     shard_name(name, (int)shard);
-    char *path = fs_join(m->path, name);
+    char *path FREED = fs_join(m->path, name);
     if (!path) return ERR_MEMORY;
-    bool there = fs_exists(path);
-    mem_free(path);
-    if (there) return OK;
+    if (fs_exists(path)) return OK;
     return fail(ERR_DATA, "%s: %s of %u is missing: packing was interrupted; run convoy pack again",
                 m->path, name, m->count);
 }
@@ -153,7 +145,7 @@ static Status check_together(const Merge *m)
 static Status assemble(Index **out, const Merge *m)
 {
     const Index *first = m->shards[0];
-    const char **names = mem_alloc((size_t)first->classes * sizeof *names);
+    const char **names FREED = mem_alloc((size_t)first->classes * sizeof *names);
     if (!names) return ERR_MEMORY;
     for (int c = 0; c < first->classes; c++) names[c] = index_class_name(first, c);
     IndexParts parts = { .format = SHARD_FORMAT,
@@ -164,20 +156,17 @@ static Status assemble(Index **out, const Merge *m)
                          .pieces = m->pieces,
                          .piece_count = m->count,
                          .plan_key = first->header->plan_key };
-    Status status = index_build(out, &parts);
-    mem_free((void *)names);
-    return status;
+    return index_build(out, &parts);
 }
 
 static Status count_shards(Merge *m)
 {
-    Index *first = NULL;
+    Index *first FREED_BY(index_destroy_at) = NULL;
     uint64_t bytes = 0;
     char name[SHARD_NAME_BYTES];
     shard_name(name, 0);
     TRY(shard_load(&first, m->path, name, &bytes));
     m->count = first->header->shards;
-    index_destroy(first);
     /* Is the last one there? Else the number may be far off, and memory would be taken for it. */
     TRY(check_there(m, m->count - 1));
     m->shards = mem_calloc(m->count, sizeof *m->shards);

@@ -49,10 +49,9 @@ static Status find_kind(const char *folder, DataRole role, const CifarKind **out
 {
     *out = NULL;
     for (size_t i = 0; i < sizeof cifars / sizeof cifars[0] && !*out; i++) {
-        char *path = fs_join(folder, cifars[i].files[role][0]);
+        char *path FREED = fs_join(folder, cifars[i].files[role][0]);
         if (!path) return ERR_MEMORY;
         if (fs_exists(path)) *out = &cifars[i];
-        mem_free(path);
     }
     return OK;
 }
@@ -100,16 +99,14 @@ static Status take_file(CifarSource *s, const char *path, const uint8_t *bytes, 
 
 static Status read_one(CifarSource *s, const char *folder, int file)
 {
-    uint8_t *bytes = NULL;
+    uint8_t *bytes FREED = NULL;
     size_t size = 0;
-    char *path = fs_join(folder, s->cifar->files[s->role][file]);
+    char *path FREED = fs_join(folder, s->cifar->files[s->role][file]);
     if (!path) return ERR_MEMORY;
-    Status status = fs_read_file(path, &bytes, &size);
-    if (status == OK) status = take_file(s, path, bytes, size);
+    TRY(fs_read_file(path, &bytes, &size));
+    TRY(take_file(s, path, bytes, size));
     s->ends[file] = (size_t)s->base.images;
-    mem_free(bytes);
-    mem_free(path);
-    return status;
+    return OK;
 }
 
 static Status name_classes(CifarSource *s, const char *folder)

@@ -45,12 +45,10 @@ void source_packed_close(Source *base)
 /* An index may be of a time when fewer files were enough. */
 static Status check_complete(const char *path, const Index *index)
 {
-    const char **names = mem_calloc((size_t)index->stamp_count + 1, sizeof *names);
+    const char **names FREED = mem_calloc((size_t)index->stamp_count + 1, sizeof *names);
     if (!names) return ERR_MEMORY;
     for (int i = 0; i < index->stamp_count; i++) names[i] = index_stamp_name(index, i);
-    Status status = packed_files_complete(path, names, index->stamp_count);
-    mem_free((void *)names);
-    return status;
+    return packed_files_complete(path, names, index->stamp_count);
 }
 
 static Status fill_packed(PackedSource *s, const char *path, const Index *index)

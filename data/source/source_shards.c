@@ -10,10 +10,9 @@
 
 static Status has_file(const char *folder, const char *name, bool *there)
 {
-    char *path = fs_join(folder, name);
+    char *path FREED = fs_join(folder, name);
     if (!path) return ERR_MEMORY;
     *there = fs_exists(path);
-    mem_free(path);
     return OK;
 }
 
@@ -50,10 +49,8 @@ static Status shards_scan(Index **out, const ScanOptions *o)
     bool there = false;
     TRY(has_file(o->path, SHARD_INDEX_FILE, &there));
     if (!there) return shard_merge(out, o);
-    char *file = fs_join(o->path, SHARD_INDEX_FILE);
-    Status status = file ? load_merged(out, file, o) : ERR_MEMORY;
-    mem_free(file);
-    return status;
+    char *file FREED = fs_join(o->path, SHARD_INDEX_FILE);
+    return file ? load_merged(out, file, o) : ERR_MEMORY;
 }
 
 const SourceKind source_shards = {

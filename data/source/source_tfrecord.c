@@ -119,19 +119,16 @@ static Status take_example(PackedScan *scan, int64_t file, int64_t number, const
 
 static Status read_records(PackedScan *scan, int64_t file, ByteStream *s)
 {
-    ByteBuf record = { 0 };
-    Status status = OK;
-    bool more = true;
-    for (int64_t number = 0; status == OK; number++) {
+    ByteBuf record FREED_BY(byte_buf_free) = { 0 };
+    for (int64_t number = 0;; number++) {
         size_t bytes = 0;
         uint64_t at = 0;
-        status = tfrecord_next(s, &record, &bytes, &at, &more);
-        if (status != OK || !more) break;
-        status = take_example(scan, file, number, record.data, bytes, at);
-        if (status != OK) fail_note(status, "record %lld", (long long)number);
+        bool more = true;
+        TRY(tfrecord_next(s, &record, &bytes, &at, &more));
+        if (!more) return OK;
+        Status status = take_example(scan, file, number, record.data, bytes, at);
+        if (status != OK) return fail_note(status, "record %lld", (long long)number);
     }
-    byte_buf_free(&record);
-    return status;
 }
 
 /* ---- class names ---- */
@@ -307,13 +304,13 @@ static void free_names(TfScan *scan)
 
 static Status tfrecord_scan(Index **out, const ScanOptions *o)
 {
-    PackedScan scan = { .found_bytes = sizeof(TfScan), .read = read_records };
+    PackedScan scan FREED_BY(packed_scan_free) = { .found_bytes = sizeof(TfScan),
+                                                   .read = read_records };
     *out = NULL;
     Status status =
         packed_scan_run(&scan, o, is_tfrecord, "TFRecord file (NAME-00000-of-00001, .tfrecord)");
     if (status == OK) status = assemble(out, &scan, o);
     for (int64_t f = 0; scan.found && f < scan.files.count; f++) free_names(scan.found[f]);
-    packed_scan_free(&scan);
     return status;
 }
 

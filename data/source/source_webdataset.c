@@ -289,8 +289,8 @@ static Status take_classes(Tree *t, PackedScan *scan, const char *path)
 
 static Status assemble_by_label(Index **out, PackedScan *scan, const ScanOptions *o)
 {
-    PackedFilesNames names;
     TRY(take_all_samples(scan, o->path));
+    PackedFilesNames names;
     TRY(packed_files_names(&names, scan->files.folder, PACKED_FILES_CLASSES,
                            packed_scan_classes(scan), o->path));
     Status status = packed_scan_build(out, scan, o, (const char *const *)names.names, names.classes,
@@ -324,13 +324,13 @@ static Status assemble(Index **out, PackedScan *scan, const ScanOptions *o)
 
 static Status webdataset_scan(Index **out, const ScanOptions *o)
 {
-    PackedScan scan = { .found_bytes = sizeof(TarScan), .read = read_tar };
+    PackedScan scan FREED_BY(packed_scan_free) = { .found_bytes = sizeof(TarScan),
+                                                   .read = read_tar };
     *out = NULL;
     Status status = packed_scan_run(&scan, o, is_tar, ".tar file");
     if (status == OK) status = assemble(out, &scan, o);
     for (int64_t f = 0; scan.found && f < scan.files.count; f++)
         if (scan.found[f]) tar_scan_free(scan.found[f]);
-    packed_scan_free(&scan);
     return status;
 }
 

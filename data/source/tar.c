@@ -8,7 +8,6 @@
  * header checksum, a number that is none, a member longer than the file - is an error with its
  * place. */
 #include "data/source/tar.h"
-#include <stdio.h>
 #include <string.h>
 
 #define BLOCK_BYTES     512

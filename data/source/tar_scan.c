@@ -249,7 +249,7 @@ static Status read_all(Reading *r)
 
 Status tar_scan_read(TarScan *out, ByteStream *s)
 {
-    Reading *r = mem_calloc(1, sizeof *r);
+    Reading *r FREED = mem_calloc(1, sizeof *r);
     if (!r) return ERR_MEMORY;
     r->out = out;
     r->reader.stream = s;
@@ -257,7 +257,6 @@ Status tar_scan_read(TarScan *out, ByteStream *s)
     tar_free(&r->reader);
     str_free(&r->path);
     mem_free((void *)r->sorted);
-    mem_free(r);
     return status;
 }
 

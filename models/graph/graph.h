@@ -69,6 +69,7 @@ typedef struct GraphNode {
 typedef struct Graph Graph;
 Status graph_create(Graph **out);
 void graph_destroy(Graph *g);
+FREED_BY_POINTER(Graph, graph_destroy)
 /* What of n's outputs must be summed over ranks before anybody reads it; TENSOR_NONE: nothing. */
 TensorId graph_rank_sum(const GraphNode *n);
 /* the first error of the builder; its sentence is re-recorded with fail() */

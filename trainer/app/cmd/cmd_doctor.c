@@ -49,13 +49,12 @@ static const Finding *first_of(const DoctorReport *r, Verdict v)
 static Status look(DoctorOptions *o, DoctorReport *r, const Args *args)
 {
     char reason[DOCTOR_TEXT_BYTES] = "";
-    Nvml *nvml = NULL;
+    Nvml *nvml FREED_BY(nvml_close_at) = NULL;
     if (!o->root[0] && nvml_open(&nvml, NULL) != OK)
         snprintf(reason, sizeof reason, "%s", status_message());
     o->nvml = nvml;
     o->no_nvml = reason;
     doctor_run(o, r);
-    nvml_close(nvml);
     TRY(print_report(r, args_value(args, "--json") != NULL));
     Verdict worst = doctor_worst(r);
     if (worst == VERDICT_OK || (worst == VERDICT_WARN && !args_value(args, "--strict"))) return OK;
@@ -73,20 +72,15 @@ static Status command(const Args *args)
     TRY(log_open(NULL, 0, LOG_INFO)); /* every host of a job speaks for itself */
     const char *described = args_value(args, "--topology");
     o.described = described != NULL;
-    DoctorReport *r = mem_alloc(sizeof *r);
+    DoctorReport *r FREED = mem_alloc(sizeof *r);
     if (!r) return ERR_MEMORY;
-    if (described || !o.root[0]) {
-        Status opened = topology_open(&o.topology, described);
-        if (opened != OK) mem_free(r);
-        TRY(opened);
-    }
+    if (described || !o.root[0]) TRY(topology_open(&o.topology, described));
     Status status = OK;
     if (args_value(args, "--clocks")) status = comm_create(&o.comm, CLOCKS_WAIT_S, NULL);
     if (o.comm) comm_set_timeout(o.comm, CLOCKS_WAIT_S);
     if (status == OK) status = look(&o, r, args);
     comm_destroy(o.comm);
     topology_close(o.topology);
-    mem_free(r);
     return status;
 }
 

@@ -117,11 +117,9 @@ static Status command(const Args *args)
 {
     double wait_s = 0;
     TRY(args_number(args, "--wait", &wait_s));
-    Ranks *ranks = mem_calloc(1, sizeof *ranks);
+    Ranks *ranks FREED = mem_calloc(1, sizeof *ranks);
     if (!ranks) return ERR_MEMORY;
-    Status status = drain(ranks, args_value(args, "--run"), wait_s);
-    mem_free(ranks);
-    return status;
+    return drain(ranks, args_value(args, "--run"), wait_s);
 }
 
 const Command cmd_drain = {

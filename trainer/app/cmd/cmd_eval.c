@@ -88,11 +88,9 @@ static bool own_images(const Config *c, const Config *run)
 static bool own_weights(const Config *c, const char *path)
 {
     const char *slash = strrchr(path, '/');
-    StrBuf own = { 0 };
+    StrBuf own FREED_BY(str_free) = { 0 };
     str_printf(&own, "%s/checkpoints/%s", c->run.dir, slash ? slash + 1 : path);
-    const bool same = !own.failed && fs_same_file(own.text, path);
-    str_free(&own);
-    return same;
+    return !own.failed && fs_same_file(own.text, path);
 }
 
 /* What the file at path knows of its run; c: how it is to be evaluated. A run without images of its
@@ -100,14 +98,13 @@ static bool own_weights(const Config *c, const char *path)
  * here. Fails only with ERR_MEMORY. */
 static Status ask_run(EvalRun *out, const Config *c, const char *path)
 {
-    CheckpointModel m;
+    CheckpointModel m FREED_BY(checkpoint_model_close) = { 0 };
     *out = (EvalRun){ .foreign = true };
     TRY(learnt_open_file(&out->learnt, path));
     out->classes = out->learnt.list.count;
     if (checkpoint_model_open(&m, path, 1) != OK) return OK;
     out->foreign = !own_weights(c, path) || !own_images(c, m.config);
     out->classes = m.classes;
-    checkpoint_model_close(&m);
     return OK;
 }
 
@@ -238,7 +235,7 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
 static Status evaluate_file(Session *s, const Args *args, const EvalRun *run)
 {
     CheckpointMeta meta = { 0 };
-    EvalImage *images = NULL;
+    EvalImage *images FREED = NULL;
     WeightsChoice which;
     Held held = { .learnt = run->learnt.names };
     TRY(args_weights(args, &which));
@@ -247,10 +244,8 @@ static Status evaluate_file(Session *s, const Args *args, const EvalRun *run)
     comm_broadcast(s->comm, &held, sizeof held, 0, "which weights");
     const bool wanted = eval_tables_wanted(args);
     if (wanted) images = mem_alloc((size_t)dataset_images(s->val) * sizeof *images);
-    Status status = comm_agree(s->comm, images || !wanted ? OK : ERR_MEMORY);
-    if (status == OK) status = evaluate_and_say(s, args, &meta, &held, run->foreign, images);
-    mem_free(images);
-    return status;
+    TRY(comm_agree(s->comm, images || !wanted ? OK : ERR_MEMORY));
+    return evaluate_and_say(s, args, &meta, &held, run->foreign, images);
 }
 
 /* *out: mem_free. */

@@ -142,33 +142,22 @@ static Status export_to(const CheckpointModel *m, const Args *args)
     return export_safetensors(m, path, names);
 }
 
-static Status export_from(const char *path, const Args *args)
-{
-    const char *out = args->positional[1];
-    CheckpointModel m;
-    WeightsChoice which;
-    TRY(args_weights(args, &which));
-    TRY(checkpoint_model_open(&m, path, 1));
-    Status status = checkpoint_model_choose(&m, which, path);
-    if (status == OK) status = export_to(&m, args);
-    if (status == OK)
-        log_info("%s: %s, %lld classes, from %s at step %lld%s", out, m.def->name,
-                 (long long)m.classes, path, (long long)m.meta.step,
-                 m.ema ? ", averaged weights" : "");
-    checkpoint_model_close(&m);
-    return status;
-}
-
 static Status command(const Args *args)
 {
-    char *path = NULL;
-    if (!str_ends_with_nocase(args->positional[1], ".safetensors") &&
-        !str_ends_with_nocase(args->positional[1], ".onnx"))
-        return fail(ERR_USAGE, "%s: must end in .safetensors or .onnx", args->positional[1]);
+    const char *out = args->positional[1];
+    char *path FREED = NULL;
+    CheckpointModel m FREED_BY(checkpoint_model_close) = { 0 };
+    WeightsChoice which;
+    if (!str_ends_with_nocase(out, ".safetensors") && !str_ends_with_nocase(out, ".onnx"))
+        return fail(ERR_USAGE, "%s: must end in .safetensors or .onnx", out);
     TRY(run_source_checkpoint(&path, args->positional[0]));
-    Status status = export_from(path, args);
-    mem_free(path);
-    return status;
+    TRY(args_weights(args, &which));
+    TRY(checkpoint_model_open(&m, path, 1));
+    TRY(checkpoint_model_choose(&m, which, path));
+    TRY(export_to(&m, args));
+    log_info("%s: %s, %lld classes, from %s at step %lld%s", out, m.def->name, (long long)m.classes,
+             path, (long long)m.meta.step, m.ema ? ", averaged weights" : "");
+    return OK;
 }
 
 const Command cmd_export = {

@@ -143,8 +143,8 @@ static Status write_csv(const Range *r, int64_t asked, const char *path)
 
 static Status find(Session *s, Range *r, const char *csv)
 {
-    Loader *loader = NULL;
-    Stepper *stepper = NULL;
+    Loader *loader FREED_BY(loader_destroy_at) = NULL;
+    Stepper *stepper FREED_BY(stepper_destroy_at) = NULL;
     const int64_t asked = r->steps;
     LoaderOptions options = session_loader_options(s, DATA_TRAIN);
     options.last_step = -1;
@@ -154,10 +154,8 @@ static Status find(Session *s, Range *r, const char *csv)
     Status status = stepper_create(&stepper, s);
     if (status == OK) status = loader_create(&loader, s->train, &options);
     if (status == OK) status = stepper_set_loader(stepper, loader);
-    status = comm_agree(s->comm, status);
-    if (status == OK) status = rise(s, stepper, r);
-    stepper_destroy(stepper);
-    loader_destroy(loader);
+    TRY(comm_agree(s->comm, status));
+    status = rise(s, stepper, r);
     if (status == OK && s->comm->rank == 0) status = say(r, asked);
     if (status == OK && s->comm->rank == 0 && csv) status = write_csv(r, asked, csv);
     return comm_agree(s->comm, status);
@@ -180,7 +178,7 @@ static void prepare(Config *c)
 static Status run(Comm *comm, Config *c, const Args *args)
 {
     Range r = { .from = 1e-6, .to = 10 };
-    Session s;
+    Session s FREED_BY(session_close) = { 0 };
     Config local = *c;
     TRY(args_whole(args, "--steps", &r.steps));
     TRY(args_number(args, "--from", &r.from));
@@ -190,18 +188,14 @@ static Status run(Comm *comm, Config *c, const Args *args)
     const char *csv = args_value(args, "--csv");
     TRY(comm_agree(comm, csv && comm->rank == 0 ? fs_check_writable(csv) : OK));
     prepare(&local);
-    r.loss = mem_calloc((size_t)r.steps, sizeof *r.loss);
-    r.mean = mem_calloc((size_t)r.steps, sizeof *r.mean);
-    Status status = comm_agree(comm, r.loss && r.mean ? OK : ERR_MEMORY);
-    if (status == OK) {
-        status = session_open(&s, &local, comm, SESSION_TRAIN, NULL);
-        if (status == OK) status = session_commit(&s);
-        if (status == OK) status = find(&s, &r, csv);
-        session_close(&s);
-    }
-    mem_free(r.loss);
-    mem_free(r.mean);
-    return status;
+    double *loss FREED = mem_calloc((size_t)r.steps, sizeof *loss);
+    double *mean FREED = mem_calloc((size_t)r.steps, sizeof *mean);
+    r.loss = loss;
+    r.mean = mean;
+    TRY(comm_agree(comm, loss && mean ? OK : ERR_MEMORY));
+    TRY(session_open(&s, &local, comm, SESSION_TRAIN, NULL));
+    TRY(session_commit(&s));
+    return find(&s, &r, csv);
 }
 
 const Command cmd_find_lr = {

@@ -27,12 +27,11 @@ static const ArgRow rows[] = {
 /* The index is read here only to say what is in it; dataset_open has loaded or made it. */
 static Status build_index(const DatasetOptions *o, const char *file)
 {
-    Dataset *d = NULL;
+    Dataset *d FREED_BY(dataset_close_at) = NULL;
     double start_s = clock_s();
     TRY(dataset_open(&d, o));
     log_info("%s: %s, %lld images, %d classes; index %s, %.2f s", o->path, dataset_format_name(d),
              (long long)dataset_images(d), dataset_classes(d), file, clock_s() - start_s);
-    dataset_close(d);
     return OK;
 }
 
@@ -55,12 +54,10 @@ static Status command(const Args *args)
     TRY(outputs_check_apart("--out", o.index, "DIR", &o));
     o.must_keep = true;
     o.scan_threads = (int)threads;
-    char *file = NULL;
+    char *file FREED = NULL;
     TRY(dataset_index_file(&file, &o));
     if (!file) return fail(ERR_USAGE, "%s: this format needs no index", o.path);
-    Status status = args_value(args, "--check") ? check(&o, file) : build_index(&o, file);
-    mem_free(file);
-    return status;
+    return args_value(args, "--check") ? check(&o, file) : build_index(&o, file);
 }
 
 const Command cmd_index = {

@@ -62,7 +62,7 @@ static void add_networks(StrBuf *text)
 /* What keys make of a network; others would be ignored, so they are refused. */
 static Status read_model_keys(ModelOptions *out, const ModelDef *def, const Args *args)
 {
-    Config *c = NULL;
+    Config *c FREED_BY(config_destroy_at) = NULL;
     char channels[40];
     const char *sets[ARGS_SET_MAX + 3] = { channels, "data.mean=0", "data.std=1" };
     snprintf(channels, sizeof channels, "model.in_channels=%d", def->input.channels);
@@ -77,7 +77,6 @@ static Status read_model_keys(ModelOptions *out, const ModelDef *def, const Args
     }
     TRY(config_load(&c, NULL, sets, args->set_count + 3));
     *out = config_model_options(c, def->input.size, -1);
-    config_destroy(c);
     return OK;
 }
 
@@ -111,7 +110,7 @@ static Status describe_model(const ModelDef *def, const Args *args)
     TRY(args_whole(args, "--image-size", &o.graph.height));
     TRY(args_whole(args, "--classes", &o.graph.classes));
     o.graph.width = o.graph.height;
-    Graph *graph = NULL;
+    Graph *graph FREED_BY(graph_destroy_at) = NULL;
     StrBuf text = { 0 };
     Status status = model_build(&graph, def, &o);
     if (status == OK && dot) {
@@ -128,7 +127,6 @@ static Status describe_model(const ModelDef *def, const Args *args)
         status = graph_dump_table(graph, &text);
         str_printf(&text, "amx_share %.3f\n", precision_amx_share(graph));
     }
-    graph_destroy(graph);
     return log_print_text(status, &text);
 }
 
@@ -207,15 +205,13 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
 
 static Status inspect_checkpoint(const Args *args)
 {
-    SafeFile *file = NULL;
+    SafeFile *file FREED_BY(safetensors_close_at) = NULL;
     CheckpointMeta meta;
     StrBuf text = { 0 };
-    char *path = NULL;
+    char *path FREED = NULL;
     TRY(run_source_checkpoint(&path, args->positional[0]));
     Status status = checkpoint_open(&file, &meta, path);
     if (status == OK) describe_checkpoint(file, &meta, path, &text);
-    safetensors_close(file);
-    mem_free(path);
     return log_print_text(status, &text);
 }
 

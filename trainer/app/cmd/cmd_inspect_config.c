@@ -126,10 +126,8 @@ static void add_sizes(StrBuf *text, const TrainPlan *p, const Config *c)
 
 static Status check_rules(const Session *s)
 {
-    ParamRule *rules = mem_calloc((size_t)executor_state_count(s->executor), sizeof *rules);
-    const Status status = rules ? param_rules_make(rules, s->executor, s->config) : ERR_MEMORY;
-    mem_free(rules);
-    return status;
+    ParamRule *rules FREED = mem_calloc((size_t)executor_state_count(s->executor), sizeof *rules);
+    return rules ? param_rules_make(rules, s->executor, s->config) : ERR_MEMORY;
 }
 
 /* Of a rank of the plan, by the programs that it would run, over generated images. What cannot be

@@ -70,10 +70,9 @@ static Status add_bad(Check *c, int64_t id, const char *reason)
 static Status check_image(void *cookie, int64_t id)
 {
     Check *c = cookie;
-    uint8_t *pixels = NULL;
+    uint8_t *pixels FREED = NULL;
     int width = 0, height = 0;
     Status status = dataset_decode(c->dataset, id, 3, &pixels, &width, &height);
-    mem_free(pixels);
     pthread_mutex_lock(&c->mutex);
     if (status == ERR_DATA) {
         status = add_bad(c, id, status_message());
@@ -137,37 +136,30 @@ static void add_bad_images(Check *c, StrBuf *text)
         str_printf(text, "shortest side %d, longest side %d\n", c->min_side, c->max_side);
 }
 
+static void end_check(Check *c)
+{
+    for (int64_t i = 0; i < c->bad_count; i++) mem_free(c->bad[i].reason);
+    mem_free(c->bad);
+    pthread_mutex_destroy(&c->mutex);
+}
+
 static Status inspect(const Dataset *d, const char *path)
 {
     StrBuf text = { 0 };
-    Check check = { .dataset = d, .mutex = PTHREAD_MUTEX_INITIALIZER };
+    Check check FREED_BY(end_check) = { .dataset = d, .mutex = PTHREAD_MUTEX_INITIALIZER };
     str_printf(&text, "format %s\nclasses %d\nimages %lld\n", dataset_format_name(d),
                dataset_classes(d), (long long)dataset_images(d));
     add_classes(d, &text);
-    Status status = log_print_text(OK, &text);
-    if (status == OK) status = check_all(&check);
-    if (status == OK) add_bad_images(&check, &text);
-    status = log_print_text(status, &text);
-    if (status == OK && check.bad_count > 0)
-        status = fail(ERR_DATA, "%s: %lld of %lld images are unreadable", path,
-                      (long long)check.bad_count, (long long)dataset_images(d));
-    for (int64_t i = 0; i < check.bad_count; i++) mem_free(check.bad[i].reason);
-    mem_free(check.bad);
-    pthread_mutex_destroy(&check.mutex);
-    return status;
+    TRY(log_print_text(OK, &text));
+    TRY(check_all(&check));
+    add_bad_images(&check, &text);
+    TRY(log_print_text(OK, &text));
+    if (check.bad_count == 0) return OK;
+    return fail(ERR_DATA, "%s: %lld of %lld images are unreadable", path,
+                (long long)check.bad_count, (long long)dataset_images(d));
 }
 
 /* ---- command ---- */
-
-static Status inspect_set(const DatasetOptions *o, bool *opened)
-{
-    Dataset *dataset = NULL;
-    TRY(dataset_open(&dataset, o));
-    *opened = true;
-    Status status = inspect(dataset, o->path);
-    dataset_close(dataset);
-    return status;
-}
 
 /* Both sets of a folder, or the one that was asked for. Bad images of one do not keep the other
  * from being read. */
@@ -177,17 +169,16 @@ static Status inspect_sets(const DatasetOptions *o, bool one)
     for (int role = 0; role < DATA_ROLE_COUNT; role++) {
         DatasetOptions own = *o;
         if (one && role != (int)o->role) continue;
-        char *path = fs_join(o->path, data_role_names[role]);
+        Dataset *dataset FREED_BY(dataset_close_at) = NULL;
+        char *path FREED = fs_join(o->path, data_role_names[role]);
         if (!path) return ERR_MEMORY;
         own.path = path;
         own.role = (DataRole)role;
         log_info("%s:", path);
-        bool opened = false;
-        const Status status = inspect_set(&own, &opened);
-        mem_free(path);
-        if (status != OK && !opened) return status;
-        if (status != OK) log_warning("%s", status_message());
-        bad += status != OK;
+        TRY(dataset_open(&dataset, &own));
+        if (inspect(dataset, path) == OK) continue;
+        log_warning("%s", status_message());
+        bad++;
     }
     return bad == 0 ? OK : fail(ERR_DATA, "%s: not all images can be read", o->path);
 }
@@ -236,12 +227,10 @@ static Status inspect_dir(const Args *args, DatasetOptions *o, const Config *c)
 static Status command(const Args *args)
 {
     DatasetOptions o;
-    Config *c = NULL;
+    Config *c FREED_BY(config_destroy_at) = NULL;
     TRY(args_dataset(args, &o));
     TRY(load_config(args, &c));
-    const Status status = inspect_dir(args, &o, c);
-    config_destroy(c);
-    return status;
+    return inspect_dir(args, &o, c);
 }
 
 const Command cmd_inspect_dataset = {

@@ -74,17 +74,15 @@ static Status print_report(Session *s)
 static Status report_memory(Comm *comm, Config *c, const Args *args)
 {
     const char *gpu = args_value(args, "--gpu");
-    Session session;
-    uint8_t *properties = NULL;
+    uint8_t *properties FREED = NULL;
     size_t bytes = 0;
     Config local = *c; /* shares its strings; only plain fields change */
+    Session session FREED_BY(session_close) = { 0 };
     if (!c->data.train || !fs_is_dir(c->data.train)) command_run_generate_images(&local);
     if (gpu) TRY(comm_agree(comm, fs_read_limited(gpu, FS_TEXT_BYTES, &properties, &bytes)));
     local.device.properties = (const char *)properties;
     Status status = session_open_plan(&session, &local, comm, SESSION_TRAIN);
     if (status == OK) status = print_report(&session);
-    session_close(&session);
-    mem_free(properties);
     return gpu && status == ERR_DATA ? fail_note(status, "%s", gpu) : status;
 }
 

@@ -157,23 +157,17 @@ static Status read_command(LaunchOptions *l, Config **config)
  * run diverge once more: it continues exactly. With other settings it may not. */
 static Status check_not_diverged(Config *config)
 {
-    StrBuf changed = { 0 };
-    Config *then = NULL;
+    StrBuf changed FREED_BY(str_free) = { 0 };
+    Config *then FREED_BY(config_destroy_at) = NULL;
     if (progress_exit_code(config->run.dir) != status_exit_code(ERR_DIVERGED)) return OK;
-    char *path = fs_join(config->run.dir, "config.yaml");
-    Status status = path ? config_stored(&then, path) : ERR_MEMORY;
+    char *path FREED = fs_join(config->run.dir, "config.yaml");
+    if (!path || config_stored(&then, path) != OK) return OK;
     /* what auto will be when the run goes on (command_run.c) */
-    if (status == OK && config->train.precision == CONFIG_OTHER &&
-        config->train.precision_auto == CONFIG_OTHER) {
+    if (config->train.precision == CONFIG_OTHER && config->train.precision_auto == CONFIG_OTHER) {
         config->train.precision = then->train.precision;
         config->train.precision_auto = then->train.precision_auto;
     }
-    const bool same =
-        status == OK && config_difference(then, config, &changed) == OK && changed.length == 0;
-    config_destroy(then);
-    mem_free(path);
-    str_free(&changed);
-    if (!same) return OK;
+    if (config_difference(then, config, &changed) != OK || changed.length > 0) return OK;
     return fail(
         ERR_DIVERGED,
         "%s: training has diverged and would again with the same settings; change one, such as "
@@ -184,7 +178,7 @@ static Status check_not_diverged(Config *config)
 static Status launch(LaunchOptions *l, const Args *args)
 {
     char program[PATH_BYTES];
-    Config *config = NULL;
+    Config *config FREED_BY(config_destroy_at) = NULL;
     l->agent = args_value(args, "--agent");
     l->mpirun_args = args_value(args, "--mpirun-args") ? args_value(args, "--mpirun-args") : "";
     l->program = program;
@@ -193,12 +187,10 @@ static Status launch(LaunchOptions *l, const Args *args)
     TRY(read_numbers(l, args));
     /* the same on all hosts: one image, or a shared file system */
     TRY(process_own_path(program, sizeof program));
-    Status status = read_command(l, &config);
-    if (status == OK) status = settle_ranks(l, config);
-    if (status == OK) status = check_not_diverged(config);
-    if (status == OK) status = supervisor_run(l);
-    config_destroy(config);
-    return status;
+    TRY(read_command(l, &config));
+    TRY(settle_ranks(l, config));
+    TRY(check_not_diverged(config));
+    return supervisor_run(l);
 }
 
 static Status command(const Args *args)

@@ -69,11 +69,9 @@ static Status command(const Args *args)
                       .threads = (int)threads,
                       .seek = args_value(args, "--no-seek") == NULL,
                       .baseline = args_value(args, "--baseline") != NULL };
-    Dataset *d = NULL;
+    Dataset *d FREED_BY(dataset_close_at) = NULL;
     TRY(dataset_open(&d, &data));
-    Status status = pack(d, &o, args_value(args, "--verify") != NULL);
-    dataset_close(d);
-    return status;
+    return pack(d, &o, args_value(args, "--verify") != NULL);
 }
 
 const Command cmd_pack = {

@@ -117,11 +117,9 @@ static Status restore(const Predictor *p, const char *path)
 
 static Status check_own(const char *path)
 {
-    SafeFile *file = NULL;
+    SafeFile *file FREED_BY(safetensors_close_at) = NULL;
     TRY(safetensors_open(&file, path));
-    const bool own = weights_are_checkpoint(file);
-    safetensors_close(file);
-    if (own) return OK;
+    if (weights_are_checkpoint(file)) return OK;
     return fail(ERR_DATA,
                 "%s: not a Convoy checkpoint; for other weights name the network with --model",
                 path);
@@ -287,7 +285,7 @@ static bool loops(const char *root, const char *dir)
 /* What is in a folder, but for hidden names: onto a stack of strings, the first one on top. */
 static Status push_folder(StrBuf *stack, const char *root, const char *dir)
 {
-    char **names = NULL;
+    char **names FREED = NULL;
     int64_t count = 0;
     if (loops(root, dir)) return OK;
     TRY(fs_list(dir, &names, &count));
@@ -296,7 +294,6 @@ static Status push_folder(StrBuf *stack, const char *root, const char *dir)
         str_printf(stack, "%s/%s", dir, names[i - 1]);
         str_add_n(stack, "", 1);
     }
-    mem_free(names);
     return stack->failed ? fail(ERR_MEMORY, "out of memory listing pictures") : OK;
 }
 
@@ -306,7 +303,7 @@ static Status predict_path(Predictor *p, const char *path, Status *result)
 {
     char next[PATH_BYTES];
     const int64_t seen = p->seen;
-    StrBuf stack = { 0 };
+    StrBuf stack FREED_BY(str_free) = { 0 };
     Status status = OK;
     snprintf(next, sizeof next, "%s", path);
     for (bool named = true; status == OK && next[0]; named = false) {
@@ -323,7 +320,6 @@ static Status predict_path(Predictor *p, const char *path, Status *result)
         snprintf(next, sizeof next, "%s", stack.length > 0 ? stack.text + at : "");
         stack.length = at;
     }
-    str_free(&stack);
     if (status == OK && p->seen == seen)
         *result = cmd_report(fail(ERR_DATA, "%s: no pictures in this folder", path));
     return status;
@@ -394,8 +390,8 @@ static Status choose_output(Predictor *p, const Args *args)
 
 static Status command(const Args *args)
 {
-    Predictor p = { .program = NULL };
-    char *path = NULL;
+    char *path FREED = NULL;
+    Predictor p FREED_BY(close_network) = { .program = NULL };
     TRY(choose_output(&p, args));
     TRY(choose_precision(&p, args));
     TRY(args_choice(args, "--backend", &p.place));
@@ -405,16 +401,12 @@ static Status command(const Args *args)
     if (view_file_is_picture(args->positional[0]))
         return fail(ERR_USAGE, "%s: an image; the run or checkpoint comes first, then the images",
                     args->positional[0]);
-    Status status = run_source_checkpoint(&path, args->positional[0]);
-    if (status == OK && p.print == print_text && fs_is_dir(args->positional[0]))
-        log_info("using %s", path);
-    if (status == OK) status = open_network(&p, path);
-    if (status == OK && p.print == print_text && checkpoint_model_borrows_names(&p.model))
+    TRY(run_source_checkpoint(&path, args->positional[0]));
+    if (p.print == print_text && fs_is_dir(args->positional[0])) log_info("using %s", path);
+    TRY(open_network(&p, path));
+    if (p.print == print_text && checkpoint_model_borrows_names(&p.model))
         log_info("class names: ImageNet's, as the weights have 1000 classes without names");
-    if (status == OK) status = predict_all(&p, args->positional_count - 1, args->positional + 1);
-    close_network(&p);
-    mem_free(path);
-    return status;
+    return predict_all(&p, args->positional_count - 1, args->positional + 1);
 }
 
 const Command cmd_predict = {

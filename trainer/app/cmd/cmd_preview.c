@@ -46,7 +46,7 @@ static const char *class_name(const Session *s, int label)
 
 static void add_picture(Page *p, const uint8_t *pixels, const char *caption)
 {
-    uint8_t *png = NULL;
+    uint8_t *png FREED = NULL;
     size_t bytes = 0;
     if (p->status == OK) p->status = png_write(&png, &bytes, pixels, p->side, p->side, p->channels);
     if (p->status == OK) {
@@ -54,7 +54,6 @@ static void add_picture(Page *p, const uint8_t *pixels, const char *caption)
         html_picture(&p->text, png, bytes, caption);
         html_between(&p->text, "<figcaption>", caption, "</figcaption></figure>\n");
     }
-    mem_free(png);
 }
 
 /* ---- training images: what OP_INPUT does to them, taken back to bytes ---- */
@@ -127,7 +126,7 @@ static Status add_batch(Page *p, const Batch *b, int64_t *count)
 
 static Status add_training(Page *p, int64_t count)
 {
-    Loader *loader = NULL;
+    Loader *loader FREED_BY(loader_destroy_at) = NULL;
     LoaderOptions options = session_loader_options(p->s, DATA_TRAIN);
     options.view.image_size = (int)progressive_image_size(p->s->config, 0);
     p->side = options.view.image_size;
@@ -147,7 +146,6 @@ static Status add_training(Page *p, int64_t count)
         loader_release(loader, &batch);
     }
     str_add(&p->text, "</div>\n");
-    loader_destroy(loader);
     return status;
 }
 
@@ -206,7 +204,7 @@ static void add_classes(Page *p)
         least = images < least ? images : least;
         most = images > most ? images : most;
     }
-    int *labels = mem_alloc((size_t)classes * sizeof *labels);
+    int *labels FREED = mem_alloc((size_t)classes * sizeof *labels);
     if (!labels) {
         p->text.failed = true;
         return;
@@ -225,7 +223,6 @@ static void add_classes(Page *p)
     html_table(&p->text, heads, 5);
     for (int c = 0; c < classes && c < CLASS_ROWS; c++) add_class(p, labels[c], most);
     html_table_end(&p->text);
-    mem_free(labels);
 }
 
 /* ---- the learning rate ---- */
@@ -280,15 +277,13 @@ static Status preview(Comm *comm, Config *c, const Args *args)
 {
     const char *out = args_value(args, "--out");
     int64_t images = 0;
-    Session s;
+    Session s FREED_BY(session_close) = { 0 };
     if (!str_ends_with_nocase(out, ".html"))
         return fail(ERR_USAGE, "--out %s: must end in .html", out);
     TRY(args_whole(args, "--images", &images));
     TRY(comm_agree(comm, comm->rank == 0 ? fs_check_writable(out) : OK));
-    Status status = session_open_data(&s, c, comm);
-    if (status == OK) status = comm_agree(comm, comm->rank == 0 ? write_page(&s, images, out) : OK);
-    session_close(&s);
-    return status;
+    TRY(session_open_data(&s, c, comm));
+    return comm_agree(comm, comm->rank == 0 ? write_page(&s, images, out) : OK);
 }
 
 const Command cmd_preview = {

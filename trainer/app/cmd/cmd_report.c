@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* without a record, while no rank holds the folder */
 #define SILENT_S           30.0
@@ -56,25 +55,21 @@ static void wait_for_runs(const Args *args, double every_s)
 static double written_s(const char *dir, const char *file)
 {
     struct stat info;
-    char *path = fs_join(dir, file);
-    const bool there = path && stat(path, &info) == 0;
-    mem_free(path);
-    return there ? (double)info.st_mtime : 0;
+    char *path FREED = fs_join(dir, file);
+    return path && stat(path, &info) == 0 ? (double)info.st_mtime : 0;
 }
 
 /* Of a series: by convoy scale, or by a run of its own. */
 static double series_written_s(const char *dir)
 {
-    char **names = NULL;
+    char **names FREED = NULL;
     int64_t count = 0;
     double last_s = written_s(dir, "scale.jsonl");
     if (fs_list(dir, &names, &count) != OK) return clock_unix_s(); /* perhaps next time */
     for (int64_t i = 0; i < count; i++) {
-        char *run = fs_join(dir, names[i]);
+        char *run FREED = fs_join(dir, names[i]);
         if (run) last_s = fmax(last_s, written_s(run, "metrics.jsonl"));
-        mem_free(run);
     }
-    mem_free((void *)names);
     return last_s;
 }
 
@@ -82,18 +77,15 @@ static double series_written_s(const char *dir)
  * and are waited for. */
 static bool series_goes_on(const char *dir, bool tell)
 {
-    RunSet set;
+    RunSet set FREED_BY(collect_free) = { 0 };
     if (collect_runs(&set, &dir, 1) != OK) return true;
-    bool on = set.points_due > 0;
-    collect_free(&set);
-    if (!on || clock_unix_s() - series_written_s(dir) <= SILENT_ELSEWHERE_S) return on;
-    char *lock = fs_join(dir, "scale.lock");
-    const int fd = lock ? open(lock, O_RDONLY | O_CLOEXEC) : -1;
-    on = fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0;
-    if (fd >= 0) close(fd);
-    mem_free(lock);
-    if (!on && tell) log_warning("%s: points are missing, and nothing writes there any more", dir);
-    return on;
+    if (set.points_due <= 0) return false;
+    if (clock_unix_s() - series_written_s(dir) <= SILENT_ELSEWHERE_S) return true;
+    char *lock FREED = fs_join(dir, "scale.lock");
+    int fd FREED_BY(fs_close) = lock ? open(lock, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0) return true;
+    if (tell) log_warning("%s: points are missing, and nothing writes there any more", dir);
+    return false;
 }
 
 /* A run without an end has died where nobody holds its folder, and it has been silent: what another
@@ -101,18 +93,18 @@ static bool series_goes_on(const char *dir, bool tell)
 static bool goes_on(const char *dir, bool tell)
 {
     if (fs_holds(dir, "scale.jsonl")) return series_goes_on(dir, tell);
-    ReportRun run;
+    ReportRun run FREED_BY(report_run_free) = { 0 };
     const double last_s = written_s(dir, "metrics.jsonl");
     if (last_s <= 0 || report_run_read(&run, dir, "") != OK) return true;
+    if (run.done) return false;
     const double limit_s =
         strcmp(run.start.host, process_host()) == 0 ? SILENT_S : SILENT_ELSEWHERE_S;
-    const bool done = run.done, died = !done && clock_unix_s() - last_s > limit_s &&
-                                       !progress_is_locked(dir, NULL) && !lock_is_held(dir);
-    report_run_free(&run);
-    if (died && tell)
+    if (clock_unix_s() - last_s <= limit_s || progress_is_locked(dir, NULL) || lock_is_held(dir))
+        return true;
+    if (tell)
         log_warning("%s: the run has not ended, and nothing writes there any more: it was killed",
                     dir);
-    return !done && !died;
+    return false;
 }
 
 /* Of runs that have not all ended: none of them goes on. */
@@ -146,14 +138,12 @@ static Status command(const Args *args)
     if (out && !str_ends_with_nocase(out, ".html"))
         return fail(ERR_USAGE, "--out %s: must end in .html", out);
     TRY(args_number(args, "--every", &every_s));
-    char *own =
-        !out && args->positional_count == 1 ? fs_join(args->positional[0], "report.html") : NULL;
-    if (!out && args->positional_count == 1 && !own) return ERR_MEMORY;
-    if (!out) out = own ? own : "report.html";
-    Status status = live ? watch(out, args, every_s)
-                         : report_write(out, args->positional, args->positional_count);
-    mem_free(own);
-    return status;
+    char *own FREED =
+        fs_join(args->positional_count == 1 ? args->positional[0] : "", "report.html");
+    if (!own) return ERR_MEMORY;
+    if (!out) out = own;
+    return live ? watch(out, args, every_s)
+                : report_write(out, args->positional, args->positional_count);
 }
 
 const Command cmd_report_runs = {

@@ -55,10 +55,8 @@ static const ArgRow rows[] = {
 static Status draw(const Series *s)
 {
     const char *dir = s->dir;
-    char *page = fs_join(dir, "report.html");
-    Status status = page ? report_write(page, &dir, 1) : ERR_MEMORY;
-    mem_free(page);
-    return status;
+    char *page FREED = fs_join(dir, "report.html");
+    return page ? report_write(page, &dir, 1) : ERR_MEMORY;
 }
 
 static Status collect(const Series *s)
@@ -116,15 +114,13 @@ static Status work(const Series *s, const Args *args)
 
 static Status command(const Args *args)
 {
-    Series series;
+    Series series FREED_BY(series_close) = { 0 };
     signals_install();
     TRY(series_open(&series, args->config, args->sets, args->set_count));
-    Status status = outputs_check_folders(series.config);
-    if (status == OK) status = work(&series, args);
-    if (status == OK && (args_value(args, "--predict") || args_value(args, "--collect")))
-        status = log_check_output(); /* they are asked for an answer */
-    series_close(&series);
-    return status;
+    TRY(outputs_check_folders(series.config));
+    TRY(work(&series, args));
+    if (!args_value(args, "--predict") && !args_value(args, "--collect")) return OK;
+    return log_check_output(); /* they are asked for an answer */
 }
 
 /* A point's steps, sums and files are the series' own. */

@@ -34,20 +34,13 @@ typedef struct Tail { /* of a file that grows */
 static Status read_more(Tail *tail, TopScreen *t)
 {
     struct stat now;
-    char *block = mem_alloc(BLOCK_BYTES);
-    int fd = block ? open(tail->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
-    if (fd < 0 || fstat(fd, &now) != 0) {
-        int error = errno;
-        if (fd >= 0) close(fd);
-        mem_free(block);
-        return block ? fail(ERR_DATA, "%s: cannot read: %s", tail->path, strerror(error))
-                     : ERR_MEMORY;
-    }
-    if (!S_ISREG(now.st_mode)) {
-        close(fd);
-        mem_free(block);
+    char *block FREED = mem_alloc(BLOCK_BYTES);
+    if (!block) return ERR_MEMORY;
+    int fd FREED_BY(fs_close) = open(tail->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &now) != 0)
+        return fail(ERR_DATA, "%s: cannot read: %s", tail->path, strerror(errno));
+    if (!S_ISREG(now.st_mode))
         return fail(ERR_DATA, "%s: cannot read: not a regular file", tail->path);
-    }
     if (now.st_size < tail->done) {
         tail->done = 0;
         top_screen_free(t);
@@ -69,10 +62,7 @@ static Status read_more(Tail *tail, TopScreen *t)
             tail->rest.length -= used;
         }
     }
-    const int error = errno;
-    close(fd);
-    mem_free(block);
-    if (n < 0) return fail(ERR_DATA, "%s: cannot read: %s", tail->path, strerror(error));
+    if (n < 0) return fail(ERR_DATA, "%s: cannot read: %s", tail->path, strerror(errno));
     if (tail->rest.length >= LINE_MAX)
         return fail(ERR_DATA, "%s: a line has more than %zu bytes", tail->path, LINE_MAX);
     return tail->rest.failed ? fail(ERR_MEMORY, "out of memory") : OK;
@@ -80,13 +70,11 @@ static Status read_more(Tail *tail, TopScreen *t)
 
 static Status show(const TopScreen *t, const char *name, bool live)
 {
-    StrBuf text = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 };
     top_screen_describe(t, name, clock_unix_s(), &text);
-    Status status = text.failed ? fail(ERR_MEMORY, "out of memory")
-                    : live      ? log_print_screen(text.text)
-                                : log_print(text.text);
-    str_free(&text);
-    return status;
+    return text.failed ? fail(ERR_MEMORY, "out of memory")
+           : live      ? log_print_screen(text.text)
+                       : log_print(text.text);
 }
 
 /* Until there is a run, or somebody looks no more. */
@@ -101,18 +89,16 @@ static Status wait_for_run(const Tail *tail, const char *name, double every_s)
 
 static Status watch(Tail *tail, const char *name, double every_s, bool live)
 {
-    TopScreen *t = mem_alloc(sizeof *t);
+    TopScreen *t FREED = mem_alloc(sizeof *t);
     if (!t) return ERR_MEMORY;
     top_screen_init(t);
-    Status status = read_more(tail, t);
-    if (status == OK) status = show(t, name, live);
-    while (status == OK && live && !t->seen[RECORD_DONE]) {
-        clock_sleep_s(every_s);
+    Status status = OK;
+    do {
         status = read_more(tail, t);
         if (status == OK) status = show(t, name, live);
-    }
+        if (status == OK && live && !t->seen[RECORD_DONE]) clock_sleep_s(every_s);
+    } while (status == OK && live && !t->seen[RECORD_DONE]);
     top_screen_free(t);
-    mem_free(t);
     return status;
 }
 

@@ -58,23 +58,21 @@ static Status open_log(RunLog **log, Comm *comm, const Config *c)
 /* A path that an option, or a key, would be otherwise. */
 static void add_path_word(StrBuf *line, const char *path)
 {
-    StrBuf text = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 };
     const bool plain = path[0] != '-' && !(strchr(path, '=') && path[0] != '/' && path[0] != '.');
     str_printf(&text, "%s%s", plain ? "" : "./", path);
     if (!text.failed) str_add_word(line, text.text);
-    str_free(&text);
 }
 
 static void say_command(const char *what, const char *verb, const char *dir, const char *out)
 {
     char program[PATH_BYTES];
-    StrBuf line = { 0 };
+    StrBuf line FREED_BY(str_free) = { 0 };
     str_add_word(&line, process_own_path(program, sizeof program) == OK ? program : "convoy");
     str_add_word(&line, verb);
     add_path_word(&line, dir);
     if (out) add_path_word(&line, out);
     if (!line.failed) log_info("%s%s", what, line.text);
-    str_free(&line);
 }
 
 /* Of the weights that do not choose the best. */
@@ -101,7 +99,7 @@ static void add_other_best(StrBuf *out, const ReportRun *run, bool ema)
 static void say_result(const Config *c)
 {
     ReportRun run;
-    StrBuf text = { 0 }, out = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 }, out FREED_BY(str_free) = { 0 };
     const EvalRecord *best = NULL;
     char score[RECORDS_SCORE_BYTES];
     if (report_run_read(&run, c->run.dir, "") != OK) {
@@ -129,36 +127,30 @@ static void say_result(const Config *c)
     }
     if (best) say_command("evaluate:  ", "eval", c->run.dir, NULL);
     if (!out.failed) say_command("export:    ", "export", c->run.dir, out.text);
-    str_free(&text);
-    str_free(&out);
     report_run_free(&run);
 }
 
 /* A new run keeps its own config.yaml. */
 static Status check_config_place(const char *run_dir, const char *config)
 {
-    char *kept = fs_join(run_dir, "config.yaml");
-    Status status = kept ? OK : ERR_MEMORY;
-    if (status == OK && fs_same_file(kept, config) && !fs_holds(run_dir, "metrics.jsonl"))
-        status =
-            fail(ERR_USAGE,
-                 "run.dir: the run would write its config.yaml over %s: give another folder, or "
-                 "the file another name",
-                 config);
-    mem_free(kept);
-    return status;
+    char *kept FREED = fs_join(run_dir, "config.yaml");
+    if (!kept) return ERR_MEMORY;
+    if (!fs_same_file(kept, config) || fs_holds(run_dir, "metrics.jsonl")) return OK;
+    return fail(ERR_USAGE,
+                "run.dir: the run would write its config.yaml over %s: give another folder, or "
+                "the file another name",
+                config);
 }
 
 /* The files of this rank that keys name. */
 static Status check_outputs(const Comm *comm, const Config *c, const Args *args)
 {
-    char *log = NULL, *prometheus = NULL, *emf = NULL;
+    char *log FREED = NULL, *prometheus FREED = NULL, *emf FREED = NULL;
     Outputs o = { .run_dir = c->run.dir };
-    Status status = check_config_place(c->run.dir, args->config);
-    if (status == OK) status = runlog_file_name(&log, c, comm->rank, comm->world);
-    if (status == OK)
-        status = config_file_name(&prometheus, "monitor.prometheus", c->monitor.prometheus, 0, 1);
-    if (status == OK) status = config_file_name(&emf, "monitor.emf", c->monitor.emf, 0, 1);
+    TRY(check_config_place(c->run.dir, args->config));
+    TRY(runlog_file_name(&log, c, comm->rank, comm->world));
+    TRY(config_file_name(&prometheus, "monitor.prometheus", c->monitor.prometheus, 0, 1));
+    TRY(config_file_name(&emf, "monitor.emf", c->monitor.emf, 0, 1));
     outputs_add_written(&o, "log.file", log);
     outputs_add_written(&o, "monitor.prometheus", prometheus);
     outputs_add_written(&o, "monitor.emf", emf);
@@ -166,11 +158,7 @@ static Status check_outputs(const Comm *comm, const Config *c, const Args *args)
         outputs_add_written(&o, "data.index", c->data.index);
     outputs_add_read(&o, "the command line", args->config);
     outputs_add_config(&o, c);
-    if (status == OK) status = outputs_check(&o);
-    mem_free(log);
-    mem_free(prometheus);
-    mem_free(emf);
-    return status;
+    return outputs_check(&o);
 }
 
 static Status train_with_log(Comm *comm, Config *c, const Args *args)

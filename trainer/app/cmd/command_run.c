@@ -29,7 +29,7 @@ void command_run_generate_images(Config *c)
 Status command_run(const Args *args, CommandWork work)
 {
     Comm *comm = NULL;
-    Config *c = NULL;
+    Config *c FREED_BY(config_destroy_at) = NULL;
     Status loaded = run_source_config(&c, args->config, args->sets, args->set_count);
     if (loaded == OK) loaded = args_check_outputs(args, c);
     Status status = comm_create(&comm, c ? c->watchdog.start_s : AGREE_S, signals_stop_requested);
@@ -38,6 +38,5 @@ Status command_run(const Args *args, CommandWork work)
         status = comm->rank == 0 ? cmd_report(status) : cmd_silence(status);
         comm_destroy(comm);
     }
-    config_destroy(c);
     return status;
 }

@@ -174,8 +174,7 @@ static Status print_budget(const Session *s)
 static Status report_bytes(Comm *comm, Config *c, const Args *args)
 {
     const char *gpu = args_value(args, "--gpu");
-    Session session;
-    uint8_t *properties = NULL;
+    uint8_t *properties FREED = NULL;
     size_t bytes = 0;
     if (comm->world > 1)
         return fail(ERR_USAGE, "--bytes describes one rank; start it without mpirun");
@@ -184,12 +183,11 @@ static Status report_bytes(Comm *comm, Config *c, const Args *args)
     if (c->train.accumulate.count > 1)
         return fail(ERR_USAGE, "--bytes describes one step; give train.accumulate one value");
     TRY(fs_read_limited(gpu, FS_TEXT_BYTES, &properties, &bytes));
-    c->device.properties = (const char *)properties;
-    Status status = session_open_plan(&session, c, comm, SESSION_TRAIN);
+    Config local = *c; /* shares its strings; only plain fields change */
+    local.device.properties = (const char *)properties;
+    Session session FREED_BY(session_close) = { 0 };
+    Status status = session_open_plan(&session, &local, comm, SESSION_TRAIN);
     if (status == OK) status = print_budget(&session);
-    session_close(&session);
-    c->device.properties = NULL;
-    mem_free(properties);
     return status == ERR_DATA ? fail_note(status, "%s", gpu) : status;
 }
 

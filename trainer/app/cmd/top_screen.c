@@ -95,7 +95,7 @@ static bool keep(TopScreen *t, RunRecord *r)
 
 void top_screen_add_line(TopScreen *t, const char *line, size_t bytes)
 {
-    Arena *arena = NULL;
+    Arena *arena FREED_BY(arena_destroy_at) = NULL;
     JsonValue *object = NULL;
     RunRecord record;
     if (arena_create(&arena, 4096) != OK) return;
@@ -108,7 +108,6 @@ void top_screen_add_line(TopScreen *t, const char *line, size_t bytes)
             t->last_time = record.time;
         }
     }
-    arena_destroy(arena);
 }
 
 /* ---- telling ---- */

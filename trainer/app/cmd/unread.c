@@ -16,7 +16,7 @@ static bool names_key(const char *words, const char *key, size_t n)
 
 void unread_warn(const Args *args, const char *keys, const char *advice)
 {
-    StrBuf list = { 0 };
+    StrBuf list FREED_BY(str_free) = { 0 };
     for (int i = 0; i < args->set_count; i++) {
         const char *set = args->sets[i];
         const size_t n = strcspn(set, "=");
@@ -25,5 +25,4 @@ void unread_warn(const Args *args, const char *keys, const char *advice)
     }
     if (list.length > 0 && !list.failed)
         log_warning("%s: ignored by this command%s", list.text, advice);
-    str_free(&list);
 }

@@ -39,7 +39,7 @@ typedef struct Files {
 
 static void collect(Files *f, const char *folder, int depth)
 {
-    char **names = NULL;
+    char **names FREED = NULL;
     int64_t count = 0;
     if (fs_list(folder, &names, &count) != OK) return;
     int64_t step = count > NAMES_A_FOLDER ? count / NAMES_A_FOLDER : 1;
@@ -51,7 +51,6 @@ static void collect(Files *f, const char *folder, int depth)
         if (there && S_ISREG(st.st_mode) && f->count < FILES_MAX) f->path[f->count++] = path;
         else mem_free(path);
     }
-    mem_free(names);
 }
 
 /* ---- how fast ---- */
@@ -61,11 +60,10 @@ static Status open_one(void *cookie, int64_t i)
     Files *f = cookie;
     struct stat st;
     if (clock_s() > f->end_s) return OK;
-    int fd = open(f->path[i], O_RDONLY | O_CLOEXEC);
+    int fd FREED_BY(fs_close) = open(f->path[i], O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0) f->failed++;
     else f->bytes += st.st_size;
     f->done++;
-    if (fd >= 0) close(fd);
     return OK;
 }
 
@@ -73,8 +71,8 @@ static Status read_one(void *cookie, int64_t i)
 {
     Files *f = cookie;
     if (clock_s() > f->end_s) return OK;
-    uint8_t *block = mem_alloc(BLOCK_BYTES);
-    int fd = block ? open(f->path[i], O_RDONLY | O_CLOEXEC) : -1;
+    uint8_t *block FREED = mem_alloc(BLOCK_BYTES);
+    int fd FREED_BY(fs_close) = block ? open(f->path[i], O_RDONLY | O_CLOEXEC) : -1;
     ssize_t n = 0;
     if (fd >= 0) (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     for (int64_t at = 0; fd >= 0 && at < FILE_BYTES_MAX && clock_s() < f->end_s; at += n) {
@@ -84,8 +82,6 @@ static Status read_one(void *cookie, int64_t i)
     }
     if (fd < 0 || n < 0) f->failed++;
     f->done++;
-    if (fd >= 0) close(fd);
-    mem_free(block);
     return OK;
 }
 
@@ -163,10 +159,10 @@ bool doctor_lustre_layout(const uint8_t *lov, size_t bytes, StrBuf *out)
 
 static void check_lustre(const Files *f, DoctorReport *r, const struct statfs *s)
 {
-    StrBuf text = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 };
     struct stat st;
     if ((uint32_t)s->f_type != LUSTRE) return;
-    uint8_t *lov = mem_alloc(LAYOUT_BYTES);
+    uint8_t *lov FREED = mem_alloc(LAYOUT_BYTES);
     ssize_t bytes = lov ? getxattr(f->path[0], "lustre.lov", lov, LAYOUT_BYTES) : -1;
     bool told = bytes > 0 && doctor_lustre_layout(lov, (size_t)bytes, &text) && !text.failed;
     bool large = stat(f->path[0], &st) == 0 && st.st_size >= 16 * FILE_SMALL;
@@ -174,15 +170,13 @@ static void check_lustre(const Files *f, DoctorReport *r, const struct statfs *s
                  "large files are read faster from several targets: lfs setstripe -c 4 on the "
                  "folder before they are written",
                  "Lustre: the first file is on %s", told ? text.text : "unknown targets");
-    str_free(&text);
-    mem_free(lov);
 }
 
 void doctor_check_data(const DoctorOptions *o, DoctorReport *r)
 {
     struct statfs s;
     if (!o->data) return;
-    Files *f = mem_calloc(1, sizeof *f);
+    Files *f FREED = mem_calloc(1, sizeof *f);
     if (!f) return;
     collect(f, o->data, 0);
     if (f->count == 0 || statfs(o->data, &s) != 0) {
@@ -194,5 +188,4 @@ void doctor_check_data(const DoctorOptions *o, DoctorReport *r)
         check_lustre(f, r, &s);
     }
     for (int i = 0; i < f->count; i++) mem_free(f->path[i]);
-    mem_free(f);
 }

@@ -104,7 +104,7 @@ static bool takes(const char *value, const char *name)
 static void check_interface_name(const DoctorOptions *o, DoctorReport *r)
 {
     static const char advice[] = "unset it, or exclude: NCCL_SOCKET_IFNAME=^lo,docker,veth";
-    char value[256], path[320], state[32], **names = NULL;
+    char value[256], path[320], state[32], **names FREED = NULL;
     if (!doctor_environment(o, "NCCL_SOCKET_IFNAME", value, sizeof value) || !value[0] || !value[1])
         return;
     int64_t count = doctor_list(o, "/sys/class/net", &names);
@@ -113,7 +113,6 @@ static void check_interface_name(const DoctorOptions *o, DoctorReport *r)
         snprintf(path, sizeof path, "/sys/class/net/%s/operstate", names[i]);
         found = takes(value, names[i]) && doctor_read(o, path, state, sizeof state);
     }
-    mem_free(names);
     if (takes(value, "lo"))
         doctor_find(r, VERDICT_WARN, advice,
                     "NCCL_SOCKET_IFNAME=%.100s makes NCCL choose lo, which reaches no other host",
@@ -138,7 +137,7 @@ void doctor_check_variables(const DoctorOptions *o, DoctorReport *r)
 
 void doctor_check_libraries(const DoctorOptions *o, DoctorReport *r)
 {
-    StrBuf text = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 };
     (void)o;
     build_info_describe(&text);
     for (char *line = text.text; line && *line;) {
@@ -146,5 +145,4 @@ void doctor_check_libraries(const DoctorOptions *o, DoctorReport *r)
         doctor_find(r, VERDICT_OK, "", "%.*s", (int)length, line);
         line += length + (line[length] == '\n');
     }
-    str_free(&text);
 }

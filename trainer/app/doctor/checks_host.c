@@ -105,10 +105,9 @@ void doctor_check_limits(const DoctorOptions *o, DoctorReport *r)
     static const char memlock_advice[] =
         "ulimit -l unlimited: /etc/security/limits.conf, LimitMEMLOCK=infinity for "
         "slurmd, docker run --ulimit memlock=-1";
-    char **adapters = NULL;
+    char **adapters FREED = NULL;
     long long value;
     bool fabric = doctor_list(o, "/sys/class/infiniband", &adapters) > 0;
-    mem_free(adapters);
     if (limit(o, "Max locked memory", &value)) {
         bool little = fabric && value < MEMLOCK_LITTLE; /* TCP locks none */
         if (value == LLONG_MAX)

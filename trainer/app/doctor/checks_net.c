@@ -31,7 +31,7 @@ static void check_interface(const DoctorOptions *o, DoctorReport *r, const char 
 
 void doctor_check_network(const DoctorOptions *o, DoctorReport *r)
 {
-    char **names = NULL;
+    char **names FREED = NULL;
     int64_t count = doctor_list(o, "/sys/class/net", &names);
     int up = 0;
     for (int64_t i = 0; i < count; i++)
@@ -39,7 +39,6 @@ void doctor_check_network(const DoctorOptions *o, DoctorReport *r)
     if (up == 0)
         doctor_find(r, VERDICT_OK, "",
                     "no network interface is up but loopback: runs on this host only");
-    mem_free(names);
 }
 
 /* ---- fabrics ---- */
@@ -101,7 +100,7 @@ static void check_efa(const DoctorOptions *o, DoctorReport *r, int64_t count, bo
 
 void doctor_check_fabric(const DoctorOptions *o, DoctorReport *r)
 {
-    char **names = NULL, **devices = NULL;
+    char **names FREED = NULL, **devices FREED = NULL;
     int64_t count = doctor_list(o, "/sys/class/infiniband", &names), efa = 0;
     bool verbs = doctor_list(o, VERBS_FOLDER, &devices) > 0;
     for (int64_t i = 0; i < count; i++) {
@@ -111,6 +110,4 @@ void doctor_check_fabric(const DoctorOptions *o, DoctorReport *r)
     if (count == 0 && o->efa <= 0)
         doctor_find(r, VERDICT_OK, "", "no EFA or InfiniBand adapter: hosts communicate over TCP");
     check_efa(o, r, efa, verbs);
-    mem_free(names);
-    mem_free(devices);
 }

@@ -73,9 +73,8 @@ void doctor_check_placement(const DoctorOptions *o, DoctorReport *r)
                     "HWLOC_XMLFILE, HWLOC_SYNTHETIC or HWLOC_FSROOT describes another machine");
         return;
     }
-    Map *m = mem_calloc(1, sizeof *m);
+    Map *m FREED = mem_calloc(1, sizeof *m);
     if (!m) return;
     m->t = o->topology;
     look(m, r, o->ranks);
-    mem_free(m);
 }

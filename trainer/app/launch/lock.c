@@ -151,26 +151,24 @@ void lock_release(LaunchLock *l)
     mem_free(l);
 }
 
+static int open_lock(const char *run_dir, int flags)
+{
+    char *path FREED = fs_join(run_dir, "launch.lock");
+    return path ? open(path, flags | O_CLOEXEC) : -1;
+}
+
 bool lock_is_held(const char *run_dir)
 {
-    char *path = fs_join(run_dir, "launch.lock");
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    mem_free(path);
+    int fd FREED_BY(fs_close) = open_lock(run_dir, O_RDONLY);
     if (fd < 0) return false;
     Holder h = read_holder(fd);
-    close(fd);
     return h.host[0] && h.time_s != 0 && lock_holder_lives(run_dir, h.host, h.time_s);
 }
 
 bool lock_holder_lives(const char *run_dir, const char *host, double time_s)
 {
     if (strcmp(process_host(), host) != 0) return clock_unix_s() - time_s < YOUNG_S;
-    char *path = fs_join(run_dir, "launch.lock");
-    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    mem_free(path);
-    if (fd < 0) return false;
-    const int reason = flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-    close(fd);
-    if (reason == 0 || reason == EWOULDBLOCK) return reason != 0;
-    return clock_unix_s() - time_s < YOUNG_S; /* no locks here */
+    int fd FREED_BY(fs_close) = open_lock(run_dir, O_RDWR);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0) return false;
+    return errno == EWOULDBLOCK || clock_unix_s() - time_s < YOUNG_S; /* else no locks here */
 }

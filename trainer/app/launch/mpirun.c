@@ -85,16 +85,13 @@ static Status start(pid_t *out, Relay **relay, const LaunchOptions *o, const cha
 Status mpirun_start(pid_t *out, Relay **relay, const LaunchOptions *options, const HostList *hosts)
 {
     char ranks[16];
-    StrBuf args = { 0 };
+    StrBuf args FREED_BY(str_free) = { 0 };
     snprintf(ranks, sizeof ranks, "%d", hosts_ranks(hosts));
     add_args(&args, options);
-    char *hostfile = fs_join(options->run_dir, "launch.hosts");
-    Status status =
-        hostfile && !args.failed ? write_hosts(hostfile, hosts) : fail(ERR_MEMORY, "out of memory");
-    if (status == OK) status = start(out, relay, options, hostfile, args.text, ranks);
-    mem_free(hostfile);
-    str_free(&args);
-    return status;
+    char *hostfile FREED = fs_join(options->run_dir, "launch.hosts");
+    TRY(hostfile && !args.failed ? write_hosts(hostfile, hosts)
+                                 : fail(ERR_MEMORY, "out of memory"));
+    return start(out, relay, options, hostfile, args.text, ranks);
 }
 
 Status mpirun_status(int code)

@@ -128,15 +128,13 @@ static Status ask_one(Probe *p, int i, const char *name)
 {
     /* As mpirun calls an agent: words, host, command. */
     const char *agent = p->o->agent ? p->o->agent : default_agent;
-    StrBuf command = { 0 };
+    StrBuf command FREED_BY(str_free) = { 0 };
     p->asked[i] = 0;
     if (strcmp(name, "localhost") == 0 || strcmp(name, process_host()) == 0) return OK;
     str_printf(&command, "exec %s \"$@\"", agent);
     const char *argv[] = { "sh", "-c", command.text, "probe", name, "true", NULL };
-    Status status = command.failed ? fail(ERR_MEMORY, "out of memory")
-                                   : child_start(&p->asked[i], argv, p->nowhere, p->nowhere);
-    str_free(&command);
-    return status;
+    return command.failed ? fail(ERR_MEMORY, "out of memory")
+                          : child_start(&p->asked[i], argv, p->nowhere, p->nowhere);
 }
 
 /* Its exit code; -1: no answer in time, or we are asked to stop. */

@@ -14,21 +14,17 @@
 
 static int open_metrics(const char *run_dir)
 {
-    char *path = fs_join(run_dir, "metrics.jsonl");
-    int fd = path ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
-    mem_free(path);
-    return fd;
+    char *path FREED = fs_join(run_dir, "metrics.jsonl");
+    return path ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
 }
 
 /* ---- the lock ---- */
 
 bool progress_is_locked(const char *run_dir, int64_t *bytes)
 {
-    int fd = open_metrics(run_dir);
+    int fd FREED_BY(fs_close) = open_metrics(run_dir);
     if (bytes) *bytes = fd >= 0 ? (int64_t)lseek(fd, 0, SEEK_END) : -1;
-    bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (fd >= 0) close(fd);
-    return locked;
+    return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 /* ---- records ---- */
@@ -58,15 +54,13 @@ typedef void Find(const RunRecord *r, int64_t *found);
 static void search_lines(const char *text, Find *find, int64_t *found)
 {
     for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        Arena *arena = NULL;
+        Arena *arena FREED_BY(arena_destroy_at) = NULL;
         JsonValue *object = NULL;
         RunRecord record;
         if (arena_create(&arena, 4096) != OK) return;
-        if (json_parse(arena, line, (size_t)(end - line), &object) == OK) {
-            records_read(&record, object);
-            if (object->type == JSON_OBJECT) find(&record, found);
-        }
-        arena_destroy(arena);
+        if (json_parse(arena, line, (size_t)(end - line), &object) != OK) continue;
+        records_read(&record, object);
+        if (object->type == JSON_OBJECT) find(&record, found);
     }
 }
 
@@ -74,8 +68,8 @@ static void search_lines(const char *text, Find *find, int64_t *found)
  * that tell nothing may be any number. */
 static int64_t search(const char *run_dir, Find *find)
 {
-    int fd = open_metrics(run_dir);
-    char *buffer = mem_alloc((size_t)BLOCK_BYTES + 1);
+    int fd FREED_BY(fs_close) = open_metrics(run_dir);
+    char *buffer FREED = mem_alloc((size_t)BLOCK_BYTES + 1);
     int64_t found = NOT_FOUND;
     for (off_t end = fd >= 0 && buffer ? lseek(fd, 0, SEEK_END) : 0; end > 0 && found < 0;) {
         off_t from = end > BLOCK_BYTES ? end - BLOCK_BYTES : 0;
@@ -87,8 +81,6 @@ static int64_t search(const char *run_dir, Find *find)
         end = from + (first - buffer);
         search_lines(first, find, &found);
     }
-    if (fd >= 0) close(fd);
-    mem_free(buffer);
     return found;
 }
 

@@ -174,32 +174,22 @@ static void describe(StrBuf *out, const JsonValue *v, const char *run_dir)
         str_printf(out, "last        %s\n", json_text(v, "last", "?"));
 }
 
-static Status print_text(const char *run_dir, const char *path, const char *text, size_t bytes)
-{
-    Arena *arena = NULL;
-    JsonValue *v = NULL;
-    StrBuf out = { 0 };
-    TRY(arena_create(&arena, 0));
-    Status status = json_parse(arena, text, bytes, &v);
-    if (status != OK) status = fail_note(status, "%s", path);
-    if (status == OK) status = json_make_visible(arena, v);
-    if (status == OK) describe(&out, v, run_dir);
-    status = log_print_text(status, &out);
-    arena_destroy(arena);
-    return status;
-}
-
 Status record_print_state(const char *run_dir)
 {
-    uint8_t *text = NULL;
+    uint8_t *text FREED = NULL;
     size_t bytes = 0;
-    char *path = fs_join(run_dir, "launch.status.json");
+    char *path FREED = fs_join(run_dir, "launch.status.json");
+    Arena *arena FREED_BY(arena_destroy_at) = NULL;
+    JsonValue *v = NULL;
+    StrBuf out = { 0 };
     if (!path) return ERR_MEMORY;
-    Status status = fs_exists(path)
-                        ? fs_read_limited(path, FS_TEXT_BYTES, &text, &bytes)
-                        : fail(ERR_USAGE, "%s: not a run of convoy launch: no %s", run_dir, path);
-    if (status == OK) status = print_text(run_dir, path, (const char *)text, bytes);
-    mem_free(text);
-    mem_free(path);
-    return status;
+    if (!fs_exists(path))
+        return fail(ERR_USAGE, "%s: not a run of convoy launch: no %s", run_dir, path);
+    TRY(fs_read_limited(path, FS_TEXT_BYTES, &text, &bytes));
+    TRY(arena_create(&arena, 0));
+    Status status = json_parse(arena, (const char *)text, bytes, &v);
+    if (status != OK) return fail_note(status, "%s", path);
+    TRY(json_make_visible(arena, v));
+    describe(&out, v, run_dir);
+    return log_print_text(OK, &out);
 }

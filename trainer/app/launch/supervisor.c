@@ -202,11 +202,9 @@ static Status gather_until(Supervisor *s, double end, StrBuf *said)
  * time. */
 static Status gather(Supervisor *s)
 {
-    StrBuf said = { 0 };
+    StrBuf said FREED_BY(str_free) = { 0 };
     set_state(s, "waiting");
-    Status status = gather_until(s, clock_s() + s->o->wait_hosts_s, &said);
-    str_free(&said);
-    return status;
+    return gather_until(s, clock_s() + s->o->wait_hosts_s, &said);
 }
 
 /* ---- start and end ---- */
@@ -219,7 +217,7 @@ static void add_names(StrBuf *text, const HostList *hosts)
 
 static Status start(Supervisor *s)
 {
-    StrBuf names = { 0 };
+    StrBuf names FREED_BY(str_free) = { 0 };
     s->used = s->ready;
     for (int i = 0; i < s->used.count; i++)
         hosts_end_cooldown(&s->book, s->used.host[i].name, clock_s());
@@ -231,7 +229,6 @@ static Status start(Supervisor *s)
     add_names(&names, &s->used);
     log_info("launch: start %d: %d ranks on%s", s->attempt, hosts_ranks(&s->used),
              names.text ? names.text : "");
-    str_free(&names);
     JsonWriter *w = record_begin(s->record, "run");
     json_int(w, "attempt", s->attempt);
     json_int(w, "ranks", hosts_ranks(&s->used));
@@ -323,13 +320,12 @@ static bool lost(Supervisor *s)
 /* A host that answers and is only no longer listed shall leave in order. */
 static Ending end_without(Supervisor *s, bool silent, int *code)
 {
-    StrBuf names = { 0 };
+    StrBuf names FREED_BY(str_free) = { 0 };
     add_names(&names, &s->missing);
     log_warning("launch: %s for %.0f s:%s: %s", silent ? "no response" : "no longer listed",
                 clock_s() - s->missing_since_s, names.text ? names.text : "",
                 silent ? "ending the remaining ranks"
                        : "saving a checkpoint to restart without them");
-    str_free(&names);
     JsonWriter *w = record_begin(s->record, "lost");
     record_hosts(w, "hosts", &s->missing);
     json_bool(w, "answering", !silent);
@@ -529,7 +525,7 @@ static Status run(Supervisor *s)
 
 Status supervisor_run(const LaunchOptions *options)
 {
-    Supervisor *s = mem_calloc(1, sizeof *s);
+    Supervisor *s FREED = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     s->o = options;
     s->failed_step = -1;
@@ -542,6 +538,5 @@ Status supervisor_run(const LaunchOptions *options)
     probe_destroy(s->probe);
     presence_end(presence);
     record_close(s->record);
-    mem_free(s);
     return status;
 }

@@ -12,7 +12,6 @@
 #include "trainer/engine/files/kept_config.h"
 #include "trainer/engine/guard/run_lock.h"
 #include "trainer/engine/train/input_report.h"
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,25 +35,9 @@ struct RunLog {
 
 /* ---- opening ---- */
 
-static Status make_checkpoints(const char *dir)
-{
-    char *path = fs_join(dir, "checkpoints");
-    Status status = path ? fs_make_dirs(path) : ERR_MEMORY;
-    mem_free(path);
-    return status;
-}
-
 static LogLevel console_level(const RunLog *r)
 {
     return r->rank == 0 && r->format == LOG_FORMAT_JSON ? LOG_WARNING : LOG_INFO;
-}
-
-static Status open_log_file(const RunLog *r)
-{
-    char *path = fs_join(r->dir, "log.txt");
-    Status status = path ? log_open(path, r->rank, console_level(r)) : ERR_MEMORY;
-    mem_free(path);
-    return status;
 }
 
 /* So long a rank of an earlier start, on a host that was cut off, may take to see that it is alone.
@@ -127,23 +110,20 @@ void runlog_close(RunLog *r)
 
 static Status open_own(const char *path)
 {
-    Status status = OK;
-    char *folder = mem_strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
-    if (slash) *slash = '\0';
-    if (slash && slash != folder) status = fs_make_dirs(folder);
-    mem_free(folder);
+    char *folder FREED = fs_parent(path);
+    if (!folder) return ERR_MEMORY;
+    Status status = fs_make_dirs(folder);
     if (status == OK) status = log_add_file(path);
     return status == OK ? OK : fail_note(status, "log.file");
 }
 
 Status runlog_file_name(char **out, const Config *config, int rank, int world)
 {
-    char *name;
+    char *name FREED = NULL;
     *out = NULL;
     TRY(config_file_name(&name, "log.file", config->log.file, rank, world));
     if (!name) return OK;
     *out = fs_join(name[0] == '/' ? "" : config->run.dir, name);
-    mem_free(name);
     return *out ? OK : ERR_MEMORY;
 }
 
@@ -151,10 +131,13 @@ Status runlog_file_name(char **out, const Config *config, int rank, int world)
 
 static Status begin_folder(RunLog *r, const Config *config)
 {
+    char *checkpoints FREED = fs_join(r->dir, "checkpoints");
+    char *text FREED = fs_join(r->dir, "log.txt");
+    if (!checkpoints || !text) return ERR_MEMORY;
     TRY(jsonl_cut_torn_line(&r->metrics));
-    if (config) TRY(make_checkpoints(r->dir));
+    if (config) TRY(fs_make_dirs(checkpoints));
     if (config) TRY(kept_config_write(r->dir, config, r->is_new));
-    TRY(open_log_file(r));
+    TRY(log_open(text, r->rank, console_level(r)));
     TRY(reserve_line(r));
     int error = jsonl_append(&r->metrics, &r->held);
     r->metrics.held = NULL;
@@ -163,13 +146,11 @@ static Status begin_folder(RunLog *r, const Config *config)
 
 Status runlog_begin(RunLog *r, const Config *config, int world)
 {
-    char *own = NULL;
+    char *own FREED = NULL;
     if (r->begun) return OK;
-    Status status = config ? runlog_file_name(&own, config, r->rank, world) : OK;
-    if (status == OK && r->metrics.fd >= 0) status = begin_folder(r, config);
-    if (status == OK && own) status = open_own(own);
-    mem_free(own);
-    if (status != OK) return status;
+    if (config) TRY(runlog_file_name(&own, config, r->rank, world));
+    if (r->metrics.fd >= 0) TRY(begin_folder(r, config));
+    if (own) TRY(open_own(own));
     log_release();
     str_free(&r->held);
     r->begun = true;
@@ -407,7 +388,7 @@ void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double
 
 void runlog_last_words(const RunLog *r, int code, const char *reason)
 {
-    StrBuf line = { 0 };
+    StrBuf line FREED_BY(str_free) = { 0 };
     JsonWriter w = { .out = &line };
     if (!r || !r->begun || r->metrics.fd < 0) return;
     json_begin_object(&w, NULL);
@@ -418,5 +399,4 @@ void runlog_last_words(const RunLog *r, int code, const char *reason)
     str_add(&line, "\n");
     if (jsonl_append(&r->metrics, &line) != 0)
         log_warning("%s: cannot write the last record", r->metrics.path);
-    str_free(&line);
 }

@@ -273,7 +273,7 @@ static void add_energy(const Gauges *g, StrBuf *out)
 static void add_cost(const Gauges *g, StrBuf *out)
 {
     const double cost = g->prices ? cost_money(g->prices, &g->spent) : (double)NAN;
-    StrBuf prices = { 0 };
+    StrBuf prices FREED_BY(str_free) = { 0 };
     if (isnan(cost)) return;
     cost_add_prices(g->prices, &prices);
     add_head(out, "cost_total", "counter",
@@ -283,7 +283,6 @@ static void add_cost(const Gauges *g, StrBuf *out)
                (const char *const[]){ g->run, g->prices->cost.currency,
                                       prices.text ? prices.text : "", g->host });
     str_printf(out, "} %.15g\n", cost);
-    str_free(&prices);
 }
 
 void gauges_add_prometheus(const Gauges *g, StrBuf *out)

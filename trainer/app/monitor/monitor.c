@@ -57,33 +57,32 @@ static void look_at_gpus(Monitor *m)
 /* Line by line: a pipe that others write to as well keeps each whole, up to PIPE_BUF. */
 static Status append_lines(const char *path, const char *text)
 {
-    int fd, error = 0;
+    int fd FREED_BY(fs_close) = -1;
     TRY(fs_open(&fd, path, O_WRONLY | O_CREAT | O_APPEND));
-    for (size_t bytes; *text && error == 0; text += bytes) {
+    for (size_t bytes; *text; text += bytes) {
         bytes = strcspn(text, "\n") + 1;
         const ssize_t n = write(fd, text, bytes);
-        if (n != (ssize_t)bytes) error = n < 0 ? errno : ENOSPC;
+        if (n != (ssize_t)bytes)
+            return fail(ERR_IO, "%s: cannot write: %s", path, strerror(n < 0 ? errno : ENOSPC));
     }
-    close(fd);
-    return error == 0 ? OK : fail(ERR_IO, "%s: cannot write: %s", path, strerror(error));
+    return OK;
 }
 
 static void write_emf(Monitor *m, const Gauges *g)
 {
-    StrBuf text = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 };
     gauges_add_emf(g, clock_unix_s(), &text);
     Status status = OK;
     if (text.failed) status = fail(ERR_MEMORY, "monitor.emf: out of memory");
     else if (text.length > 0 && strcmp(m->emf_path, "-") == 0) status = log_print(text.text);
     else if (text.length > 0) status = append_lines(m->emf_path, text.text);
     if (status != OK) complain(&m->emf_broken);
-    str_free(&text);
 }
 
 static void end_period(Monitor *m)
 {
     StrBuf text = { 0 };
-    Gauges *copy = mem_alloc(sizeof *copy);
+    Gauges *copy FREED = mem_alloc(sizeof *copy);
     if (!copy) return;
     pthread_mutex_lock(&m->watcher.lock);
     energy_read(m->energy, &m->gauges.spent);
@@ -97,7 +96,6 @@ static void end_period(Monitor *m)
         if (fs_write_text(OK, m->prometheus_path, &text) != OK) complain(&m->prometheus_broken);
     }
     if (m->emf_path && !m->emf_broken) write_emf(m, copy);
-    mem_free(copy);
 }
 
 /* Until until_s or the end. False: the end. */

@@ -53,16 +53,16 @@ static Status take_series(RunSet *s, const char *dir, const JsonValue *record)
 static Status take_point(RunSet *s, const char *dir, const JsonValue *record)
 {
     const char *run = json_text(record, "run", "");
-    char *path = fs_join(dir, run);
+    char *path FREED = fs_join(dir, run);
     if (!path) return ERR_MEMORY;
-    Status status = OK;
     s->points_due--;
-    if (run[0] == '\0' || !fs_holds(path, "metrics.jsonl"))
+    if (run[0] == '\0' || !fs_holds(path, "metrics.jsonl")) {
         str_printf(&s->notes, "%s: the run of point %s is missing.\n", dir, run);
-    else if ((status = add_run(s, path)) == OK)
-        s->runs[s->count - 1].warmup_steps = json_whole(record, "warmup_steps");
-    mem_free(path);
-    return status;
+        return OK;
+    }
+    TRY(add_run(s, path));
+    s->runs[s->count - 1].warmup_steps = json_whole(record, "warmup_steps");
+    return OK;
 }
 
 static Prediction *prediction_of(RunSet *s, const char *fabric)
@@ -91,24 +91,21 @@ static Status take_prediction(RunSet *s, const char *dir, const JsonValue *recor
 static Status each_record(RunSet *s, const char *dir, const char *file, const char *event,
                           Status (*take)(RunSet *, const char *, const JsonValue *))
 {
-    uint8_t *bytes = NULL;
+    uint8_t *bytes FREED = NULL;
     size_t size = 0;
-    Arena *arena = NULL;
-    char *path = fs_join(dir, file);
-    Status status = path ? fs_read_file(path, &bytes, &size) : ERR_MEMORY;
-    if (status == OK) status = arena_create(&arena, 0);
-    for (const char *p = (const char *)bytes, *end; status == OK && (end = strchr(p, '\n'));
-         p = end + 1) {
+    Arena *arena FREED_BY(arena_destroy_at) = NULL;
+    char *path FREED = fs_join(dir, file);
+    if (!path) return ERR_MEMORY;
+    TRY(fs_read_file(path, &bytes, &size));
+    TRY(arena_create(&arena, 0));
+    for (const char *p = (const char *)bytes, *end; (end = strchr(p, '\n')); p = end + 1) {
         JsonValue *record = NULL;
-        status = json_parse(arena, p, (size_t)(end - p), &record);
-        if (status == ERR_DATA) status = OK;
-        else if (status == OK && strcmp(json_text(record, "event", ""), event) == 0)
-            status = take(s, dir, record);
+        Status status = json_parse(arena, p, (size_t)(end - p), &record);
+        if (status == ERR_DATA) continue;
+        TRY(status);
+        if (strcmp(json_text(record, "event", ""), event) == 0) TRY(take(s, dir, record));
     }
-    arena_destroy(arena);
-    mem_free(bytes);
-    mem_free(path);
-    return status;
+    return OK;
 }
 
 static Status add_scale(RunSet *s, const char *dir)

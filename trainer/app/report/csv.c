@@ -20,12 +20,11 @@ static void put(StrBuf *out, const char *text, bool quoted)
 
 void csv_text(StrBuf *out, const char *text)
 {
-    StrBuf shown = { 0 };
+    StrBuf shown FREED_BY(str_free) = { 0 };
     separate(out);
     str_add_visible(&shown, text, "");
     if (shown.text) put(out, shown.text, strpbrk(shown.text, ",\"") != NULL);
     out->failed = out->failed || shown.failed;
-    str_free(&shown);
 }
 
 void csv_number(StrBuf *out, double value)

@@ -281,7 +281,8 @@ static void draw_all(StrBuf *out, const RunSet *set, Room *room)
 
 Status section_curves(StrBuf *out, const RunSet *set)
 {
-    Room room = { .bins = mem_calloc((size_t)CURVES_MAX * PLOT_BINS, sizeof *room.bins) };
+    PlotPoint *bins FREED = mem_calloc((size_t)CURVES_MAX * PLOT_BINS, sizeof *bins);
+    Room room = { .bins = bins };
     int64_t most = 1;
     for (int i = 0; i < set->count; i++) {
         for (int source = 0; source < SOURCES; source++) {
@@ -290,16 +291,11 @@ Status section_curves(StrBuf *out, const RunSet *set)
         }
         if (i < CURVES_MAX) snprintf(room.labels[i], sizeof room.labels[i], "%d", i + 1);
     }
-    room.all = mem_calloc((size_t)most, sizeof *room.all);
-    if (!room.bins || !room.all) {
-        mem_free(room.bins);
-        mem_free(room.all);
-        return ERR_MEMORY;
-    }
+    PlotPoint *all FREED = mem_calloc((size_t)most, sizeof *all);
+    if (!bins || !all) return ERR_MEMORY;
+    room.all = all;
     html_heading(out, "Curves");
     explain(out, set, most);
     draw_all(out, set, &room);
-    mem_free(room.bins);
-    mem_free(room.all);
     return OK;
 }

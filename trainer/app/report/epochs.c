@@ -216,7 +216,7 @@ static void explain(StrBuf *out, const Scaling *s)
 /* A letter for each fabric, as in the plot. */
 static void add_fabrics(StrBuf *out, const RunSet *set)
 {
-    StrBuf text = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 };
     str_add(&text,
             "Predictions, not measurements: a model of the step (computation as on one rank, ring "
             "all-reduce by the fabric's latency and bandwidth, overlapped bucket by bucket). "
@@ -226,7 +226,6 @@ static void add_fabrics(StrBuf *out, const RunSet *set)
     str_add(&text, ".");
     if (text.failed) out->failed = true;
     else html_note(out, text.text);
-    str_free(&text);
 }
 
 /* A row a number of ranks; the predictions of all fabrics are for the same ones. */
@@ -258,7 +257,7 @@ static void add_prediction_table(StrBuf *out, const RunSet *set)
 
 void section_scaling(StrBuf *out, const RunSet *set, const Scaling *scaling)
 {
-    Room *room = mem_calloc(1, sizeof *room);
+    Room *room FREED = mem_calloc(1, sizeof *room);
     if (!room) {
         out->failed = true;
         return;
@@ -277,7 +276,6 @@ void section_scaling(StrBuf *out, const RunSet *set, const Scaling *scaling)
         html_note(out, "Scaling needs runs on at least two numbers of ranks.");
     }
     if (set->prediction_count > 0) add_prediction_table(out, set);
-    mem_free(room);
 }
 
 void section_scaling_csv(StrBuf *out, const Scaling *s)

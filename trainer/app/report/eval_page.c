@@ -159,7 +159,7 @@ static void add_pairs(StrBuf *out, const EvalPage *p)
     int64_t count = 0;
     for (int64_t i = 0; i < p->classes * p->classes; i++)
         count += p->confusion[i] > 0 && i / p->classes != i % p->classes;
-    Pair *pairs = mem_alloc((size_t)count * sizeof *pairs + 1);
+    Pair *pairs FREED = mem_alloc((size_t)count * sizeof *pairs + 1);
     if (!pairs) {
         out->failed = true;
         return;
@@ -180,7 +180,6 @@ static void add_pairs(StrBuf *out, const EvalPage *p)
         html_row_end(out);
     }
     html_table_end(out);
-    mem_free(pairs);
 }
 
 static void add_classes(StrBuf *out, const EvalPage *p)

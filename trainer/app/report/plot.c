@@ -436,7 +436,7 @@ static void add_strip(const Drawing *d, double x, double x2, const char *text)
 static void draw_strips(const Drawing *d)
 {
     const double width = (RIGHT - LEFT) / PLOT_STRIPS;
-    StrBuf text = { 0 }, held = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 }, held FREED_BY(str_free) = { 0 };
     double begin = LEFT;
     int last = -1;
     str_add(d->out, "<g class=\"hover\" fill-opacity=\"0\">\n");
@@ -454,8 +454,6 @@ static void draw_strips(const Drawing *d)
     if (last >= 0 && held.text) add_strip(d, begin, RIGHT, held.text);
     str_add(d->out, "</g>\n");
     if (text.failed || held.failed) d->out->failed = true;
-    str_free(&text);
-    str_free(&held);
 }
 
 void plot_svg(StrBuf *out, const Plot *p)

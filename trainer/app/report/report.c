@@ -42,13 +42,12 @@ static Status write_beside(Status status, const char *out, const char *suffix, S
 {
     size_t n = strlen(out);
     if (str_ends_with_nocase(out, ".html")) n -= strlen(".html");
-    StrBuf path = { 0 };
+    StrBuf path FREED_BY(str_free) = { 0 };
     str_add_n(&path, out, n);
     str_add(&path, suffix);
     if (path.failed) status = ERR_MEMORY;
     status = fs_write_text(status, path.text, text);
     if (status == OK && !quiet) log_info("wrote %s", path.text);
-    str_free(&path);
     return status;
 }
 
@@ -71,18 +70,13 @@ static Status write_files(const char *out, const RunSet *set, const Scaling *sca
 Status report_write_live(const char *out, const char *const *inputs, int count, double refresh_s,
                          bool *ended)
 {
-    RunSet set;
-    Scaling scaling;
+    RunSet set FREED_BY(collect_free) = { 0 };
+    Scaling scaling FREED_BY(scaling_free) = { 0 };
     TRY(collect_runs(&set, inputs, count));
     *ended = set.points_due <= 0;
     for (int i = 0; i < set.count; i++) *ended = *ended && set.runs[i].done;
-    Status status = scaling_make(&scaling, set.runs, set.count);
-    if (status == OK) {
-        status = write_files(out, &set, &scaling, *ended ? 0 : refresh_s);
-        scaling_free(&scaling);
-    }
-    collect_free(&set);
-    return status;
+    TRY(scaling_make(&scaling, set.runs, set.count));
+    return write_files(out, &set, &scaling, *ended ? 0 : refresh_s);
 }
 
 Status report_write(const char *out, const char *const *inputs, int count)

@@ -226,41 +226,37 @@ static Status take_line(ReportRun *r, Arena *arena, const char *line, size_t byt
 
 static Status take_lines(ReportRun *r, const char *at, const char *end)
 {
-    Arena *arena = NULL;
-    Status status = OK;
-    for (int64_t n = 0; at < end && status == OK; n++) {
+    Arena *arena FREED_BY(arena_destroy_at) = NULL;
+    for (int64_t n = 0; at < end; n++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         if (n % LINES_PER_ARENA == 0) {
             arena_destroy(arena);
-            if ((status = arena_create(&arena, 0)) != OK) return status;
+            TRY(arena_create(&arena, 0));
         }
         /* what is behind the last newline was being written when the run ended */
         r->torn = newline == NULL;
-        if (!r->torn) status = take_line(r, arena, at, (size_t)(newline - at));
+        if (!r->torn) TRY(take_line(r, arena, at, (size_t)(newline - at)));
         at = newline ? newline + 1 : end;
     }
-    arena_destroy(arena);
-    return status;
+    return OK;
 }
 
 static Status read_metrics(ReportRun *r)
 {
-    uint8_t *bytes = NULL;
+    uint8_t *bytes FREED = NULL;
     size_t size = 0;
-    char *path = fs_join(r->dir, "metrics.jsonl");
-    Status status = path ? fs_read_file(path, &bytes, &size) : ERR_MEMORY;
-    if (status == OK) status = take_lines(r, (const char *)bytes, (const char *)bytes + size);
-    mem_free(bytes);
-    mem_free(path);
-    return status;
+    char *path FREED = fs_join(r->dir, "metrics.jsonl");
+    if (!path) return ERR_MEMORY;
+    TRY(fs_read_file(path, &bytes, &size));
+    return take_lines(r, (const char *)bytes, (const char *)bytes + size);
 }
 
 /* A config that is missing or broken leaves the run without one; only memory is an error. */
 static Status read_config(ReportRun *r)
 {
-    uint8_t *bytes = NULL;
+    uint8_t *bytes FREED = NULL;
     size_t size = 0;
-    char *path = fs_join(r->dir, "config.yaml");
+    char *path FREED = fs_join(r->dir, "config.yaml");
     if (!path) return ERR_MEMORY;
     Status status =
         fs_exists(path) ? fs_read_limited(path, FS_TEXT_BYTES, &bytes, &size) : ERR_DATA;
@@ -269,8 +265,6 @@ static Status read_config(ReportRun *r)
         status = r->config_text ? config_parse(&r->config, r->config_text) : ERR_MEMORY;
     }
     if (!r->config) r->config_text = "";
-    mem_free(bytes);
-    mem_free(path);
     return status == ERR_MEMORY ? status : OK;
 }
 

@@ -56,16 +56,15 @@ static const char *unusable(const ReportRun *r)
 /* *out: compared with base (NULL: the run becomes the base), else a note says why not. */
 static Status usable(Scaling *s, const ReportRun *r, const ReportRun *base, bool *out)
 {
-    StrBuf difference = { 0 };
+    StrBuf difference FREED_BY(str_free) = { 0 };
     const char *why = unusable(r);
-    Status status = why || !base ? OK : differences(r, base, &difference);
+    if (!why && base) TRY(differences(r, base, &difference));
     if (why) str_printf(&s->notes, "%s is left out of the epoch times: %s.\n", r->name, why);
     else if (difference.length > 0)
         str_printf(&s->notes, "%s is left out of the epoch times: compared with %s, %s.\n", r->name,
                    base->name, difference.text);
     *out = !why && difference.length == 0;
-    str_free(&difference);
-    return status;
+    return OK;
 }
 
 /* ---- one number of ranks ---- */
@@ -266,7 +265,7 @@ double scaling_speed(const ScalingRow *r)
 Status scaling_make(Scaling *out, const ReportRun *runs, int count)
 {
     Status status = OK;
-    const ReportRun **kept = mem_calloc((size_t)count * 2 + 1, sizeof *kept);
+    const ReportRun **kept FREED = mem_calloc((size_t)count * 2 + 1, sizeof *kept);
     int n = 0;
     *out = (Scaling){ .units = &units_images };
     if (!kept) return ERR_MEMORY;
@@ -285,7 +284,6 @@ Status scaling_make(Scaling *out, const ReportRun *runs, int count)
         compare_rows(out);
         describe(out);
     }
-    mem_free(kept);
     if (status == OK && out->notes.failed) status = fail(ERR_MEMORY, "out of memory");
     if (status != OK) scaling_free(out);
     return status;

@@ -36,10 +36,9 @@ static const EvalRecord *first_at(const ReportRun *r, double target)
 /* With its prices; "" where there is none. */
 static void money_cell(StrBuf *out, const ReportRun *r, const Spent *s, double share)
 {
-    StrBuf text = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 };
     if (r->config && s) cost_add_money(r->config, share * cost_money(r->config, s), &text);
     html_figure(out, text.length > 0 ? text.text + 2 : "");
-    str_free(&text);
 }
 
 static void add_row(StrBuf *out, const RunSet *set, int k, double target)

@@ -26,11 +26,10 @@ static void describe_end(const ReportRun *r, char out[160])
 /* The median of a value of the steps, by its place in them; NaN for none. */
 static Status median_of(const ReportRun *r, size_t at, double *out)
 {
-    double *values = mem_calloc((size_t)r->step_count + 1, sizeof *values);
+    double *values FREED = mem_calloc((size_t)r->step_count + 1, sizeof *values);
     if (!values) return ERR_MEMORY;
     for (int64_t i = 0; i < r->step_count; i++) values[i] = records_number_at(&r->steps[i], at);
     *out = statistics_median(values, r->step_count);
-    mem_free(values);
     return OK;
 }
 
@@ -66,7 +65,7 @@ static Status add_run_row(StrBuf *out, const RunSet *set, int k)
     const bool tokens = report_run_units(set->runs, set->count) == &units_text;
     char end[160], began[32] = "";
     double speed, mfu;
-    StrBuf took = { 0 };
+    StrBuf took FREED_BY(str_free) = { 0 };
     const StepRecord *last = r->step_count ? &r->steps[r->step_count - 1] : NULL;
     TRY(median_of(r,
                   tokens ? offsetof(StepRecord, tokens_per_s) : offsetof(StepRecord, images_per_s),
@@ -94,7 +93,6 @@ static Status add_run_row(StrBuf *out, const RunSet *set, int k)
     html_number(out, share_of(r, offsetof(StepRecord, comm_wait_ms)), 2);
     html_row_end(out);
     if (took.failed) out->failed = true;
-    str_free(&took);
     return OK;
 }
 
@@ -248,11 +246,10 @@ static void add_values(StrBuf *out, const ReportRun *r, int number, const int *k
 {
     html_run_row(out, r->colour, number, r->name);
     for (int i = 0; i < count; i++) {
-        StrBuf value = { 0 };
+        StrBuf value FREED_BY(str_free) = { 0 };
         if (r->config) config_add_key(r->config, keys[i], &value);
         html_cell(out, value.text ? value.text : "");
         if (value.failed) out->failed = true;
-        str_free(&value);
     }
     html_row_end(out);
 }

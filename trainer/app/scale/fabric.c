@@ -61,20 +61,14 @@ static Status read_file(Fabric *out, const JsonValue *root, const char *path)
 
 Status fabric_read(Fabric *out, const char *path)
 {
-    uint8_t *bytes = NULL;
+    uint8_t *bytes FREED = NULL;
     size_t size = 0;
-    Arena *arena = NULL;
+    Arena *arena FREED_BY(arena_destroy_at) = NULL;
     JsonValue *root = NULL;
     TRY(fs_read_limited(path, FS_TEXT_BYTES, &bytes, &size));
-    Status status = arena_create(&arena, 0);
-    if (status == OK) {
-        status = json_parse(arena, (const char *)bytes, size, &root);
-        if (status != OK) status = fail_note(status, "%s", path);
-    }
-    if (status == OK) status = read_file(out, root, path);
-    arena_destroy(arena);
-    mem_free(bytes);
-    return status;
+    TRY(arena_create(&arena, 0));
+    Status status = json_parse(arena, (const char *)bytes, size, &root);
+    return status == OK ? read_file(out, root, path) : fail_note(status, "%s", path);
 }
 
 Status fabric_read_each(const char *files, const char *option,

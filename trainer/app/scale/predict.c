@@ -28,25 +28,22 @@ static Status measure_base(Base *out, const Series *s)
     int count = 0;
     *out = (Base){ 0 };
     for (int i = 0; i < s->point_count; i++) {
-        Point p;
-        ReportRun run = { 0 };
-        Scaling one = { 0 };
+        Point p FREED_BY(series_point_free) = { 0 };
+        ReportRun run FREED_BY(report_run_free) = { 0 };
+        Scaling one FREED_BY(scaling_free) = { 0 };
         bool finished = false;
         TRY(series_point(&p, s, i));
-        Status status = p.ranks == 1 ? series_point_find(&p, s, &run, &finished) : OK;
-        if (status == OK && finished) status = scaling_make(&one, &run, 1);
-        if (status == OK && one.count == 1) {
-            const ScalingRow *r = &one.rows[0];
-            sum += r->images_per_s / (1 - r->data_share - r->comm_share);
-            out->images = (double)one.images;
-            out->batch = out->rate_images = (double)r->global_batch;
-            out->cpu = strcmp(run.start.device, "cpu") == 0;
-            count++;
-        }
-        scaling_free(&one);
-        if (finished && status == OK) report_run_free(&run);
-        series_point_free(&p);
-        TRY(status);
+        if (p.ranks != 1) continue;
+        TRY(series_point_find(&p, s, &run, &finished));
+        if (!finished) continue;
+        TRY(scaling_make(&one, &run, 1));
+        if (one.count != 1) continue;
+        const ScalingRow *r = &one.rows[0];
+        sum += r->images_per_s / (1 - r->data_share - r->comm_share);
+        out->images = (double)one.images;
+        out->batch = out->rate_images = (double)r->global_batch;
+        out->cpu = strcmp(run.start.device, "cpu") == 0;
+        count++;
     }
     out->images_per_s = count ? sum / count : 0;
     return OK;
@@ -133,10 +130,8 @@ static Status write_predictions(const Series *s, StrBuf *text)
 {
     int finished = 0;
     TRY(series_write(s, &finished)); /* makes the folder one that convoy report knows */
-    char *path = fs_join(s->dir, "predictions.jsonl");
-    Status status = fs_write_text(path ? OK : ERR_MEMORY, path, text);
-    mem_free(path);
-    return status;
+    char *path FREED = fs_join(s->dir, "predictions.jsonl");
+    return fs_write_text(path ? OK : ERR_MEMORY, path, text);
 }
 
 Status predict_ranks(RankList *out, const char *text)

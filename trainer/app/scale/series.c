@@ -15,12 +15,11 @@
 
 static Status choose_dir(Series *s)
 {
-    StrBuf text = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 };
     const Config *c = s->config;
     if (c->scale.dir[0]) str_add(&text, c->scale.dir);
     else str_printf(&text, "%s-scale", c->run.dir);
     s->dir = text.failed ? NULL : mem_strdup(text.text);
-    str_free(&text);
     return s->dir ? OK : ERR_MEMORY;
 }
 
@@ -101,7 +100,7 @@ static void add_sets(Point *p, const Config *c, StrBuf *b)
 Status series_point(Point *out, const Series *s, int index)
 {
     const ConfigList *ranks = &s->config->scale.ranks;
-    StrBuf text = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 };
     *out = (Point){ .ranks = (int64_t)ranks->values[index % ranks->count],
                     .repeat = index / ranks->count + 1 };
     snprintf(out->name, sizeof out->name, "n%lld-r%lld", (long long)out->ranks,
@@ -109,7 +108,6 @@ Status series_point(Point *out, const Series *s, int index)
     out->run_dir = fs_join(s->dir, out->name);
     if (out->run_dir) add_sets(out, s->config, &text);
     bool failed = text.failed || !out->run_dir;
-    str_free(&text);
     if (!failed) return OK;
     series_point_free(out);
     return fail(ERR_MEMORY, "out of memory");
@@ -148,32 +146,29 @@ static Status point_config(const Point *p, const Series *s, Config **out)
 
 static Status check_settings(const Point *p, const Series *s, ReportRun *run)
 {
-    Config *wanted = NULL;
-    StrBuf text = { 0 };
+    Config *wanted FREED_BY(config_destroy_at) = NULL;
+    StrBuf text FREED_BY(str_free) = { 0 };
     if (!run->config)
         return fail(ERR_USAGE, "%s: a run without a readable config.yaml; remove it", p->run_dir);
     TRY(point_config(p, s, &wanted));
     /* a run's folder tells what auto was in it (command_run.c) */
     if (wanted->train.precision == CONFIG_OTHER && wanted->train.precision_auto == CONFIG_OTHER)
         wanted->train.precision_auto = run->config->train.precision_auto;
-    Status status = config_difference(run->config, wanted, &text);
-    if (status == OK && text.length > 0)
-        status = fail(ERR_USAGE,
-                      "%s was measured with other settings (%.600s): set scale.dir to another "
-                      "folder, or remove that one",
-                      p->run_dir, text.text);
-    if (status == OK && run->start.world != p->ranks)
-        status = fail(ERR_ENV,
-                      "%s: %lld ranks were started and the run had %lld; does this build have MPI?",
-                      p->run_dir, (long long)p->ranks, (long long)run->start.world);
-    str_free(&text);
-    if (status == OK) { /* the same but for prices: those of now count */
-        Config *then = run->config;
-        run->config = wanted;
-        wanted = then;
-    }
-    config_destroy(wanted);
-    return status;
+    TRY(config_difference(run->config, wanted, &text));
+    if (text.length > 0)
+        return fail(ERR_USAGE,
+                    "%s was measured with other settings (%.600s): set scale.dir to another "
+                    "folder, or remove that one",
+                    p->run_dir, text.text);
+    if (run->start.world != p->ranks)
+        return fail(ERR_ENV,
+                    "%s: %lld ranks were started and the run had %lld; does this build have MPI?",
+                    p->run_dir, (long long)p->ranks, (long long)run->start.world);
+    /* the same but for prices: those of now count */
+    Config *then = run->config;
+    run->config = wanted;
+    wanted = then;
+    return OK;
 }
 
 Status series_point_find(const Point *p, const Series *s, ReportRun *run, bool *finished)
@@ -182,10 +177,9 @@ Status series_point_find(const Point *p, const Series *s, ReportRun *run, bool *
     *finished = false;
     if (!fs_holds(p->run_dir, "metrics.jsonl")) return OK;
     TRY(report_run_read(run, p->run_dir, p->name));
-    Status status = OK;
     if (s->config->scale.steps > 0) run->warmup_steps = s->config->scale.warmup_steps;
     *finished = run->done && run->code == 0;
-    if (*finished) status = check_settings(p, s, run);
+    Status status = *finished ? check_settings(p, s, run) : OK;
     if (status != OK || !*finished) report_run_free(run);
     return status;
 }
@@ -250,7 +244,7 @@ static void add_series_record(StrBuf *out, const Series *s)
 static Status add_point_record(StrBuf *out, const Point *p, const ReportRun *r)
 {
     JsonWriter w = { .out = out };
-    Scaling one;
+    Scaling one FREED_BY(scaling_free) = { 0 };
     TRY(scaling_make(&one, r, 1));
     json_begin_object(&w, NULL);
     json_string(&w, "event", "point");
@@ -271,32 +265,25 @@ static Status add_point_record(StrBuf *out, const Point *p, const ReportRun *r)
     json_bool(&w, "oversubscribed", r->start.oversubscribed);
     json_end_object(&w);
     str_add(out, "\n");
-    scaling_free(&one);
     return OK;
 }
 
 static Status write_records(const Series *s, const Finished *f)
 {
-    StrBuf text = { 0 };
-    Status status = OK;
+    StrBuf text FREED_BY(str_free) = { 0 };
     add_series_record(&text, s);
-    for (int i = 0; i < f->count && status == OK; i++)
-        status = add_point_record(&text, &f->points[i], &f->runs[i]);
-    char *path = fs_join(s->dir, "scale.jsonl");
-    if (status == OK) status = path ? fs_make_dirs(s->dir) : ERR_MEMORY;
-    status = fs_write_text(status, path, &text);
-    mem_free(path);
-    return status;
+    for (int i = 0; i < f->count; i++) TRY(add_point_record(&text, &f->points[i], &f->runs[i]));
+    char *path FREED = fs_join(s->dir, "scale.jsonl");
+    if (!path) return ERR_MEMORY;
+    return fs_write_text(fs_make_dirs(s->dir), path, &text);
 }
 
 Status series_write(const Series *s, int *finished)
 {
-    Finished f;
-    Status status = find_all(&f, s);
-    if (status == OK) status = write_records(s, &f);
+    Finished f FREED_BY(finished_free) = { 0 };
+    TRY(find_all(&f, s));
     *finished = f.count;
-    finished_free(&f);
-    return status;
+    return write_records(s, &f);
 }
 
 static void print_row(const ScalingRow *r)
@@ -315,7 +302,7 @@ static void print_row(const ScalingRow *r)
 static void print_costs(const Scaling *s, const Config *c)
 {
     const ScalingRow *base = &s->rows[0];
-    StrBuf text = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 };
     for (int i = 0; i < s->count; i++) {
         const ScalingRow *r = &s->rows[i];
         if (isnan(r->epoch_cost) && isnan(r->joules_per_image)) continue;
@@ -329,7 +316,6 @@ static void print_costs(const Scaling *s, const Config *c)
                        (long long)base->ranks);
         if (!text.failed) log_info("%s", text.text);
     }
-    str_free(&text);
 }
 
 static void print_notes(const StrBuf *notes)
@@ -343,18 +329,16 @@ static void print_notes(const StrBuf *notes)
 
 Status series_print(const Series *s)
 {
-    Finished f;
-    Scaling scaling = { 0 };
-    Status status = find_all(&f, s);
-    if (status == OK) status = scaling_make(&scaling, f.runs, f.count);
-    if (status == OK && scaling.count >= 2) {
+    Finished f FREED_BY(finished_free) = { 0 };
+    Scaling scaling FREED_BY(scaling_free) = { 0 };
+    TRY(find_all(&f, s));
+    TRY(scaling_make(&scaling, f.runs, f.count));
+    if (scaling.count >= 2) {
         log_info("%6s %6s %10s %9s %10s %8s %8s %16s", "ranks", "values", "epoch s", "+- 95 %",
                  scaling.units->speed, "speed-up", "effic. %", "95 %");
         for (int i = 0; i < scaling.count; i++) print_row(&scaling.rows[i]);
         print_costs(&scaling, s->config);
     }
-    if (status == OK) print_notes(&scaling.notes);
-    scaling_free(&scaling);
-    finished_free(&f);
-    return status;
+    print_notes(&scaling.notes);
+    return OK;
 }

@@ -72,24 +72,18 @@ static Status run_point(const Point *p, const Series *s, const SeriesRunOptions 
     Words words = { .count = 0 };
     snprintf(ranks, sizeof ranks, "%lld", (long long)p->ranks);
     snprintf(name, sizeof name, "%s.log", p->name);
-    char *args = mem_strdup(o->mpirun_args), *log = fs_join(s->dir, name);
-    Status status = log && (args || !o->mpirun_args) ? OK : ERR_MEMORY;
-    if (status == OK) {
-        mpirun_words(&words, p, s, o, ranks, args);
-        status = run_into(p, &words, log);
-    }
-    mem_free(args);
-    mem_free(log);
-    return status;
+    char *args FREED = mem_strdup(o->mpirun_args), *log FREED = fs_join(s->dir, name);
+    if (!log || (!args && o->mpirun_args)) return ERR_MEMORY;
+    mpirun_words(&words, p, s, o, ranks, args);
+    return run_into(p, &words, log);
 }
 
 /* A run that said that it is done and is not finished, by the same rules, would be run for ever. */
 static Status check_finished(const Point *p, const Series *s)
 {
-    ReportRun run;
+    ReportRun run FREED_BY(report_run_free) = { 0 };
     bool finished = false;
     TRY(series_point_find(p, s, &run, &finished));
-    report_run_free(&run);
     return finished ? OK
                     : fail(ERR_DATA,
                            "%s: the run ended with exit code 0, but its records do not show it as "
@@ -99,11 +93,10 @@ static Status check_finished(const Point *p, const Series *s)
 
 static Status advance(const Point *p, const Series *s, const SeriesRunOptions *o, int number)
 {
-    ReportRun run;
+    ReportRun run FREED_BY(report_run_free) = { 0 };
     bool finished = false;
     int written = 0;
     TRY(series_point_find(p, s, &run, &finished));
-    report_run_free(&run);
     if (finished) {
         log_info("%s: already finished", p->name);
         return OK;
@@ -118,15 +111,13 @@ static Status advance(const Point *p, const Series *s, const SeriesRunOptions *o
 /* Two at once would begin each other's points anew. *fd: held until it is closed. */
 static Status take_lock(int *fd, const char *dir)
 {
-    char *path = fs_join(dir, "scale.lock");
-    Status status = path ? fs_open(fd, path, O_RDWR | O_CREAT) : ERR_MEMORY;
-    mem_free(path);
+    char *path FREED = fs_join(dir, "scale.lock");
+    if (!path) return ERR_MEMORY;
+    TRY(fs_open(fd, path, O_RDWR | O_CREAT));
     for (int tries = 0; tries < 3; tries++) { /* report --watch holds it for a moment */
-        if (status != OK || flock(*fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-            return status;
+        if (flock(*fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return OK;
         clock_sleep_s(0.1);
     }
-    close(*fd);
     return fail(ERR_IO, "%s: another convoy scale is using this folder (scale.dir)", dir);
 }
 
@@ -135,11 +126,9 @@ static Status run_points(const Series *s, const SeriesRunOptions *o)
     int written = 0;
     TRY(child_adopt_orphans());
     for (int i = 0; i < s->point_count; i++) {
-        Point p;
+        Point p FREED_BY(series_point_free) = { 0 };
         TRY(series_point(&p, s, i));
-        Status status = advance(&p, s, o, i + 1);
-        series_point_free(&p);
-        TRY(status);
+        TRY(advance(&p, s, o, i + 1));
         if (signals_stop_requested())
             return fail(ERR_STOPPED, "asked to stop; the same command continues");
     }
@@ -148,12 +137,10 @@ static Status run_points(const Series *s, const SeriesRunOptions *o)
 
 Status series_run(const Series *s, const SeriesRunOptions *o)
 {
-    int lock = -1;
+    int lock FREED_BY(fs_close) = -1;
     TRY(fs_make_dirs(s->dir));
     TRY(take_lock(&lock, s->dir));
-    Status status = run_points(s, o);
-    close(lock);
-    return status;
+    return run_points(s, o);
 }
 
 /* ---- printing ---- */
@@ -197,7 +184,7 @@ static Status add_line(StrBuf *out, const Point *p, const Series *s, const Serie
     Words words = { .count = 0 };
     char ranks[24];
     snprintf(ranks, sizeof ranks, "%lld", (long long)p->ranks);
-    char *args = mem_strdup(o->mpirun_args);
+    char *args FREED = mem_strdup(o->mpirun_args);
     int first = 0;
     Status status = OK;
     if (kind == PRINT_MPIRUN) mpirun_words(&words, p, s, o, ranks, args);
@@ -208,24 +195,20 @@ static Status add_line(StrBuf *out, const Point *p, const Series *s, const Serie
     if (words.full) status = fail(ERR_USAGE, "more than %d arguments", WORDS_MAX);
     for (int i = first; i < words.count && status == OK; i++) str_add_word(out, words.word[i]);
     str_add(out, "\n");
-    mem_free(args);
     return status;
 }
 
 Status series_run_print(const Series *s, const SeriesRunOptions *o, PrintKind kind,
                         int64_t per_node)
 {
-    StrBuf text = { 0 };
-    Status status = OK;
-    for (int i = 0; i < s->point_count && status == OK; i++) {
-        Point p;
-        ReportRun run;
+    StrBuf text FREED_BY(str_free) = { 0 };
+    for (int i = 0; i < s->point_count; i++) {
+        Point p FREED_BY(series_point_free) = { 0 };
+        ReportRun run FREED_BY(report_run_free) = { 0 };
         bool finished = false;
-        if ((status = series_point(&p, s, i)) != OK) break;
-        status = series_point_find(&p, s, &run, &finished);
-        if (status == OK) report_run_free(&run);
-        if (status == OK && !finished) status = add_line(&text, &p, s, o, kind, per_node);
-        series_point_free(&p);
+        TRY(series_point(&p, s, i));
+        TRY(series_point_find(&p, s, &run, &finished));
+        if (!finished) TRY(add_line(&text, &p, s, o, kind, per_node));
     }
-    return log_print_text(status, &text);
+    return log_print_text(OK, &text);
 }

@@ -80,7 +80,7 @@ static Status list_text(StepModel *m, const TextRow *t)
 static Status list_network(StepModel *m, const Config *c, const char *network)
 {
     const ModelDef *def = model_find(network);
-    Graph *g = NULL;
+    Graph *g FREED_BY(graph_destroy_at) = NULL;
     char near[MODEL_SUGGESTION_BYTES];
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (strcmp(texts[i].name, network) == 0) return list_text(m, &texts[i]);
@@ -94,7 +94,6 @@ static Status list_network(StepModel *m, const Config *c, const char *network)
     Status status = list_gradients(m, g);
     if (c->model.bn != BN_CHOICE_SYNC) m->norms = 0;
     m->norm_ranks = c->model.bn_group;
-    graph_destroy(g);
     return status;
 }
 

@@ -192,6 +192,7 @@ Status config_load(Config **out, const char *path, const char *const *sets, int 
 /* Applies sets to what was loaded or parsed, and checks it again. */
 Status config_override(Config *c, const char *const *sets, int set_count);
 void config_destroy(Config *c);
+FREED_BY_POINTER(Config, config_destroy)
 /* Warns, before training, of what c says but hardly means. resumed: from a checkpoint. */
 void config_warn(const Config *c, bool resumed);
 /* What to use here for an option or key of another program: "use optimizer.lr=RATE (...)"; nothing

@@ -22,14 +22,11 @@ static const struct {
 bool config_has_default(const Config *c, const ConfigKey *key)
 {
     Config plain = { .optimizer.name = 0 };
-    StrBuf a = { 0 }, b = { 0 };
+    StrBuf a FREED_BY(str_free) = { 0 }, b FREED_BY(str_free) = { 0 };
     Status status = config_set_text(&plain, key, key->fallback, "");
     config_add_value(c, key, &a);
     config_add_value(&plain, key, &b);
-    const bool same = status == OK && !a.failed && !b.failed && strcmp(a.text, b.text) == 0;
-    str_free(&a);
-    str_free(&b);
-    return same;
+    return status == OK && !a.failed && !b.failed && strcmp(a.text, b.text) == 0;
 }
 
 void config_note_unread(Config *c, const ConfigOrigin *origin, bool kept)

@@ -63,11 +63,9 @@ static const Requirement requirements[] = {
 /* Whether the key's value is text, as config_add_value() writes it. */
 static bool has_value(const Config *c, const char *key, const char *text)
 {
-    StrBuf value = { 0 };
+    StrBuf value FREED_BY(str_free) = { 0 };
     config_add_value(c, &config_keys[config_find_key(key)], &value);
-    const bool same = value.failed || strcmp(value.text, text) == 0;
-    str_free(&value);
-    return same;
+    return value.failed || strcmp(value.text, text) == 0;
 }
 
 static bool has_default(const Config *c, const char *key)
@@ -85,18 +83,16 @@ static bool is_listed(const char *words, const char *word)
 
 static Status check_requirement(const Config *c, const ConfigOrigin *origin, const Requirement *r)
 {
-    StrBuf value = { 0 };
+    StrBuf value FREED_BY(str_free) = { 0 };
     config_add_value(c, &config_keys[config_find_key(r->other)], &value);
-    Status status = value.failed ? ERR_MEMORY : OK;
-    if (status == OK && r->words && !is_listed(r->words, value.text))
-        status = config_fail_key(origin, r->key, "requires %s: %s (it is %s)", r->other, r->words,
-                                 value.text);
-    else if (status == OK && !r->words && strcmp(value.text, "0") == 0 &&
-             (!r->instead || has_value(c, r->instead, "0")))
-        status = config_fail_key(origin, r->key, "requires %s%s%s above 0", r->other,
-                                 r->instead ? " or " : "", r->instead ? r->instead : "");
-    str_free(&value);
-    return status;
+    if (value.failed) return ERR_MEMORY;
+    if (r->words && !is_listed(r->words, value.text))
+        return config_fail_key(origin, r->key, "requires %s: %s (it is %s)", r->other, r->words,
+                               value.text);
+    if (!r->words && strcmp(value.text, "0") == 0 && (!r->instead || has_value(c, r->instead, "0")))
+        return config_fail_key(origin, r->key, "requires %s%s%s above 0", r->other,
+                               r->instead ? " or " : "", r->instead ? r->instead : "");
+    return OK;
 }
 
 static Status check_requirements(const Config *c, const ConfigOrigin *origin)

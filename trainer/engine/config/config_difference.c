@@ -6,14 +6,12 @@
 
 static void add_difference(const Config *then, const Config *now, const ConfigKey *key, StrBuf *out)
 {
-    StrBuf a = { 0 }, b = { 0 };
+    StrBuf a FREED_BY(str_free) = { 0 }, b FREED_BY(str_free) = { 0 };
     config_add_value(then, key, &a);
     config_add_value(now, key, &b);
     if (a.failed || b.failed) out->failed = true;
     else if (strcmp(a.text, b.text) != 0)
         str_printf(out, "%s%s was %s and is %s", out->length ? "; " : "", key->key, a.text, b.text);
-    str_free(&a);
-    str_free(&b);
 }
 
 static bool is_compared(const char *key)
@@ -44,7 +42,7 @@ Status config_difference(const Config *then, const Config *now, StrBuf *out)
 
 int config_next_difference(const Config *const *list, int count, int from, const char **name)
 {
-    StrBuf text = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 };
     const Config *base = NULL;
     for (int i = 0; i < count && !base; i++) base = list[i];
     for (; from < config_key_count; from++) {
@@ -53,7 +51,6 @@ int config_next_difference(const Config *const *list, int count, int from, const
             if (list[i]) add_difference(base, list[i], &config_keys[from], &text);
         if (text.length > 0) break;
     }
-    str_free(&text);
     return from < config_key_count ? from : -1;
 }
 
@@ -64,7 +61,7 @@ void config_add_key(const Config *c, int index, StrBuf *out)
 
 int config_prints(const Config *c, uint32_t prints[CONFIG_PRINTS_MAX])
 {
-    StrBuf value = { 0 };
+    StrBuf value FREED_BY(str_free) = { 0 };
     for (int i = 0; i < config_key_count; i++) {
         const char *key = config_keys[i].key;
         const bool local = strcmp(key, "data.train") == 0 || strcmp(key, "data.val") == 0;
@@ -72,7 +69,6 @@ int config_prints(const Config *c, uint32_t prints[CONFIG_PRINTS_MAX])
         config_add_value(c, &config_keys[i], &value);
         prints[i] = local || value.failed ? 0 : crc32c_update(1, value.text, value.length);
     }
-    str_free(&value);
     return config_key_count;
 }
 

@@ -21,7 +21,7 @@ static Status set_defaults(Config *c)
 /* A file of the folder that begins as name does, or is spelt almost so: into out. */
 static void add_near_file(StrBuf *out, const char *folder, const char *name)
 {
-    char **names = NULL;
+    char **names FREED = NULL;
     int64_t count = 0;
     if (fs_list(folder, &names, &count) != OK) return;
     const size_t length = strcspn(name, ".");
@@ -31,35 +31,29 @@ static void add_near_file(StrBuf *out, const char *folder, const char *name)
     if (!near) near = str_nearest(name, (const char *const *)names, (int)count);
     const char *slash = strcmp(folder, "/") == 0 ? "" : "/";
     if (near) str_printf(out, " (did you mean %s%s%s?)", folder, slash, near);
-    mem_free(names);
 }
 
 /* A network in the place of a config, or a name without its folder or its end, is often meant. */
 static Status fail_missing(const char *path)
 {
-    StrBuf advice = { 0 };
+    StrBuf advice FREED_BY(str_free) = { 0 };
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    char *folder = slash ? fs_parent(path) : mem_strdup("configs");
+    char *folder FREED = slash ? fs_parent(path) : mem_strdup("configs");
     if (folder) add_near_file(&advice, folder, name);
     if (model_find(name)) str_printf(&advice, "; a network is chosen by model.name=%s", name);
-    Status status = fail(ERR_USAGE, "%s: no such config file or run folder%s", path,
-                         advice.text && !advice.failed ? advice.text : "");
-    mem_free(folder);
-    str_free(&advice);
-    return status;
+    return fail(ERR_USAGE, "%s: no such config file or run folder%s", path,
+                advice.text && !advice.failed ? advice.text : "");
 }
 
 static Status read_file(Config *c, ConfigOrigin *origin, const char *path)
 {
-    uint8_t *text = NULL;
+    uint8_t *text FREED = NULL;
     size_t bytes = 0;
     if (!fs_exists(path)) return fail_missing(path);
     Status status = fs_read_limited(path, CONFIG_BYTES_MAX, &text, &bytes);
     if (status != OK)
         return status == ERR_MEMORY ? status : fail(ERR_USAGE, "%s", status_message());
-    status = config_read_yaml(c, origin, path, (const char *)text, bytes);
-    mem_free(text);
-    return status;
+    return config_read_yaml(c, origin, path, (const char *)text, bytes);
 }
 
 /* Applies one "key=value"; of several for one key the last holds, so that a script can append. */
@@ -87,11 +81,9 @@ static Status default_run_dir(Config *c, const char *path)
     base = base ? base + 1 : path;
     const char *dot = strrchr(base, '.');
     int n = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
-    StrBuf dir = { 0 };
+    StrBuf dir FREED_BY(str_free) = { 0 };
     str_printf(&dir, "runs/%.*s", n, base);
-    Status status = dir.failed ? ERR_MEMORY : set_key(c, "run.dir", dir.text);
-    str_free(&dir);
-    return status;
+    return dir.failed ? ERR_MEMORY : set_key(c, "run.dir", dir.text);
 }
 
 /* Evaluation cuts image_size out of what eval_resize leaves, in the ratio of the network's first
@@ -123,20 +115,16 @@ static Status is_both(const Config *c, bool *both)
 /* Sets that lie in data.dir under other names than train and val are named, not guessed. */
 static Status check_names(const Config *c, const ConfigOrigin *origin, const char *set)
 {
-    char *folder = fs_join(c->data.dir, set), *train = NULL, *val = NULL;
-    Status status = folder ? OK : ERR_MEMORY;
-    const bool there = folder && fs_exists(folder);
-    if (status == OK && !there) status = dataset_find_set(&train, c->data.dir, DATA_TRAIN);
-    if (status == OK && !there) status = dataset_find_set(&val, c->data.dir, DATA_VAL);
-    if (status == OK && train && val)
-        status = config_fail_key(
-            origin, "data.dir",
-            ": %s does not exist; use --set 'data.train=%s' --set 'data.val=%s' instead", folder,
-            train, val);
-    mem_free(folder);
-    mem_free(train);
-    mem_free(val);
-    return status;
+    char *folder FREED = fs_join(c->data.dir, set), *train FREED = NULL, *val FREED = NULL;
+    if (!folder) return ERR_MEMORY;
+    if (fs_exists(folder)) return OK;
+    TRY(dataset_find_set(&train, c->data.dir, DATA_TRAIN));
+    TRY(dataset_find_set(&val, c->data.dir, DATA_VAL));
+    if (!train || !val) return OK;
+    return config_fail_key(
+        origin, "data.dir",
+        ": %s does not exist; use --set 'data.train=%s' --set 'data.val=%s' instead", folder, train,
+        val);
 }
 
 /* data.dir turns into the two folders that it stands for, which --set may name otherwise; and an
@@ -258,17 +246,15 @@ static Status find_folder(ConfigOrigin *origin, char **folder, char **path)
 Status config_load(Config **out, const char *path, const char *const *sets, int set_count)
 {
     ConfigOrigin origin = { .path = path };
-    char *folder = NULL, *own = NULL;
+    char *folder FREED = NULL, *own FREED = NULL;
     *out = NULL;
-    Config *c = mem_calloc(1, sizeof *c);
+    Config *c FREED_BY(config_destroy_at) = mem_calloc(1, sizeof *c);
     if (!c) return ERR_MEMORY;
-    Status status = find_folder(&origin, &folder, &own);
-    if (status == OK) status = load(c, &origin, folder, sets, set_count);
-    if (status != OK) config_destroy(c);
-    else *out = c;
-    mem_free(folder);
-    mem_free(own);
-    return status;
+    TRY(find_folder(&origin, &folder, &own));
+    TRY(load(c, &origin, folder, sets, set_count));
+    *out = c;
+    c = NULL;
+    return OK;
 }
 
 void config_destroy(Config *c)
@@ -285,27 +271,25 @@ void config_destroy(Config *c)
 Status config_parse(Config **out, const char *yaml)
 {
     ConfigOrigin origin = { .path = "stored config" };
-    Config *c = mem_calloc(1, sizeof *c);
     *out = NULL;
+    Config *c FREED_BY(config_destroy_at) = mem_calloc(1, sizeof *c);
     if (!c) return ERR_MEMORY;
-    Status status = set_defaults(c);
-    if (status == OK) status = config_read_yaml(c, &origin, origin.path, yaml, strlen(yaml));
-    if (status == OK) resolve_eval_resize(c);
-    if (status == OK) resolve_published(c);
-    if (status == OK) *out = c;
-    else config_destroy(c);
-    return status;
+    TRY(set_defaults(c));
+    TRY(config_read_yaml(c, &origin, origin.path, yaml, strlen(yaml)));
+    resolve_eval_resize(c);
+    resolve_published(c);
+    *out = c;
+    c = NULL;
+    return OK;
 }
 
 Status config_stored(Config **out, const char *path)
 {
-    uint8_t *text = NULL;
+    uint8_t *text FREED = NULL;
     size_t bytes = 0;
     *out = NULL;
     TRY(fs_read_limited(path, CONFIG_BYTES_MAX, &text, &bytes));
-    Status status = config_parse(out, (const char *)text);
-    mem_free(text);
-    return status;
+    return config_parse(out, (const char *)text);
 }
 
 bool config_is_text(const Config *c)

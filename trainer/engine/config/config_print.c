@@ -177,7 +177,7 @@ static void add_wrapped(StrBuf *out, const char *text)
 
 Status config_print_help(StrBuf *out)
 {
-    StrBuf text = { 0 };
+    StrBuf text FREED_BY(str_free) = { 0 };
     str_add(out,
             "Every key of a config file, with its default. Values given by --set section.key=value "
             "override the file.\n(same): decides results; a run that continues from a checkpoint "
@@ -193,6 +193,5 @@ Status config_print_help(StrBuf *out)
         if (text.text) add_wrapped(out, text.text);
     }
     if (text.failed) out->failed = true;
-    str_free(&text);
     return finish(out);
 }

@@ -84,13 +84,10 @@ void config_add_advice(const char *word, StrBuf *out)
 
 static Status fail_foreign(const char *where, const char *key)
 {
-    StrBuf advice = { 0 };
+    StrBuf advice FREED_BY(str_free) = { 0 };
     config_add_advice(key, &advice);
-    Status status = advice.failed
-                        ? ERR_MEMORY
-                        : fail(ERR_USAGE, "%sunknown key %s; %s", where, key, advice.text);
-    str_free(&advice);
-    return status;
+    return advice.failed ? ERR_MEMORY
+                         : fail(ERR_USAGE, "%sunknown key %s; %s", where, key, advice.text);
 }
 
 Status config_fail_unknown(const char *where, const char *key)
@@ -119,16 +116,14 @@ Status config_note_origin(ConfigOrigin *origin, int index, int line, const char 
 
 static Status fail_value(const ConfigKey *key, const char *text, const char *where)
 {
-    StrBuf allowed = { 0 };
+    StrBuf allowed FREED_BY(str_free) = { 0 };
     config_add_allowed(key, &allowed);
     const char *words[CONFIG_WORDS_MAX];
     const char *nearest = str_nearest(text, words, config_key_words(key, words));
-    Status status =
-        fail(ERR_USAGE, "%s%s is %s%s%s; it must be %s%s%s%s", where, key->key, *text ? "\"" : "",
-             *text ? text : "empty", *text ? "\"" : "", allowed.text ? allowed.text : "",
-             nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
-    str_free(&allowed);
-    return status;
+    return fail(ERR_USAGE, "%s%s is %s%s%s; it must be %s%s%s%s", where, key->key,
+                *text ? "\"" : "", *text ? text : "empty", *text ? "\"" : "",
+                allowed.text ? allowed.text : "", nearest ? " (did you mean " : "",
+                nearest ? nearest : "", nearest ? "?)" : "");
 }
 
 static bool in_range(const ConfigKey *key, double value)
@@ -263,10 +258,8 @@ Status config_set_text(Config *c, const ConfigKey *key, const char *text, const 
 {
     if (key->type != KEY_LIST) return config_set_items(c, key, &text, 1, where);
     const char *items[CONFIG_LIST_MAX];
-    char *copy = mem_strdup(text);
+    char *copy FREED = mem_strdup(text);
     if (!copy) return ERR_MEMORY;
     int count = split_list(copy, items, CONFIG_LIST_MAX);
-    Status status = config_set_items(c, key, items, count, where);
-    mem_free(copy);
-    return status;
+    return config_set_items(c, key, items, count, where);
 }

@@ -192,19 +192,15 @@ static Status add_own(Energy *e, const Comm *comm, const RankGpu *ranks, EnergyC
 
 Status energy_add_gpus(Energy *e, Comm *comm, const char *uuid, EnergyCover *out)
 {
-    RankGpu *ranks = mem_calloc((size_t)comm->world, sizeof *ranks);
+    RankGpu *ranks FREED = mem_calloc((size_t)comm->world, sizeof *ranks);
     *out = (EnergyCover){ 0 };
-    Status status = comm_agree(comm, ranks ? OK : ERR_MEMORY);
-    if (status == OK) {
-        ranks[comm->rank].leader = comm->local_leader;
-        snprintf(ranks[comm->rank].uuid, sizeof ranks->uuid, "%s", uuid);
-        comm_allgather(comm, ranks, sizeof *ranks, "GPUs");
-        status = comm_agree(comm, e ? add_own(e, comm, ranks, out) : OK);
-    }
-    mem_free(ranks);
-    if (status == OK)
-        comm_allreduce(comm, out, sizeof *out / sizeof out->hosts, COMM_I64, COMM_SUM, "energy");
-    return status;
+    TRY(comm_agree(comm, ranks ? OK : ERR_MEMORY));
+    ranks[comm->rank].leader = comm->local_leader;
+    snprintf(ranks[comm->rank].uuid, sizeof ranks->uuid, "%s", uuid);
+    comm_allgather(comm, ranks, sizeof *ranks, "GPUs");
+    TRY(comm_agree(comm, e ? add_own(e, comm, ranks, out) : OK));
+    comm_allreduce(comm, out, sizeof *out / sizeof out->hosts, COMM_I64, COMM_SUM, "energy");
+    return OK;
 }
 
 void energy_describe(const EnergyCover *c, char out[ENERGY_TEXT_BYTES])

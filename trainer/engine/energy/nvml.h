@@ -37,6 +37,7 @@ typedef struct GpuState {
  * reason. */
 Status nvml_open(Nvml **out, const char *path);
 void nvml_close(Nvml *n); /* NULL ok */
+FREED_BY_POINTER(Nvml, nvml_close)
 int nvml_gpus(const Nvml *n);
 const char *nvml_driver(const Nvml *n); /* "550.54.15" */
 void nvml_facts(const Nvml *n, int gpu, GpuFacts *out);

@@ -60,7 +60,7 @@ static Status add_zone(Powercap *p, const char *dir, const char *name)
 
 Status powercap_open(Powercap **out, const char *dir)
 {
-    char **names = NULL;
+    char **names FREED = NULL;
     int64_t count = 0;
     *out = NULL;
     if (!fs_is_dir(dir)) return OK;
@@ -68,7 +68,6 @@ Status powercap_open(Powercap **out, const char *dir)
     if (!p) return ERR_MEMORY;
     Status status = fs_list(dir, &names, &count);
     for (int64_t i = 0; i < count && status == OK; i++) status = add_zone(p, dir, names[i]);
-    mem_free(names);
     if (status == OK && p->packages > 0) *out = p;
     else powercap_close(p);
     return status;

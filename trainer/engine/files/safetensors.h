@@ -30,6 +30,7 @@ Status safetensors_open(SafeFile **out, const char *path);
 /* The same for its metadata alone: none of its tensors is read. */
 Status safetensors_open_header(SafeFile **out, const char *path);
 void safetensors_close(SafeFile *f);
+FREED_BY_POINTER(SafeFile, safetensors_close)
 int safetensors_count(const SafeFile *f);
 const SafeTensor *safetensors_at(const SafeFile *f, int index);
 const SafeTensor *safetensors_find(const SafeFile *f, const char *name); /* NULL */

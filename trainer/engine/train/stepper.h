@@ -42,6 +42,7 @@ void stepper_set_lr_factor(Stepper *s, double factor);
 /* Before the first step; borrowed. NULL: no step is traced. */
 void stepper_set_tracing(Stepper *s, Tracing *tracing);
 void stepper_destroy(Stepper *s); /* NULL ok */
+FREED_BY_POINTER(Stepper, stepper_destroy)
 Optimizer *stepper_optimizer(const Stepper *s);
 Averages *stepper_averages(const Stepper *s);
 const Reducer *stepper_reducer(const Stepper *s);

@@ -62,7 +62,7 @@ static Status time_sums(BenchSums *s, size_t count, int64_t repeats, double *sec
  * function's number. */
 static Status print_devices(const BenchSums *s)
 {
-    char(*lines)[LINE_BYTES] = mem_calloc((size_t)s->comm->world, sizeof *lines);
+    char(*lines)[LINE_BYTES] FREED = mem_calloc((size_t)s->comm->world, sizeof *lines);
     char place[64] = "host memory", name[128] = "CPU";
     TRY(comm_agree(s->comm, lines ? OK : ERR_MEMORY));
     if (s->device) device_comm_bus_id(s->choice.index, place, sizeof place);
@@ -76,7 +76,6 @@ static Status print_devices(const BenchSums *s)
     log_info("#");
     log_info("# Using devices");
     for (int i = 0; i < s->comm->world; i++) log_info("%s", lines[i]);
-    mem_free(lines);
     return OK;
 }
 
@@ -152,17 +151,13 @@ static Status judge(const Totals *t, double least)
                 t->busbw_last, least);
 }
 
-static Status allocate(BenchSums *s, size_t count)
-{
-    TRY(bench_sums_allocate(s, count, false));
-    return s->comm->world > 1 ? bench_sums_allocate_from(s, count) : OK;
-}
-
 static Status measure_allreduce(BenchSums *s, const BenchOptions *o, size_t largest)
 {
     Totals t = { 0 };
-    const size_t factor = (size_t)o->factor;
-    TRY(comm_agree(s->comm, allocate(s, largest / sizeof(float))));
+    const size_t factor = (size_t)o->factor, count = largest / sizeof(float);
+    Status status = bench_sums_allocate(s, count, false);
+    if (status == OK && s->comm->world > 1) status = bench_sums_allocate_from(s, count);
+    TRY(comm_agree(s->comm, status));
     TRY(print_head(s, o, largest));
     size_t bytes = (size_t)o->min_bytes;
     do {
@@ -177,7 +172,7 @@ static Status measure_allreduce(BenchSums *s, const BenchOptions *o, size_t larg
 Status bench_allreduce(Comm *comm, const Config *c, const BenchOptions *o)
 {
     if (o->like) return bench_like(comm, c, o);
-    BenchSums s = { .comm = comm };
+    BenchSums s FREED_BY(bench_sums_close) = { .comm = comm };
     size_t largest =
         o->max_bytes > 0 ? (size_t)o->max_bytes : (size_t)(c->comm.bucket_mb * (1 << 20));
     largest -= largest % sizeof(float);
@@ -188,8 +183,6 @@ Status bench_allreduce(Comm *comm, const Config *c, const BenchOptions *o)
         return fail(ERR_USAGE, "--min-busbw needs at least two ranks; start it with mpirun");
     if (comm->world > BENCH_SUMS_RANKS)
         return fail(ERR_USAGE, "at most %d ranks", BENCH_SUMS_RANKS);
-    Status status = bench_sums_join(&s, c);
-    if (status == OK) status = measure_allreduce(&s, o, largest);
-    bench_sums_close(&s);
-    return status;
+    TRY(bench_sums_join(&s, c));
+    return measure_allreduce(&s, o, largest);
 }

@@ -103,34 +103,29 @@ static Status time_views(const Session *s, const BenchOptions *o, Worker *w, con
 {
     ViewOptions view = view_options(s, o);
     size_t side = (size_t)view.image_size, count = (size_t)o->steps;
-    double *seconds = mem_calloc(count, sizeof *seconds);
-    uint8_t *out = mem_alloc(side * side * (size_t)view.channels);
-    Status status = seconds && out ? OK : ERR_MEMORY;
+    double *seconds FREED = mem_calloc(count, sizeof *seconds);
+    uint8_t *out FREED = mem_alloc(side * side * (size_t)view.channels);
     int64_t pass = 0;
-    for (; status == OK && pass < o->warmup; pass++) status = make_views(w, s, o, h, pass, out);
+    if (!seconds || !out) return ERR_MEMORY;
+    for (; pass < o->warmup; pass++) TRY(make_views(w, s, o, h, pass, out));
     WorkerTimes before = worker_times(w);
-    for (size_t i = 0; status == OK && i < count; i++, pass++) {
+    for (size_t i = 0; i < count; i++, pass++) {
         double start = clock_s();
-        status = make_views(w, s, o, h, pass, out);
+        TRY(make_views(w, s, o, h, pass, out));
         seconds[i] = clock_s() - start;
     }
     WorkerTimes after = worker_times(w);
-    if (status == OK && s->comm->rank == 0)
-        print_times(s, h, &before, &after, seconds, (int64_t)count);
-    mem_free(seconds);
-    mem_free(out);
-    return status;
+    if (s->comm->rank == 0) print_times(s, h, &before, &after, seconds, (int64_t)count);
+    return OK;
 }
 
 static Status run_views(Session *s, const BenchOptions *o)
 {
-    Held held = { 0 };
-    Worker *worker = NULL;
+    Held held FREED_BY(held_free) = { 0 };
+    Worker *worker FREED_BY(worker_destroy_at) = NULL;
     Status status = worker_create(&worker, dataset_seeks(s->train));
     if (status == OK) status = hold(s->train, o->images, view_options(s, o).image_size, &held);
     if (status == OK) status = time_views(s, o, worker, &held);
-    held_free(&held);
-    worker_destroy(worker);
     /* inside data/, ERR_IO tells a failing file system from a bad file */
     return status == ERR_IO ? ERR_DATA : status;
 }
@@ -156,12 +151,12 @@ static Status replay_file(Worker *w, Decoder *indexer, const ViewOptions *view,
                           const Replay *replay, const char *path, StrBuf *out)
 {
     const AugmentPlan *plan = &replay->plan;
-    uint8_t *bytes = NULL;
+    uint8_t *bytes FREED = NULL;
     size_t size = 0;
-    ByteBuf index = { 0 };
+    ByteBuf index FREED_BY(byte_buf_free) = { 0 };
     TRY(fs_read_file(path, &bytes, &size));
     size_t total = (size_t)plan->size * (size_t)plan->size * (size_t)view->channels;
-    uint8_t *pixels = mem_alloc(total);
+    uint8_t *pixels FREED = mem_alloc(total);
     Sample sample = source_file_sample(bytes, size, 0);
     Status status = pixels ? OK : ERR_MEMORY;
     if (status == OK && view->seek_index != SEEK_OFF)
@@ -172,11 +167,7 @@ static Status replay_file(Worker *w, Decoder *indexer, const ViewOptions *view,
     if (status == OK)
         status = worker_apply_policy(w, &replay->policy_plan, view, plan->size, pixels);
     if (status == OK) str_add_n(out, (const char *)pixels, total);
-    if (status == ERR_DATA) fail_note(status, "%s", path);
-    byte_buf_free(&index);
-    mem_free(pixels);
-    mem_free(bytes);
-    return status;
+    return status == ERR_DATA ? fail_note(status, "%s", path) : status;
 }
 
 static Status replay_lines(Worker *w, Decoder *indexer, const ViewOptions *view,
@@ -202,10 +193,10 @@ static Status replay(const Config *c, const BenchOptions *o)
     augment_options_fill(&loader, c, DATA_TRAIN);
     ViewOptions view = loader.view;
     view.interpolation = c->data.interpolation;
-    uint8_t *text = NULL;
+    uint8_t *text FREED = NULL;
     size_t bytes = 0;
     StrBuf out = { 0 };
-    Worker *worker = NULL;
+    Worker *worker FREED_BY(worker_destroy_at) = NULL;
     Decoder *indexer = NULL;
     TRY(fs_read_file(o->replay, &text, &bytes));
     Status status = worker_create(&worker, NULL);
@@ -213,8 +204,6 @@ static Status replay(const Config *c, const BenchOptions *o)
     if (status == OK) status = replay_lines(worker, indexer, &view, o, (char *)text, &out);
     status = fs_write_text(status, o->dump, &out);
     decoder_destroy(indexer);
-    worker_destroy(worker);
-    mem_free(text);
     return status;
 }
 
@@ -222,13 +211,11 @@ Status bench_decode(Comm *comm, const Config *c, const BenchOptions *o)
 {
     if (o->replay) return comm_agree(comm, comm->rank == 0 ? replay(c, o) : OK);
     Config local = bench_config(c);
-    Session s;
+    Session s FREED_BY(session_close) = { 0 };
     /* No batches here: any folder has enough images. */
     local.train.batch_mode = BATCH_PER_RANK;
     local.train.batch_per_rank = local.data.repeated_augmentation = 1;
     local.train.accumulate = (ConfigList){ .values = { 1 }, .count = 1 };
-    Status status = session_open_data(&s, &local, comm);
-    if (status == OK) status = comm_agree(comm, run_views(&s, o));
-    session_close(&s);
-    return status;
+    TRY(session_open_data(&s, &local, comm));
+    return comm_agree(comm, run_views(&s, o));
 }

@@ -196,11 +196,9 @@ static Status replay(Replay *r)
     if (comm->world > (r->sums.type == DTYPE_F32 ? BENCH_SUMS_RANKS : BENCH_SUMS_RANKS_16_BIT))
         return fail(ERR_USAGE, "at most %d ranks, or %d with comm.grad_dtype: bf16",
                     BENCH_SUMS_RANKS, BENCH_SUMS_RANKS_16_BIT);
-    double *times = mem_calloc((size_t)o->steps, sizeof *times);
-    Status status = comm_agree(comm, times ? prepare(r) : ERR_MEMORY);
-    if (status == OK) status = measure_like(r, r->units / o->rate, times);
-    mem_free(times);
-    return status;
+    double *times FREED = mem_calloc((size_t)o->steps, sizeof *times);
+    TRY(comm_agree(comm, times ? prepare(r) : ERR_MEMORY));
+    return measure_like(r, r->units / o->rate, times);
 }
 
 Status bench_like(Comm *comm, const Config *c, const BenchOptions *o)

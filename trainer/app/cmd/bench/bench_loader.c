@@ -55,22 +55,21 @@ static LoaderOptions loader_options(const Session *s, const BenchOptions *o)
 /* Until o->steps batches of images were made meanwhile: of those taken some lay ready before. */
 static Status run_loader(Session *s, const Dataset *data, const BenchOptions *o, Rates *r)
 {
-    Loader *loader;
+    Loader *loader FREED_BY(loader_destroy_at) = NULL;
     LoaderOptions options = loader_options(s, o);
     LoaderStats before;
     TRY(loader_create(&loader, data, &options));
-    Status status = take_batches(loader, o->warmup);
+    TRY(take_batches(loader, o->warmup));
     double start_s = clock_s();
     loader_stats(loader, &before);
     do {
-        if (status == OK) status = take_batches(loader, 1);
+        TRY(take_batches(loader, 1));
         loader_stats(loader, &r->stats);
-    } while (status == OK && r->stats.images - before.images < o->steps * s->plan.batch);
+    } while (r->stats.images - before.images < o->steps * s->plan.batch);
     r->seconds = clock_s() - start_s;
     before.read = (LatencyCounts){ 0 };
     loader_stats_subtract(&r->stats, &before);
-    loader_destroy(loader);
-    return status;
+    return OK;
 }
 
 static Status measure_loader(Session *s, const Dataset *data, const BenchOptions *o, Rates *r)
@@ -162,16 +161,15 @@ static Status bench_cold(Session *s, const BenchOptions *o)
 static Status bench_synthetic(Session *s, const BenchOptions *o)
 {
     Rates r;
-    Dataset *data = NULL;
+    Dataset *data FREED_BY(dataset_close_at) = NULL;
     DatasetOptions options = { .format = DATA_SYNTHETIC,
                                .role = DATA_TRAIN,
                                .synthetic_images = dataset_images(s->train),
                                .synthetic_classes = dataset_classes(s->train) };
-    Status status = comm_agree(s->comm, dataset_open(&data, &options));
-    if (status == OK) status = measure_loader(s, data, o, &r);
-    if (status == OK) print_rates(INPUT_SYNTHETIC, &r);
-    dataset_close(data);
-    return status;
+    TRY(comm_agree(s->comm, dataset_open(&data, &options)));
+    TRY(measure_loader(s, data, o, &r));
+    print_rates(INPUT_SYNTHETIC, &r);
+    return OK;
 }
 
 static Status bench_cached(Session *s, Input input, const BenchOptions *o)
@@ -240,34 +238,23 @@ static Status checksum_steps(Session *s, const BenchOptions *o, Loader *loader, 
 
 static Status bench_checksums(Session *s, const BenchOptions *o)
 {
-    Loader *loader = NULL;
+    Loader *loader FREED_BY(loader_destroy_at) = NULL;
     LoaderOptions options = loader_options(s, o);
-    uint32_t *crcs = mem_calloc((size_t)s->plan.global_batch, sizeof *crcs);
-    Status status = crcs ? loader_create(&loader, s->train, &options) : ERR_MEMORY;
-    status = comm_agree(s->comm, status);
-    if (status == OK) status = checksum_steps(s, o, loader, crcs);
-    loader_destroy(loader);
-    mem_free(crcs);
-    return status;
+    uint32_t *crcs FREED = mem_calloc((size_t)s->plan.global_batch, sizeof *crcs);
+    TRY(comm_agree(s->comm, crcs ? loader_create(&loader, s->train, &options) : ERR_MEMORY));
+    return checksum_steps(s, o, loader, crcs);
 }
 
 /* ---- the command ---- */
 
-static Status bench_all(Session *s, const BenchOptions *o)
-{
-    if (o->crc) return bench_checksums(s, o);
-    if (o->one_input) return bench_input(s, (Input)o->input, o);
-    TRY(bench_input(s, INPUT_COLD, o));
-    TRY(bench_input(s, INPUT_CACHED, o));
-    return bench_input(s, INPUT_SYNTHETIC, o);
-}
-
 Status bench_loader(Comm *comm, const Config *c, const BenchOptions *o)
 {
     Config local = bench_config(c);
-    Session s;
-    Status status = session_open_data(&s, &local, comm);
-    if (status == OK) status = bench_all(&s, o);
-    session_close(&s);
-    return status;
+    Session s FREED_BY(session_close) = { 0 };
+    TRY(session_open_data(&s, &local, comm));
+    if (o->crc) return bench_checksums(&s, o);
+    if (o->one_input) return bench_input(&s, (Input)o->input, o);
+    TRY(bench_input(&s, INPUT_COLD, o));
+    TRY(bench_input(&s, INPUT_CACHED, o));
+    return bench_input(&s, INPUT_SYNTHETIC, o);
 }

@@ -7,7 +7,6 @@
 #include "trainer/app/cmd/bench/bench.h"
 #include "trainer/app/report/statistics.h"
 #include "trainer/engine/rules/sharpness.h"
-#include "trainer/engine/session/memory.h"
 #include "trainer/engine/session/session_open.h"
 #include "trainer/engine/train/evaluate.h"
 #include "trainer/engine/train/stepper.h"
@@ -69,11 +68,9 @@ static Status run_steps(Comm *comm, Stepper *stepper, const BenchOptions *o, Ste
  * their own for it. */
 static Status run_timed(Session *s, Stepper *stepper, const BenchOptions *o, StepTimes *t)
 {
-    StepTimes ignored = { 0 };
-    Status status = comm_agree(s->comm, allocate_times(&ignored, o));
-    if (status == OK) status = run_steps(s->comm, stepper, o, &ignored, t->item_seconds);
-    free_times(&ignored);
-    return status;
+    StepTimes ignored FREED_BY(free_times) = { 0 };
+    TRY(comm_agree(s->comm, allocate_times(&ignored, o)));
+    return run_steps(s->comm, stepper, o, &ignored, t->item_seconds);
 }
 
 /* ---- where the time goes ---- */
@@ -155,7 +152,7 @@ static Status print_kinds(const Session *s, const Stepper *stepper, const BenchO
     const double steps = (double)o->steps, rate = device ? 1e-12 : 1e-9;
     KindTimes kinds[OP_COUNT] = { { 0 } };
     double total = 0;
-    StrBuf layers = { 0 };
+    StrBuf layers FREED_BY(str_free) = { 0 };
     str_add(&layers, "layer,operation,by,ms,bytes,flops\n");
     for (int run = TIMELINE_STEP; run < TIMELINE_RUN_COUNT; run++)
         add_run(s, stepper, o, (TimelineRun)run, item_seconds, kinds, &layers);
@@ -173,7 +170,6 @@ static Status print_kinds(const Session *s, const Stepper *stepper, const BenchO
     Status status = layers.failed ? ERR_MEMORY : OK;
     if (status == OK && o->layers && s->comm->rank == 0)
         status = fs_write_atomic(o->layers, layers.text, layers.length);
-    str_free(&layers);
     return comm_agree(s->comm, status);
 }
 
@@ -230,9 +226,9 @@ static Status measure_steps(Session *s, const BenchOptions *o, Stepper *stepper,
 
 static Status measure_step(Session *s, const BenchOptions *o)
 {
-    StepTimes t = { 0 };
-    Loader *loader = NULL;
-    Stepper *stepper = NULL;
+    StepTimes t FREED_BY(free_times) = { 0 };
+    Loader *loader FREED_BY(loader_destroy_at) = NULL;
+    Stepper *stepper FREED_BY(stepper_destroy_at) = NULL;
     LoaderOptions options = session_loader_options(s, DATA_TRAIN);
     options.last_step = -1;
     prefetch_loader_options(s->train_input, &options);
@@ -240,12 +236,8 @@ static Status measure_step(Session *s, const BenchOptions *o)
     if (status == OK) status = stepper_create(&stepper, s);
     if (status == OK) status = loader_create(&loader, s->train, &options);
     if (status == OK) status = stepper_set_loader(stepper, loader);
-    status = comm_agree(s->comm, status);
-    if (status == OK) status = measure_steps(s, o, stepper, &t);
-    stepper_destroy(stepper);
-    loader_destroy(loader);
-    free_times(&t);
-    return status;
+    TRY(comm_agree(s->comm, status));
+    return measure_steps(s, o, stepper, &t);
 }
 
 /* Evaluation of so many batches: first once unmeasured. */
@@ -264,29 +256,25 @@ static Status measure_evaluation(Session *s)
 
 static Status bench_evaluation(Comm *comm, Config *c, const BenchOptions *o)
 {
-    Session s;
+    Session s FREED_BY(session_close) = { 0 };
     c->data.synthetic_images = o->steps * c->train.batch_per_rank * comm->world;
     c->data.val = c->data.train;
-    Status status = session_open_bench(&s, c, comm, SESSION_EVAL);
-    if (status == OK) status = session_commit(&s);
-    if (status == OK) status = measure_evaluation(&s);
-    session_close(&s);
-    return status;
+    TRY(session_open_bench(&s, c, comm, SESSION_EVAL));
+    TRY(session_commit(&s));
+    return measure_evaluation(&s);
 }
 
 Status bench_step(Comm *comm, const Config *c, const BenchOptions *o)
 {
     Config local = bench_config(c);
-    Session s;
+    Session s FREED_BY(session_close) = { 0 };
     if (o->eval && o->layers)
         return fail(ERR_USAGE, "--layers lists training steps; it excludes --eval");
     if (o->eval) return bench_evaluation(comm, &local, o);
     local.train.max_steps = o->warmup + o->steps;
     local.schedule.warmup_epochs = 0;
     local.schedule.warmup_steps = 0;
-    Status status = session_open_bench(&s, &local, comm, SESSION_TRAIN);
-    if (status == OK) status = session_commit(&s);
-    if (status == OK) status = measure_step(&s, o);
-    session_close(&s);
-    return status;
+    TRY(session_open_bench(&s, &local, comm, SESSION_TRAIN));
+    TRY(session_commit(&s));
+    return measure_step(&s, o);
 }

@@ -3,7 +3,6 @@
  *
  * Results are lines of "name value", made to be read by people and by scripts. Without data.train
  * synthetic images stand in. */
-#include "base/log.h"
 #include "base/str.h"
 #include "trainer/app/cmd/bench/bench.h"
 #include "trainer/app/cmd/commands.h"
