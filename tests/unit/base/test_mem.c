@@ -81,3 +81,29 @@ TEST(failed_realloc_keeps_the_block)
     CHECK_STR(p, "kept");
     mem_free(p);
 }
+
+static int ended;
+
+static void end_one(int *number)
+{
+    ended = 10 * ended + *number;
+}
+
+static bool leave_early(bool early)
+{
+    int first FREED_BY(end_one) = 1, second FREED_BY(end_one) = 2;
+    char *block FREED = mem_alloc(8);
+    if (early) return block != NULL;
+    int third FREED_BY(end_one) = 3;
+    return first + second + third == 6;
+}
+
+TEST(what_a_scope_owns_ends_with_it_the_last_one_first)
+{
+    ended = 0;
+    CHECK(leave_early(false));
+    CHECK(ended == 321);
+    ended = 0;
+    CHECK(leave_early(true));
+    CHECK(ended == 21);
+}
