@@ -16,6 +16,7 @@
 #include "kernels/op_act.h"
 #include "kernels/op_attention.h"
 #include "kernels/op_conv.h"
+#include "kernels/op_embed.h"
 #include "kernels/op_input.h"
 #include "kernels/op_layer.h"
 #include "kernels/op_list.h"

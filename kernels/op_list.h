@@ -58,7 +58,11 @@
     OP(OP_ATTENTION, attention, FUSED_NOT)                                                         \
     OP(OP_ATTENTION_BWD, attention_bwd, FUSED_NOT)                                                 \
     OP(OP_TOKENS, tokens, FUSED_NOT)                                                               \
-    OP(OP_TOKENS_BWD, tokens_bwd, FUSED_NOT)
+    OP(OP_TOKENS_BWD, tokens_bwd, FUSED_NOT)                                                       \
+    OP(OP_EMBED, embed, FUSED_NOT)                                                                 \
+    OP(OP_EMBED_BWD, embed_bwd, FUSED_NOT)                                                         \
+    OP(OP_PICK, pick, FUSED_NOT)                                                                   \
+    OP(OP_PICK_BWD, pick_bwd, FUSED_NOT)
 
 /* FUSED_TRAINING, FUSED_EVALUATION: made in models/graph/fuse*.c alone, of training steps or of
  * evaluations; only backends that take fusions of that kind have them. */

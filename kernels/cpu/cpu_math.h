@@ -16,7 +16,7 @@
 
 /* Where take is set a, else b. No choice that gcc sees: it would go on with both sides of one, up
  * to a division, which is then done twice. */
-CPU_INLINE float cpu_pick(bool take, float a, float b)
+CPU_INLINE float cpu_either(bool take, float a, float b)
 {
     const uint32_t mask = 0u - (uint32_t)take;
     return float_from_bits((float_to_bits(a) & mask) | (float_to_bits(b) & ~mask));
@@ -24,8 +24,8 @@ CPU_INLINE float cpu_pick(bool take, float a, float b)
 
 CPU_INLINE float cpu_exp(float x)
 {
-    x = cpu_pick(x < -87.0f, -87.0f, x);
-    x = cpu_pick(x > 88.0f, 88.0f, x);
+    x = cpu_either(x < -87.0f, -87.0f, x);
+    x = cpu_either(x > 88.0f, 88.0f, x);
     const float shifted = x * 1.44269504f + CPU_EXP_MAGIC, n = shifted - CPU_EXP_MAGIC;
     const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     float p = 1.381457798e-3f;
@@ -76,7 +76,7 @@ CPU_INLINE float cpu_normal_cdf(float z, float *bell)
     p = p * t + 1.077190532e-1f;
     *bell = cpu_exp(-0.5f * (z * z));
     const float tail = *bell * (p * t);
-    return cpu_pick(z < 0.0f, tail, 1.0f - tail);
+    return cpu_either(z < 0.0f, tail, 1.0f - tail);
 }
 
 CPU_INLINE float cpu_gelu(float z)
@@ -89,8 +89,8 @@ CPU_INLINE float cpu_gelu(float z)
  * multiplied by powers of z. A NaN stays one. */
 CPU_INLINE float cpu_gelu_bounded(float z)
 {
-    z = cpu_pick(z > 30.0f, 30.0f, z);
-    return cpu_pick(z < -30.0f, -30.0f, z);
+    z = cpu_either(z > 30.0f, 30.0f, z);
+    return cpu_either(z < -30.0f, -30.0f, z);
 }
 
 CPU_INLINE float cpu_gelu_slope(float at)
@@ -113,7 +113,7 @@ CPU_INLINE float cpu_gelu_tanh_slope(float at)
     const float square = z * z, u = z * (1.59576912f + 0.0713548163f * square);
     /* s (1 - s) as e s s: 1 - s would lose the digits that the factor behind it makes large */
     const float e = cpu_exp(-fabsf(u)), s = 1.0f / (1.0f + e);
-    return cpu_pick(u < 0.0f, e * s, s) + z * (e * s * s) * (1.59576912f + 0.214064449f * square);
+    return cpu_either(u < 0.0f, e * s, s) + z * (e * s * s) * (1.59576912f + 0.214064449f * square);
 }
 
 /* The hard ones are written so that a NaN stays one. */

@@ -188,6 +188,56 @@ TensorId graph_tokens(Graph *g, const char *name, TensorId x, const char *first,
                        TOKENS_OUT_Y);
 }
 
+/* Rows of a table under its whole name. */
+static TensorId add_table(Graph *g, const char *name, int64_t rows, int64_t width)
+{
+    const WeightSpec table = { name, ROLE_PARAM, INIT_NORMAL, 50, true };
+    return add_weight(g, "", &table, 2, (const int64_t[]){ rows, width });
+}
+
+static TensorId add_indices(Graph *g, const char *name, int rank, int64_t a, int64_t b)
+{
+    const TensorDesc desc = tensor_desc(DTYPE_I32, rank, (const int64_t[]){ a, b });
+    return graph_add_tensor(g, name, ROLE_INPUT, &desc);
+}
+
+TensorId graph_embed(Graph *g, const char *name, const EmbedOptions *e)
+{
+    const GraphOptions *o = &g->options;
+    const int64_t places = o->batch * o->tokens, words = o->words ? o->words : o->classes;
+    const EmbedAttr attr = { .offset = e->offset };
+    TensorId in[OP_MAX_INPUTS];
+    if (g->status != OK) return TENSOR_NONE;
+    if (o->segments != !!e->segments || e->offset + o->tokens > e->position_rows) {
+        graph_break(g,
+                    fail(ERR_INTERNAL, "%s: %lld positions from %d on, %s segments", name,
+                         (long long)e->position_rows, e->offset, o->segments ? "with" : "without"));
+        return TENSOR_NONE;
+    }
+    in[EMBED_IN_WORDS] = add_table(g, e->words, words, e->width);
+    in[EMBED_IN_POSITIONS] = add_table(g, e->positions, e->position_rows, e->width);
+    in[EMBED_IN_SEGMENTS] =
+        o->segments ? add_table(g, e->segments, e->segment_rows, e->width) : TENSOR_NONE;
+    in[EMBED_IN_IDS] = add_indices(g, "ids", 1, places, 0);
+    in[EMBED_IN_WHERE] = add_indices(g, "where", 2, places, 2);
+    in[EMBED_IN_SEGMENT_IDS] = o->segments ? add_indices(g, "segments", 1, places, 0) : TENSOR_NONE;
+    add_indices(g, "starts", 1, o->batch + 1, 0);
+    if (o->training) add_indices(g, "order", 1, places, 0);
+    if (o->masked) add_indices(g, "rows", 1, o->masked, 0);
+    return node_output(g, graph_add_node(g, OP_EMBED, PHASE_FORWARD, name, &attr, in, NULL, NULL),
+                       EMBED_OUT_Y);
+}
+
+TensorId graph_pick(Graph *g, const char *name, TensorId x, TensorId rows)
+{
+    TensorDesc rd;
+    if (!take_desc(g, name, rows, 1, &rd)) return TENSOR_NONE;
+    const PickAttr attr = { .count = rd.dims[0] - (rows == graph_input(g, "starts")) };
+    const TensorId in[OP_MAX_INPUTS] = { [PICK_IN_X] = x, [PICK_IN_ROWS] = rows };
+    return node_output(g, graph_add_node(g, OP_PICK, PHASE_FORWARD, name, &attr, in, NULL, NULL),
+                       PICK_OUT_Y);
+}
+
 TensorId graph_layer_scale(Graph *g, const char *layer, const char *suffix, TensorId x,
                            int64_t inverse)
 {

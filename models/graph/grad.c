@@ -280,6 +280,34 @@ static void grad_tokens(Walk *w, const GraphNode *n, TensorId dy)
     deliver(w, x, b.out[TOKENS_BWD_OUT_DX]);
 }
 
+/* The words' table may be a product's weights too, whose gradient is there then: it goes on in
+ * it. */
+static void grad_embed(Walk *w, const GraphNode *n, TensorId dy)
+{
+    const TensorId words = n->in[EMBED_IN_WORDS], positions = n->in[EMBED_IN_POSITIONS],
+                   segments = n->in[EMBED_IN_SEGMENTS];
+    const TensorId so_far = w->g->tensors[words].grad;
+    const TensorId in[OP_MAX_INPUTS] = { [EMBED_BWD_IN_DY] = dy,
+                                         [EMBED_BWD_IN_IDS] = n->in[EMBED_IN_IDS],
+                                         [EMBED_BWD_IN_ORDER] = graph_input(w->g, "order"),
+                                         [EMBED_BWD_IN_STARTS] = graph_input(w->g, "starts"),
+                                         [EMBED_BWD_IN_SEGMENT_IDS] = n->in[EMBED_IN_SEGMENT_IDS],
+                                         [EMBED_BWD_IN_SO_FAR] = so_far };
+    const bool wanted[OP_MAX_OUTPUTS] = { so_far == TENSOR_NONE && w->needs[words], true,
+                                          segments != TENSOR_NONE };
+    const TensorDesc preset[OP_MAX_OUTPUTS] = { desc_of(w, words), desc_of(w, positions),
+                                                desc_of(w, segments) };
+    const GraphNode b = emit(w, n, OP_EMBED_BWD, "bwd", in, wanted, preset);
+    own(w, words, b.out[EMBED_BWD_OUT_DWORDS]);
+    own(w, positions, b.out[EMBED_BWD_OUT_DPOSITIONS]);
+    own(w, segments, b.out[EMBED_BWD_OUT_DSEGMENTS]);
+}
+
+static void grad_pick(Walk *w, const GraphNode *n, TensorId dy)
+{
+    emit_unary(w, n, OP_PICK_BWD, dy, n->in[PICK_IN_ROWS]);
+}
+
 /* The seed: the forward node has already computed the gradient of the logits. */
 static void grad_softmax_xent(Walk *w, const GraphNode *n, TensorId dy)
 {
@@ -303,6 +331,8 @@ static const GradRule rules[OP_COUNT] = {
     [OP_LAYERNORM] = grad_layernorm,
     [OP_ATTENTION] = grad_attention,
     [OP_TOKENS] = grad_tokens,
+    [OP_EMBED] = grad_embed,
+    [OP_PICK] = grad_pick,
 };
 
 static void mark_needs(Walk *w, int tensors, int nodes)

@@ -97,6 +97,12 @@ double graph_product_flops(const Graph *g);
 typedef struct GraphOptions {
     int64_t batch, channels, height, width; /* images */
     int64_t classes;
+    /* Of words instead, batch sequences of at most so many in a canvas (kernels/op_embed.h); 0:
+     * images. */
+    int64_t tokens;
+    int64_t words;  /* the dictionary, with <mask>; 0: classes */
+    int64_t masked; /* rows of the network's head; 0: one for each sequence */
+    bool segments;  /* words are of one of several segments */
     /* training: batch statistics (unless frozen), backward can be appended; else evaluation */
     bool training;
     bool bn_frozen;
@@ -122,6 +128,20 @@ typedef struct GraphOptions {
 /* "images" u8 N,H,W,C -> OP_INPUT -> f32 N,C,H,W; where the options say so also from "erase" i32
  * [N,ERASE_COUNT] and "mix" f32 [MIX_COUNT], and with several views to as many times N images. */
 TensorId graph_images(Graph *g, const GraphOptions *o);
+typedef struct EmbedOptions {
+    const char *words, *positions, *segments; /* names of the tables; NULL: no segments */
+    int64_t width;                            /* of their rows */
+    int64_t position_rows, segment_rows;
+    int offset; /* the row of a sequence's first position */
+} EmbedOptions;
+/* Canvas of the inputs i32 "ids" [T], "where" [T,2], "starts" [N+1], with options.segments
+ * "segments" [T], in training "order" [T], and with options.masked "rows" [masked]
+ * (kernels/op_embed.h), where N is options.batch and T is N times options.tokens. Tables start
+ * normal, with deviation 0.02. */
+TensorId graph_embed(Graph *g, const char *name, const EmbedOptions *e);
+/* The places of canvas x that rows names, as [rows,C]: input "rows", or "starts" for the first
+ * words of all sequences. */
+TensorId graph_pick(Graph *g, const char *name, TensorId x, TensorId rows);
 TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int kernel_size,
                       int stride, int pad, int groups);
 /* The same with all that a convolution can have; attr->groups divides channels and filters.
@@ -187,14 +207,15 @@ TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per
 /* Multi-head attention of packed queries, keys and values (kernels/op_attention.h); what it drops
  * of the softmax it drops in training. */
 TensorId graph_attention(Graph *g, const char *name, TensorId qkv, int heads, float drop_rate);
-/* Ends the network: creates inputs "labels" i32 [N], "scalars" f32 [SCALAR_COUNT] and, where the
+/* Ends the network: creates inputs "labels" i32, one for each row of the logits (of several views,
+ * each image), "scalars" f32 [SCALAR_COUNT] and, where the
  * options say so, "loss_scale" f32 [LOSS_SCALE_COUNT] and "class_weights" f32 [classes]; takes
  * "mix" where graph_images() made it; and the output "stats" f64 [4]. */
 TensorId graph_softmax_xent(Graph *g, TensorId logits);
 TensorId graph_logits(const Graph *g); /* what graph_softmax_xent was given */
 TensorId graph_input(const Graph *g,
                      /* "images", "labels", "scalars", "loss_scale", "class_weights", "erase",
-                      * "mix", "stats" */
+                      * "mix", those of graph_embed(), "stats" */
                      const char *name);
 
 /* The general door behind all of the above and of grad.c: infers shapes, creates the outputs that

@@ -69,6 +69,8 @@ typedef union Attr {
     DropAttr drop;
     LayerNormAttr layernorm;
     AttentionAttr attention;
+    EmbedAttr embed;
+    PickAttr pick;
 } Attr;
 
 /* What the parameters of a case mean. Not copied around: update's attribute points into it. */

@@ -15,7 +15,13 @@
 #define TOLERANCE 1e-6
 #define ELEMENTS  6
 
-typedef enum Source { END, FORWARD_IN, FORWARD_OUT, COTANGENT } Source;
+typedef enum Source {
+    END,
+    FORWARD_IN,
+    FORWARD_OUT,
+    COTANGENT,
+    FILLED /* as the backward op's family has it, of these parameters */
+} Source;
 typedef struct Feed {
     int slot;
     Source source;
@@ -115,6 +121,21 @@ static const GradientRow rows[] = {
       { { true, TOKENS_IN_X, TOKENS_BWD_OUT_DX },
         { true, TOKENS_IN_POSITIONS, TOKENS_BWD_OUT_DPOSITIONS },
         { true, TOKENS_IN_CLASS, TOKENS_BWD_OUT_DCLASS } } },
+    { OP_EMBED,
+      OP_EMBED_BWD,
+      { { EMBED_BWD_IN_DY, COTANGENT, 0 },
+        { EMBED_BWD_IN_IDS, FORWARD_IN, EMBED_IN_IDS },
+        { EMBED_BWD_IN_ORDER, FILLED, 0 },
+        { EMBED_BWD_IN_STARTS, FILLED, 0 },
+        { EMBED_BWD_IN_SEGMENT_IDS, FORWARD_IN, EMBED_IN_SEGMENT_IDS },
+        { EMBED_BWD_IN_SO_FAR, FILLED, 0 } },
+      { { true, EMBED_IN_WORDS, EMBED_BWD_OUT_DWORDS },
+        { true, EMBED_IN_POSITIONS, EMBED_BWD_OUT_DPOSITIONS },
+        { true, EMBED_IN_SEGMENTS, EMBED_BWD_OUT_DSEGMENTS } } },
+    { OP_PICK,
+      OP_PICK_BWD,
+      { { PICK_BWD_IN_DY, COTANGENT, 0 }, { PICK_BWD_IN_ROWS, FORWARD_IN, PICK_IN_ROWS } },
+      { { true, PICK_IN_X, PICK_BWD_OUT_DX } } },
     { OP_SOFTMAX_XENT,
       OP_SOFTMAX_XENT,
       { { XENT_IN_LOGITS, FORWARD_IN, XENT_IN_LOGITS },
@@ -240,17 +261,24 @@ static Status make_cotangents(Work *w)
     return OK;
 }
 
-static void feed_backward(const Work *w, Host *in)
+static Status feed_backward(Work *w, const int64_t *p, Host *in)
 {
+    const Family *family = family_of(w->backward.kind);
+    Host filled[OP_MAX_INPUTS];
+    for (int i = 0; i < OP_MAX_INPUTS; i++)
+        TRY(host_make(w->arena, &filled[i], &w->backward.in[i]));
+    if (family->fill) family->fill(p, &w->backward, MODE_FLOAT, &w->rng, filled);
     for (const Feed *f = w->row->feeds; f->source != END; f++) {
         if (w->backward.in[f->slot].rank == 0) continue;
         if (f->source == FORWARD_IN) in[f->slot] = w->in[f->from];
         if (f->source == FORWARD_OUT) in[f->slot] = w->y.out[f->from];
         if (f->source == COTANGENT) in[f->slot] = w->cotangent[f->from];
+        if (f->source == FILLED) in[f->slot] = filled[f->slot];
         if (w->backward.kind == OP_ACTIVATION_BWD && f->slot == ACTIVATION_BWD_IN_Y &&
             !op_act(w->backward.attr.activation.act)->by_sign)
             in[f->slot] = w->in[ACTIVATION_IN_X];
     }
+    return OK;
 }
 
 /* Forward outputs that backward needs are asked for, whatever the problem says. */
@@ -281,7 +309,7 @@ static Status check_problem(Work *w, const Case *c, Verdict *verdict)
     TRY(make_cotangents(w));
     TRY(evaluate(w, &w->forward, w->arena, w->in, &w->y));
     loss_of(w, &w->y, &w->size);
-    feed_backward(w, in);
+    TRY(feed_backward(w, c->p, in));
     TRY(evaluate(w, &w->backward, w->arena, in, &w->gradient));
     for (int i = 0; i < 4 && w->row->pairs[i].used; i++) {
         const Pair *pair = &w->row->pairs[i];

@@ -202,6 +202,8 @@ static bool is_first_seen(OpKind kind, int slot, int rank)
     if (kind == OP_LAYERNORM) return slot != LAYERNORM_IN_X;
     if (kind == OP_LAYERNORM_BWD) return slot == LAYERNORM_BWD_IN_GAMMA;
     if (kind == OP_CONV2D) return slot == CONV_IN_B;
+    if (kind == OP_EMBED) return slot <= EMBED_IN_SEGMENTS;
+    if (kind == OP_EMBED_BWD) return slot == EMBED_BWD_IN_SO_FAR;
     return kind == OP_LINEAR && slot == LINEAR_IN_B;
 }
 

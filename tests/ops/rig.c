@@ -21,6 +21,7 @@ bool op_updates_input(const Problem *p, int slot)
     if (p->kind == OP_LOSS_SCALE) return slot == LOSS_SCALE_IN_STATE;
     if (p->kind == OP_LERP)
         return slot == LERP_IN_AVERAGE || (slot == LERP_IN_X && p->attr.lerp.mode != LERP_FOLLOW);
+    if (p->kind == OP_EMBED_BWD) return slot == EMBED_BWD_IN_SO_FAR;
     return p->kind == OP_UPDATE &&
            (slot == UPDATE_IN_PARAM || slot == UPDATE_IN_STATE0 || slot == UPDATE_IN_STATE1);
 }
@@ -36,7 +37,8 @@ bool op_out_is_gradient(OpKind kind, int slot)
                slot == CONV_BWD_DATA_NORM_OUT_RESIDUAL_DGAMMA ||
                slot == CONV_BWD_DATA_NORM_OUT_RESIDUAL_DBETA;
     return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_CONV2D_BWD_WEIGHTS_NORM ||
-           kind == OP_LINEAR_BWD_WEIGHTS || (kind == OP_TOKENS_BWD && slot != TOKENS_BWD_OUT_DX);
+           kind == OP_LINEAR_BWD_WEIGHTS || kind == OP_EMBED_BWD ||
+           (kind == OP_TOKENS_BWD && slot != TOKENS_BWD_OUT_DX);
 }
 
 /* A layout may keep f32 in a type of half the size. */
