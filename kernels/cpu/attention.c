@@ -1,4 +1,4 @@
-/* attention.c - multi-head attention and its gradient, one head of one image at a time by one
+/* attention.c - multi-head attention and its gradient, one head of one sequence at a time by one
  * thread.
  *
  * IN F32, and in bf16 where that is no faster: queries, keys and values of a head are brought into
@@ -12,7 +12,8 @@
  * through it, are rounded to be factors of the next product, as cuDNN has them.
  *
  * Results do not depend on the number of threads: each head is one thread's, and inside a team
- * oneDNN's products are one thread's too. */
+ * oneDNN's products are one thread's too. Threads take heads as they get to them, since sequences
+ * may differ in length. */
 #include "kernels/cpu/attention.h"
 #include "base/mem.h"
 #include "kernels/cpu/layout.h"
@@ -21,10 +22,10 @@
 
 enum { QUERIES = 128 }; /* in a block, at most */
 
-static int64_t block_of(const AttentionSizes *z)
+static int64_t block_of(int64_t length)
 {
-    const int64_t blocks = (z->length + QUERIES - 1) / QUERIES;
-    return (z->length + blocks - 1) / blocks;
+    const int64_t blocks = (length + QUERIES - 1) / QUERIES;
+    return (length + blocks - 1) / blocks;
 }
 
 /* The next `bytes` of a thread's part of the workspace, which begins at base; without base they are
@@ -41,7 +42,7 @@ static AttentionScratch lay_out(const AttentionState *state, const AttentionSize
 {
     const size_t matrix = (size_t)(z->length * z->width) * sizeof(float),
                  square = (size_t)(z->length * z->length), row = (size_t)z->length * sizeof(float),
-                 block = row * (size_t)(state->narrow ? z->length : block_of(z));
+                 block = row * (size_t)(state->narrow ? z->length : block_of(z->length));
     AttentionScratch s = { .thread = 0 };
     s.scores = take(base, at, block);
     if (state->backward) s.slopes = take(base, at, block);
@@ -104,48 +105,62 @@ static int64_t run_of(const CpuView *v, int64_t channel, int64_t width)
     return v->rows || width < left ? width : left;
 }
 
-CPU_CLONES static void gather(float *to, const OpTensor *t, int64_t n, int64_t channel,
-                              int64_t width)
+/* Channels of the call's sequence, from one on. */
+CPU_CLONES static void gather(float *to, const OpTensor *t, const AttentionCall *c, int64_t channel)
 {
     const CpuView v = cpu_view(t);
+    const int64_t rows = c->at.length, width = c->z.width;
     for (int64_t i = 0, run; i < width; i += run) {
-        const void *from = cpu_lanes_at(t->data, cpu_view_at(&v, n, channel + i, 0), v.type);
+        const int64_t at = cpu_view_at(&v, c->at.image, channel + i, c->at.first);
+        const void *from = cpu_lanes_at(t->data, at, v.type);
         run = run_of(&v, channel + i, width - i);
-        if (v.type == DTYPE_BF16) gather_run(to + i, from, v.hw, v.step, width, run, DTYPE_BF16);
-        else gather_run(to + i, from, v.hw, v.step, width, run, DTYPE_F32);
+        if (v.type == DTYPE_BF16) gather_run(to + i, from, rows, v.step, width, run, DTYPE_BF16);
+        else gather_run(to + i, from, rows, v.step, width, run, DTYPE_F32);
     }
 }
 
 /* The lanes past the last channel, on which later kernels rely. */
-static void zero_padding(const OpTensor *t, const CpuView *v, int64_t n)
+static void zero_padding(const OpTensor *t, const CpuView *v, const AttentionPlace *place)
 {
     const int64_t used = v->c % v->b;
     const size_t bytes = dtype_bytes(v->type);
     if (v->rows || used == 0) return;
-    for (int64_t i = 0; i < v->hw; i++) {
-        const int64_t at = n * v->image + (v->cb - 1) * v->block_step + i * v->step + used;
+    for (int64_t i = 0; i < place->length; i++) {
+        const int64_t at = cpu_view_at(v, place->image, v->c, place->first + i);
         memset((char *)t->data + (size_t)at * bytes, 0, (size_t)(v->b - used) * bytes);
     }
 }
 
-CPU_CLONES static void scatter(const OpTensor *t, const float *from, int64_t n, int64_t channel,
-                               int64_t width)
+CPU_CLONES static void scatter(const OpTensor *t, const float *from, const AttentionCall *c,
+                               int64_t channel)
 {
     const CpuView v = cpu_view(t);
+    const int64_t rows = c->at.length, width = c->z.width;
     for (int64_t i = 0, run; i < width; i += run) {
-        void *to = cpu_lanes_at_out(t->data, cpu_view_at(&v, n, channel + i, 0), v.type);
+        const int64_t at = cpu_view_at(&v, c->at.image, channel + i, c->at.first);
+        void *to = cpu_lanes_at_out(t->data, at, v.type);
         run = run_of(&v, channel + i, width - i);
-        if (v.type == DTYPE_BF16) scatter_run(to, from + i, v.hw, v.step, width, run, DTYPE_BF16);
-        else scatter_run(to, from + i, v.hw, v.step, width, run, DTYPE_F32);
+        if (v.type == DTYPE_BF16) scatter_run(to, from + i, rows, v.step, width, run, DTYPE_BF16);
+        else scatter_run(to, from + i, rows, v.step, width, run, DTYPE_F32);
     }
-    if (channel + width == v.c) zero_padding(t, &v, n);
+    if (channel + width == v.c) zero_padding(t, &v, &c->at);
 }
 
-static void gather_parts(const AttentionCall *c, const AttentionScratch *s, const OpTensor *qkv,
-                         int64_t n, int64_t head)
+static void gather_parts(const AttentionCall *c, const AttentionScratch *s, const OpTensor *qkv)
 {
     for (int i = 0; i < ATTENTION_PARTS; i++)
-        gather(s->part[i], qkv, n, attention_channel(&c->z, i, head), c->z.width);
+        gather(s->part[i], qkv, c, attention_channel(&c->z, i, c->head));
+}
+
+/* What lies behind the last sequence. */
+static void zero_rest(const OpTensor *t, int64_t first)
+{
+    const CpuView v = cpu_view(t);
+    const size_t bytes = dtype_bytes(v.type);
+    const int64_t blocks = v.rows ? 1 : v.cb, each = (v.hw - first) * v.step;
+    for (int64_t i = 0; i < blocks; i++)
+        memset((char *)t->data + (size_t)(i * v.block_step + first * v.step) * bytes, 0,
+               (size_t)each * bytes);
 }
 
 /* ---- a head in f32 ---- */
@@ -170,7 +185,7 @@ static Status multiply(const Product *p, const float *a, const float *b, float *
 static Status multiply_widths(const AttentionCall *c, int64_t rows, const float *a, const float *b,
                               float *out)
 {
-    const Product p = { 'N', 'T', rows, c->z.length, c->z.width, 0 };
+    const Product p = { 'N', 'T', rows, c->at.length, c->z.width, 0 };
     return multiply(&p, a, b, out);
 }
 
@@ -178,7 +193,7 @@ static Status multiply_widths(const AttentionCall *c, int64_t rows, const float 
 static Status multiply_rows(const AttentionCall *c, int64_t rows, const float *a, const float *b,
                             float *out)
 {
-    const Product p = { 'N', 'N', rows, c->z.width, c->z.length, 0 };
+    const Product p = { 'N', 'N', rows, c->z.width, c->at.length, 0 };
     return multiply(&p, a, b, out);
 }
 
@@ -186,90 +201,92 @@ static Status multiply_rows(const AttentionCall *c, int64_t rows, const float *a
 static Status multiply_add(const AttentionCall *c, int64_t rows, bool first, const float *a,
                            const float *b, float *out)
 {
-    const Product p = { 'T', 'N', c->z.length, c->z.width, rows, first ? 0.0f : 1.0f };
+    const Product p = { 'T', 'N', c->at.length, c->z.width, rows, first ? 0.0f : 1.0f };
     return multiply(&p, a, b, out);
 }
 
-static Status forward_head(const OpInstance *op, const AttentionCall *c, const AttentionScratch *s,
-                           int64_t n, int64_t head)
+static int64_t rows_from(const AttentionCall *c, int64_t first)
 {
-    const AttentionSizes *z = &c->z;
-    float *lse = cpu_attention_lse(c, &op->out[ATTENTION_OUT_LSE], n, head);
-    gather_parts(c, s, &op->in[ATTENTION_IN_QKV], n, head);
-    for (int64_t first = 0, rows; first < z->length; first += rows) {
-        rows = z->length - first < c->block ? z->length - first : c->block;
-        const int64_t at = first * z->width;
+    const int64_t left = c->at.length - first;
+    return left < c->block ? left : c->block;
+}
+
+static Status forward_head(const OpInstance *op, AttentionCall *c, const AttentionScratch *s)
+{
+    float *lse = cpu_attention_lse(c, &op->out[ATTENTION_OUT_LSE]);
+    gather_parts(c, s, &op->in[ATTENTION_IN_QKV]);
+    for (int64_t first = 0, rows; first < c->at.length; first += rows) {
+        rows = rows_from(c, first);
+        const int64_t at = first * c->z.width;
         TRY(multiply_widths(c, rows, s->part[0] + at, s->part[1], s->scores));
-        for (int64_t i = 0; i < rows; i++)
-            cpu_attention_soften(c, n, head, first + i, s->scores + i * z->length, lse);
+        for (int64_t i = 0; i < rows; i++) cpu_attention_soften(c, s, first + i, i, lse);
         TRY(multiply_rows(c, rows, s->scores, s->part[2], s->y + at));
     }
-    scatter(&op->out[ATTENTION_OUT_Y], s->y, n, head * z->width, z->width);
+    scatter(&op->out[ATTENTION_OUT_Y], s->y, c, c->head * c->z.width);
     return OK;
 }
 
 /* dq holds y until its own values, which come last. */
 static Status backward_block(const OpInstance *op, const AttentionCall *c,
-                             const AttentionScratch *s, int64_t n, int64_t head, int64_t first,
-                             int64_t rows)
+                             const AttentionScratch *s, int64_t first, int64_t rows)
 {
-    const AttentionSizes *z = &c->z;
-    const int64_t at = first * z->width;
-    const float *lse = cpu_attention_lse(c, &op->in[ATTENTION_BWD_IN_LSE], n, head);
+    const int64_t width = c->z.width, at = first * width;
+    const float *lse = cpu_attention_lse(c, &op->in[ATTENTION_BWD_IN_LSE]);
     float *dy = s->y + at, *dq = s->dpart[0] + at;
     TRY(multiply_widths(c, rows, s->part[0] + at, s->part[1], s->scores));
     TRY(multiply_widths(c, rows, dy, s->part[2], s->slopes));
     for (int64_t i = 0; i < rows; i++)
-        cpu_attention_soften_bwd(c, s, n, head, first + i, i, lse[first + i], dy + i * z->width,
-                                 dq + i * z->width, DTYPE_F32);
+        cpu_attention_soften_bwd(c, s, first + i, i, lse[first + i], dy + i * width, dq + i * width,
+                                 DTYPE_F32);
     TRY(multiply_add(c, rows, first == 0, s->scores, dy, s->dpart[2]));
     TRY(multiply_add(c, rows, first == 0, s->slopes, s->part[0] + at, s->dpart[1]));
     return multiply_rows(c, rows, s->slopes, s->part[1], dq);
 }
 
-static Status backward_head(const OpInstance *op, const AttentionCall *c, const AttentionScratch *s,
-                            int64_t n, int64_t head)
+static Status backward_head(const OpInstance *op, AttentionCall *c, const AttentionScratch *s)
 {
-    const AttentionSizes *z = &c->z;
-    gather_parts(c, s, &op->in[ATTENTION_BWD_IN_QKV], n, head);
-    gather(s->y, &op->in[ATTENTION_BWD_IN_DY], n, head * z->width, z->width);
-    gather(s->dpart[0], &op->in[ATTENTION_BWD_IN_Y], n, head * z->width, z->width);
-    for (int64_t first = 0, rows; first < z->length; first += rows) {
-        rows = z->length - first < c->block ? z->length - first : c->block;
-        TRY(backward_block(op, c, s, n, head, first, rows));
+    gather_parts(c, s, &op->in[ATTENTION_BWD_IN_QKV]);
+    gather(s->y, &op->in[ATTENTION_BWD_IN_DY], c, c->head * c->z.width);
+    gather(s->dpart[0], &op->in[ATTENTION_BWD_IN_Y], c, c->head * c->z.width);
+    for (int64_t first = 0, rows; first < c->at.length; first += rows) {
+        rows = rows_from(c, first);
+        TRY(backward_block(op, c, s, first, rows));
     }
     for (int i = 0; i < ATTENTION_PARTS; i++)
-        scatter(&op->out[ATTENTION_BWD_OUT_DQKV], s->dpart[i], n, attention_channel(z, i, head),
-                z->width);
+        scatter(&op->out[ATTENTION_BWD_OUT_DQKV], s->dpart[i], c,
+                attention_channel(&c->z, i, c->head));
     return OK;
 }
 
 /* ---- the two ops ---- */
 
-typedef Status RunHead(const OpInstance *op, const AttentionCall *c, const AttentionScratch *s,
-                       int64_t n, int64_t head);
+/* May change what the call says of rows. */
+typedef Status RunHead(const OpInstance *op, AttentionCall *c, const AttentionScratch *s);
 
-static Status run_heads(const OpInstance *op, Stream *stream, int qkv, int scalars, RunHead *run)
+/* starts: NULL where absent */
+static Status run_heads(const OpInstance *op, const AttentionCall *all, const int32_t *starts,
+                        RunHead *run)
 {
-    const AttentionAttr *a = op->attr;
-    AttentionCall c = { .z = attention_sizes(a, &op->in[qkv].desc),
-                        .drops = a->drop.rate > 0,
-                        .stream = stream };
-    const float *v = op->in[scalars].data;
     const int threads = cpu_backend_of(op)->threads;
+    const int64_t heads = all->z.n * all->z.heads;
+    int64_t next = 0;
     Status status = OK;
-    c.block = block_of(&c.z);
-    if (c.drops)
-        c.drop = drop_address(&a->drop,
-                              drop_word((double)v[SCALAR_STEP_LOW], (double)v[SCALAR_STEP_HIGH]),
-                              drop_word((double)v[SCALAR_PLACE_LOW], (double)v[SCALAR_PLACE_HIGH]));
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int t = 0; t < threads; t++) {
-        const AttentionScratch s = scratch_at(op, &c.z, t);
-        int64_t first, last;
-        cpu_share(c.z.n * c.z.heads, t, threads, &first, &last);
-        for (int64_t i = first; i < last; i++) {
-            const Status done = run(op, &c, &s, i / c.z.heads, i % c.z.heads);
+        const AttentionScratch s = scratch_at(op, &all->z, t);
+        AttentionCall c = *all;
+        for (;;) {
+            int64_t i;
+#pragma omp atomic capture
+            i = next++;
+            if (i >= heads) break;
+            c.n = i / c.z.heads;
+            c.head = i % c.z.heads;
+            c.at = attention_place(&c.z, starts, c.n);
+            if (c.at.length == 0) continue;
+            c.block = block_of(c.at.length);
+            c.row = c.at.length;
+            const Status done = run(op, &c, &s);
             if (done == OK) continue;
 #pragma omp atomic write
             status = done;
@@ -278,13 +295,42 @@ static Status run_heads(const OpInstance *op, Stream *stream, int qkv, int scala
     return status;
 }
 
-static Status take_workspace(OpInstance *op, int qkv, bool backward)
+static AttentionSizes sizes_of(const OpInstance *op, int qkv, int starts)
 {
-    const AttentionSizes z = attention_sizes(op->attr, &op->in[qkv].desc);
+    return attention_sizes(op->attr, &op->in[qkv].desc, &op->in[starts].desc);
+}
+
+/* out: y, or dqkv; lse: what forward writes, or NULL */
+static Status run_all(const OpInstance *op, Stream *stream, int qkv, int scalars, int starts_slot,
+                      const OpTensor *out, const OpTensor *lse, RunHead *run)
+{
+    const AttentionAttr *a = op->attr;
+    const float *v = op->in[scalars].data;
+    const int32_t *starts = op->in[starts_slot].data;
+    AttentionCall c = { .z = sizes_of(op, qkv, starts_slot),
+                        .drops = a->drop.rate > 0,
+                        .stream = stream };
+    if (c.drops)
+        c.drop = drop_address(&a->drop,
+                              drop_word((double)v[SCALAR_STEP_LOW], (double)v[SCALAR_STEP_HIGH]),
+                              drop_word((double)v[SCALAR_PLACE_LOW], (double)v[SCALAR_PLACE_HIGH]));
+    if (starts) {
+        const int64_t end = starts[c.z.n];
+        zero_rest(out, end);
+        for (int64_t i = 0; lse && lse->data && i < c.z.heads; i++)
+            memset((float *)lse->data + i * c.z.positions + end, 0,
+                   (size_t)(c.z.positions - end) * sizeof(float));
+    }
+    return run_heads(op, &c, starts, run);
+}
+
+static Status take_workspace(OpInstance *op, int qkv, int starts, bool backward)
+{
+    const AttentionSizes z = sizes_of(op, qkv, starts);
     AttentionState *s = op->state = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     s->backward = backward;
-    TRY(cpu_attention_make_products(op, &z));
+    TRY(cpu_attention_make_products(op, &z, op->in[starts].desc.rank != 0));
     op->implementation = s->narrow ? "products of heads in bf16" : "sgemm of heads";
     op->workspace_bytes = (size_t)cpu_backend_of(op)->threads * scratch_bytes(s, &z);
     return OK;
@@ -296,38 +342,42 @@ static Status prepare_attention(OpInstance *op)
     cpu_view_decide(b, &op->in[ATTENTION_IN_QKV]);
     cpu_view_decide(b, &op->out[ATTENTION_OUT_Y]);
     if (op->out[ATTENTION_OUT_LSE].desc.rank) cpu_decide_plain(&op->out[ATTENTION_OUT_LSE]);
-    if (op->in[ATTENTION_IN_SCALARS].desc.rank) cpu_decide_plain(&op->in[ATTENTION_IN_SCALARS]);
-    return take_workspace(op, ATTENTION_IN_QKV, false);
+    for (int i = ATTENTION_IN_SCALARS; i <= ATTENTION_IN_STARTS; i++)
+        if (op->in[i].desc.rank) cpu_decide_plain(&op->in[i]);
+    return take_workspace(op, ATTENTION_IN_QKV, ATTENTION_IN_STARTS, false);
 }
 
 static Status prepare_bwd(OpInstance *op)
 {
     CpuBackend *b = cpu_backend_of(op);
     for (int i = ATTENTION_BWD_IN_DY; i <= ATTENTION_BWD_IN_Y; i++) cpu_view_decide(b, &op->in[i]);
-    for (int i = ATTENTION_BWD_IN_LSE; i <= ATTENTION_BWD_IN_SCALARS; i++)
+    for (int i = ATTENTION_BWD_IN_LSE; i <= ATTENTION_BWD_IN_STARTS; i++)
         if (op->in[i].desc.rank) cpu_decide_plain(&op->in[i]);
     cpu_view_decide(b, &op->out[ATTENTION_BWD_OUT_DQKV]);
-    return take_workspace(op, ATTENTION_BWD_IN_QKV, true);
+    return take_workspace(op, ATTENTION_BWD_IN_QKV, ATTENTION_BWD_IN_STARTS, true);
 }
 
 static Status run_attention(OpInstance *op, Stream *stream)
 {
     const AttentionState *s = op->state;
-    return run_heads(op, stream, ATTENTION_IN_QKV, ATTENTION_IN_SCALARS,
-                     s->narrow ? cpu_attention_forward_bf16 : forward_head);
+    return run_all(op, stream, ATTENTION_IN_QKV, ATTENTION_IN_SCALARS, ATTENTION_IN_STARTS,
+                   &op->out[ATTENTION_OUT_Y], &op->out[ATTENTION_OUT_LSE],
+                   s->narrow ? cpu_attention_forward_bf16 : forward_head);
 }
 
 static Status run_attention_bwd(OpInstance *op, Stream *stream)
 {
     const AttentionState *s = op->state;
-    return run_heads(op, stream, ATTENTION_BWD_IN_QKV, ATTENTION_BWD_IN_SCALARS,
-                     s->narrow ? cpu_attention_backward_bf16 : backward_head);
+    return run_all(op, stream, ATTENTION_BWD_IN_QKV, ATTENTION_BWD_IN_SCALARS,
+                   ATTENTION_BWD_IN_STARTS, &op->out[ATTENTION_BWD_OUT_DQKV], NULL,
+                   s->narrow ? cpu_attention_backward_bf16 : backward_head);
 }
 
 static void release_attention(OpInstance *op)
 {
     AttentionState *s = op->state;
-    for (int i = 0; s && i < PRODUCT_COUNT; i++) cpu_head_product_free(&s->products[i]);
+    for (int i = 0; s && i < ATTENTION_LENGTHS * PRODUCT_COUNT; i++)
+        cpu_head_product_free(&s->products[i / PRODUCT_COUNT][i % PRODUCT_COUNT]);
 }
 
 const OpImpl cpu_attention = { prepare_attention, cpu_bind_nothing, run_attention,

@@ -18,16 +18,24 @@ typedef enum AttentionProduct {
     PRODUCT_DQ,     /* [L,d] of that gradient and keys */
     PRODUCT_COUNT
 } AttentionProduct;
+/* Products are made for so many lengths; one, where all sequences have the same. */
+enum { ATTENTION_LENGTHS = 4 };
 typedef struct AttentionState {
     bool narrow; /* products are these; else oneDNN's sgemm */
     bool backward;
-    HeadProduct products[PRODUCT_COUNT];
+    int lengths;
+    int64_t length[ATTENTION_LENGTHS]; /* rising */
+    HeadProduct products[ATTENTION_LENGTHS][PRODUCT_COUNT];
     size_t scratch_bytes; /* the most of any */
 } AttentionState;
 
+/* One head of one sequence. */
 typedef struct AttentionCall {
     AttentionSizes z;
+    AttentionPlace at;
+    int64_t n, head;
     int64_t block; /* queries in one, but for the last */
+    int64_t row;   /* elements from a query's scores to the next one's */
     bool drops;
     DropAddress drop;
     Stream *stream;
@@ -39,7 +47,7 @@ typedef struct AttentionScratch {
     int thread;
     float *part[ATTENTION_PARTS], *y, *dpart[ATTENTION_PARTS]; /* y: y, or dy */
     float *scores, *slopes;                                    /* [block,L] */
-    float *factors;                                            /* [L] */
+    float *factors;                                            /* [L]: what the drop makes */
     struct {                                                   /* in bf16 */
         uint16_t *part[ATTENTION_PARTS], *dy, *out;            /* [L,d] */
         uint16_t *weights, *slopes;                            /* [L,L] */
@@ -50,23 +58,24 @@ typedef struct AttentionScratch {
 /* ---- rows of the softmax ---- */
 
 /* Where the logarithms of a head's sums lie, or NULL. */
-float *cpu_attention_lse(const AttentionCall *c, const OpTensor *lse, int64_t n, int64_t head);
-/* A query's scores become its weights; lse: cpu_attention_lse(). */
-void cpu_attention_soften(const AttentionCall *c, int64_t n, int64_t head, int64_t query,
-                          float *row, float *lse);
+float *cpu_attention_lse(const AttentionCall *c, const OpTensor *lse);
+/* Row `row` of s->scores, a query's, becomes its weights; lse: cpu_attention_lse(). */
+void cpu_attention_soften(const AttentionCall *c, const AttentionScratch *s, int64_t query,
+                          int64_t row, float *lse);
 /* Row `row` of s->scores becomes the weights of a query again, and that of s->slopes, the weights'
  * gradient, the scores'. dy, y: the query's [d], of type. */
-void cpu_attention_soften_bwd(const AttentionCall *c, const AttentionScratch *s, int64_t n,
-                              int64_t head, int64_t query, int64_t row, float lse, const void *dy,
-                              const void *y, DType type);
+void cpu_attention_soften_bwd(const AttentionCall *c, const AttentionScratch *s, int64_t query,
+                              int64_t row, float lse, const void *dy, const void *y, DType type);
 
 /* ---- heads in bf16 ---- */
 
 /* Makes what op->state, which knows its direction, needs, and sets its narrow: whether they are all
- * there. They hold all scores of a head, so that for many positions they are not made. */
-Status cpu_attention_make_products(OpInstance *op, const AttentionSizes *z);
-Status cpu_attention_forward_bf16(const OpInstance *op, const AttentionCall *c,
-                                  const AttentionScratch *s, int64_t n, int64_t head);
-Status cpu_attention_backward_bf16(const OpInstance *op, const AttentionCall *c,
-                                   const AttentionScratch *s, int64_t n, int64_t head);
+ * there. They hold all scores of a head, so that for many positions they are not made. ragged:
+ * sequences differ in length, and one's matrices get rows of zeros up to the next length that has
+ * products. */
+Status cpu_attention_make_products(OpInstance *op, const AttentionSizes *z, bool ragged);
+Status cpu_attention_forward_bf16(const OpInstance *op, AttentionCall *c,
+                                  const AttentionScratch *s);
+Status cpu_attention_backward_bf16(const OpInstance *op, AttentionCall *c,
+                                   const AttentionScratch *s);
 #endif

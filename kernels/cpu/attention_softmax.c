@@ -1,6 +1,7 @@
 /* attention_softmax.c - rows of attention's softmax, and of its gradient: see attention.h. */
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/cpu_math.h"
+#include "kernels/cpu/draws.h"
 #include "kernels/cpu/lanes.h"
 
 /* e^(scale score - most) in the place of each, and their sum, in an order of its own for all sets
@@ -26,9 +27,14 @@ CPU_CLONES static double exponentials(float *row, int64_t count, float scale, fl
     return total;
 }
 
-CPU_CLONES static void multiply_row(float *restrict row, int64_t count, float factor)
+/* f: what the drop makes of each, or NULL. */
+CPU_CLONES static void multiply_row(float *restrict row, const float *restrict f, int64_t count,
+                                    float factor)
 {
-    for (int64_t j = 0; j < count; j++) row[j] *= factor;
+    if (f)
+        for (int64_t j = 0; j < count; j++) row[j] = row[j] * factor * f[j];
+    else
+        for (int64_t j = 0; j < count; j++) row[j] *= factor;
 }
 
 /* score: becomes drop(p); slope: its gradient, which becomes that of the score. */
@@ -52,16 +58,13 @@ CPU_CLONES static void slope_row(float *restrict scores, float *restrict slopes,
         for (int64_t j = 0; j < count; j++) slope_of(&scores[j], &slopes[j], 1, scale, lse, inner);
 }
 
-/* Four at a time of a row's factors go to f, or are multiplied into it. */
-static void drop_row(const AttentionCall *c, int64_t n, int64_t head, int64_t query, float *f,
-                     bool multiply)
+/* The factors of a query's row, in s->factors; NULL where nothing is dropped. */
+static const float *draw_row(const AttentionCall *c, const AttentionScratch *s, int64_t query)
 {
-    const int64_t blocks = (c->z.length + 3) / 4, first = (head * c->z.length + query) * blocks;
-    float factors[4];
-    for (int64_t j = 0; j < c->z.length; j++) {
-        if (j % 4 == 0) drop_factors(&c->drop, n, (uint32_t)(first + j / 4), factors);
-        f[j] = multiply ? f[j] * factors[j % 4] : factors[j % 4];
-    }
+    const int64_t blocks = (c->z.length + 3) / 4, first = (c->head * c->z.length + query) * blocks;
+    if (!c->drops) return NULL;
+    cpu_draws_factors(&c->drop, c->n, 4 * first, c->at.length, s->factors);
+    return s->factors;
 }
 
 /* Of rows of f32 or bf16. */
@@ -73,28 +76,24 @@ static double inner_product(const void *a, const void *b, int64_t count, DType t
     return sum;
 }
 
-void cpu_attention_soften(const AttentionCall *c, int64_t n, int64_t head, int64_t query,
-                          float *row, float *lse)
+void cpu_attention_soften(const AttentionCall *c, const AttentionScratch *s, int64_t query,
+                          int64_t row, float *lse)
 {
-    float most;
-    const double sum = exponentials(row, c->z.length, c->z.scale, &most);
+    float most, *scores = s->scores + row * c->row;
+    const double sum = exponentials(scores, c->at.length, c->z.scale, &most);
     if (lse) lse[query] = (float)((double)most + log(sum));
-    multiply_row(row, c->z.length, (float)(1 / sum));
-    if (c->drops) drop_row(c, n, head, query, row, true);
+    multiply_row(scores, draw_row(c, s, query), c->at.length, (float)(1 / sum));
 }
 
-float *cpu_attention_lse(const AttentionCall *c, const OpTensor *lse, int64_t n, int64_t head)
+float *cpu_attention_lse(const AttentionCall *c, const OpTensor *lse)
 {
-    return lse->data ? (float *)lse->data + (n * c->z.heads + head) * c->z.length : NULL;
+    return lse->data ? (float *)lse->data + attention_lse_at(&c->z, &c->at, c->head) : NULL;
 }
 
-void cpu_attention_soften_bwd(const AttentionCall *c, const AttentionScratch *s, int64_t n,
-                              int64_t head, int64_t query, int64_t row, float lse, const void *dy,
-                              const void *y, DType type)
+void cpu_attention_soften_bwd(const AttentionCall *c, const AttentionScratch *s, int64_t query,
+                              int64_t row, float lse, const void *dy, const void *y, DType type)
 {
     const float inner = (float)inner_product(dy, y, c->z.width, type);
-    float *factors = c->drops ? s->factors : NULL;
-    if (factors) drop_row(c, n, head, query, factors, false);
-    slope_row(s->scores + row * c->z.length, s->slopes + row * c->z.length, factors, c->z.length,
-              c->z.scale, lse, inner);
+    slope_row(s->scores + row * c->row, s->slopes + row * c->row, draw_row(c, s, query),
+              c->at.length, c->z.scale, lse, inner);
 }

@@ -2,7 +2,8 @@
  * by our own kernels or by cuDNN. All but lse are of the compute type.
  *
  * Ours can do all that there is to do, but use no tensor cores, and nothing has to be compiled for
- * them; cuDNN's engines are for 16 bits and drop nothing. What decides is CudaOptions.attention:
+ * them; cuDNN's engines are for 16 bits, drop nothing and take no starts. What decides is
+ * CudaOptions.attention:
  *   KERNELS_OWN    ours
  *   KERNELS_CUDNN  cuDNN, wherever it has an engine
  *   KERNELS_AUTO   the same, but where both can be run and the answer kept, cuDNN only if it is
@@ -19,11 +20,11 @@
 #include <string.h>
 
 static Status decide_attention(OpInstance *op, OpTensor *qkv, OpTensor *y, OpTensor *lse,
-                               OpTensor *scalars)
+                               OpTensor *scalars, OpTensor *starts)
 {
     const CudaBackend *b = cuda_backend(op);
-    const AttentionSizes z = attention_sizes(op->attr, &qkv->desc);
-    if (z.length > INT32_MAX / 2 || z.n * z.heads * (z.length / 16 + 1) > INT32_MAX)
+    const AttentionSizes z = attention_sizes(op->attr, &qkv->desc, &starts->desc);
+    if (z.positions > INT32_MAX / 2 || z.n * z.heads * (z.length / 16 + 1) > INT32_MAX)
         return fail(ERR_USAGE,
                     "attention of %" PRId64 " sequences of %" PRId64 " positions: too large", z.n,
                     z.length);
@@ -31,6 +32,7 @@ static Status decide_attention(OpInstance *op, OpTensor *qkv, OpTensor *y, OpTen
     cuda_decide_activation(b, y);
     if (lse->desc.rank) cuda_decide_plain(lse);
     if (scalars->desc.rank) cuda_decide_plain(scalars);
+    if (starts->desc.rank) cuda_decide_plain(starts);
     return OK;
 }
 
@@ -42,6 +44,7 @@ static bool takes_cudnn(const OpInstance *op)
     const AttentionAttr *a = op->attr;
     const bool times = b->options.attention == KERNELS_AUTO && cudnn_context_times(b->cudnn);
     AttentionAttr alike; /* of layers that drop nothing */
+    if (a->longest > 0) return false;
     if (b->on_trial != TRIAL_NONE) return b->on_trial == TRIAL_CUDNN;
     if (b->options.attention == KERNELS_OWN || b->compute == DTYPE_F32 || a->drop.rate > 0)
         return false;
@@ -55,7 +58,7 @@ static bool takes_cudnn(const OpInstance *op)
 static Status choose_plan(OpInstance *op, AttentionGraph pass, const TensorDesc *qkv)
 {
     CudaBackend *b = cuda_backend(op);
-    const AttentionSizes z = attention_sizes(op->attr, qkv);
+    const AttentionSizes z = attention_sizes(op->attr, qkv, NULL);
     const bool statistics = pass == ATTENTION_FORWARD && op->out[ATTENTION_OUT_LSE].desc.rank != 0;
     const AttentionShape shape = {
         z.n, z.heads, z.length, z.width, z.scale, b->compute, statistics
@@ -80,7 +83,7 @@ static void release_attention(OpInstance *op)
 static void *part_of(const OpInstance *op, const OpTensor *qkv, int part)
 {
     const CudaBackend *b = cuda_backend(op);
-    const AttentionSizes z = attention_sizes(op->attr, &qkv->desc);
+    const AttentionSizes z = attention_sizes(op->attr, &qkv->desc, NULL);
     return (char *)qkv->data + (size_t)attention_channel(&z, part, 0) * dtype_bytes(b->compute);
 }
 
@@ -92,21 +95,23 @@ int attention_parts(const OpInstance *op)
 /* ---- the two passes ---- */
 
 static AttentionPass make_pass(const OpInstance *op, const OpTensor *qkv, const OpTensor *y,
-                               const OpTensor *lse, const OpTensor *scalars)
+                               const OpTensor *lse, const OpTensor *scalars, const OpTensor *starts)
 {
     const CudaBackend *b = cuda_backend(op);
     const AttentionAttr *a = op->attr;
-    const AttentionSizes z = attention_sizes(a, &qkv->desc);
+    const AttentionSizes z = attention_sizes(a, &qkv->desc, &starts->desc);
     return (AttentionPass){ .drop = a->drop,
                             .dtype = b->compute,
                             .n = (int)z.n,
                             .heads = a->heads,
                             .length = (int)z.length,
                             .width = (int)z.width,
+                            .positions = (int)z.positions,
                             .qkv_cp = (int)cuda_view(b, qkv).cp,
                             .y_cp = (int)cuda_view(b, y).cp,
                             .scale = z.scale,
                             .scalars = a->drop.rate > 0 ? scalars->data : NULL,
+                            .starts = starts->data,
                             .qkv = qkv->data,
                             .lse = lse->data };
 }
@@ -114,7 +119,8 @@ static AttentionPass make_pass(const OpInstance *op, const OpTensor *qkv, const 
 static Status prepare_attention(OpInstance *op)
 {
     TRY(decide_attention(op, &op->in[ATTENTION_IN_QKV], &op->out[ATTENTION_OUT_Y],
-                         &op->out[ATTENTION_OUT_LSE], &op->in[ATTENTION_IN_SCALARS]));
+                         &op->out[ATTENTION_OUT_LSE], &op->in[ATTENTION_IN_SCALARS],
+                         &op->in[ATTENTION_IN_STARTS]));
     return choose_plan(op, ATTENTION_FORWARD, &op->in[ATTENTION_IN_QKV].desc);
 }
 
@@ -136,7 +142,7 @@ static Status run_attention(OpInstance *op, Stream *stream)
     const OpTensor *y = &op->out[ATTENTION_OUT_Y];
     if (op->state) return attention_plan_run(op->state, stream->stream);
     AttentionPass p = make_pass(op, &op->in[ATTENTION_IN_QKV], y, &op->out[ATTENTION_OUT_LSE],
-                                &op->in[ATTENTION_IN_SCALARS]);
+                                &op->in[ATTENTION_IN_SCALARS], &op->in[ATTENTION_IN_STARTS]);
     p.y = y->data;
     return CUDA_STATUS(cuda_launch_attention(&p, stream->stream));
 }
@@ -146,7 +152,7 @@ static Status prepare_bwd(OpInstance *op)
     const CudaBackend *b = cuda_backend(op);
     OpTensor *lse = &op->in[ATTENTION_BWD_IN_LSE];
     TRY(decide_attention(op, &op->in[ATTENTION_BWD_IN_QKV], &op->in[ATTENTION_BWD_IN_Y], lse,
-                         &op->in[ATTENTION_BWD_IN_SCALARS]));
+                         &op->in[ATTENTION_BWD_IN_SCALARS], &op->in[ATTENTION_BWD_IN_STARTS]));
     cuda_decide_activation(b, &op->in[ATTENTION_BWD_IN_DY]);
     cuda_decide_activation(b, &op->out[ATTENTION_BWD_OUT_DQKV]);
     op->workspace_bytes = lse->bytes;
@@ -174,7 +180,8 @@ static Status run_attention_bwd(OpInstance *op, Stream *stream)
 {
     if (op->state) return attention_plan_run(op->state, stream->stream);
     AttentionPass p = make_pass(op, &op->in[ATTENTION_BWD_IN_QKV], &op->in[ATTENTION_BWD_IN_Y],
-                                &op->in[ATTENTION_BWD_IN_LSE], &op->in[ATTENTION_BWD_IN_SCALARS]);
+                                &op->in[ATTENTION_BWD_IN_LSE], &op->in[ATTENTION_BWD_IN_SCALARS],
+                                &op->in[ATTENTION_BWD_IN_STARTS]);
     p.dy = op->in[ATTENTION_BWD_IN_DY].data;
     p.made = op->in[ATTENTION_BWD_IN_Y].data;
     p.dqkv = op->out[ATTENTION_BWD_OUT_DQKV].data;

@@ -1,5 +1,6 @@
 /* attention.cu - multi-head attention of one tile of queries a block, and its gradient of one tile
- * of queries or of keys.
+ * of queries or of keys. Of sequences that differ in length there are blocks for the longest; those
+ * behind the end of a shorter one leave at once.
  *
  * A block goes through all tiles of the other side in their order, so sums have a fixed order and
  * no part of the softmax leaves the chip (Dao et al. 2022). Forward keeps the largest score and the
@@ -15,7 +16,7 @@
 #include "kernels/cuda/vector.cuh"
 #include "kernels/drop.h"
 
-constexpr int SIDE = 16, ATTENTION_THREADS = SIDE * SIDE;
+constexpr int SIDE = 16, ATTENTION_THREADS = SIDE * SIDE, REST_ROWS = 16;
 constexpr unsigned ALL = 0xffffffffu;
 
 /* For heads of up to D channels. */
@@ -33,8 +34,8 @@ template <int D> struct Scores {
 };
 
 struct HeadPlace { /* of a block */
-    int n, head, first;
-    int64_t row; /* the image's first */
+    int n, head, first, length;
+    int64_t row, lse; /* the sequence's first of all tensors, and of lse */
 };
 
 template <int D> static __device__ __forceinline__ HeadPlace head_place(const AttentionPass &p)
@@ -45,7 +46,9 @@ template <int D> static __device__ __forceinline__ HeadPlace head_place(const At
     h.n = sequence / p.heads;
     h.head = sequence % p.heads;
     h.first = (int)blockIdx.x % tiles * Tiles<D>::EDGE;
-    h.row = (int64_t)h.n * p.length;
+    h.length = p.starts ? p.starts[h.n + 1] - p.starts[h.n] : p.length;
+    h.row = p.starts ? p.starts[h.n] : (int64_t)h.n * p.length;
+    h.lse = (int64_t)(p.starts ? h.head : sequence) * p.positions + (p.starts ? h.row : 0);
     return h;
 }
 
@@ -67,7 +70,7 @@ static __device__ __forceinline__ void load_tile(Tile<D> *tile, const AttentionP
     for (int i = (int)threadIdx.x; i < Tiles<D>::EDGE * VECTORS; i += ATTENTION_THREADS) {
         const int row = i / VECTORS, column = i % VECTORS * V;
         uint4 raw = make_uint4(0, 0, 0, 0);
-        if (first + row < p.length && column < p.width)
+        if (first + row < h.length && column < p.width)
             raw = vector_load(
                 reinterpret_cast<const uint4 *>(at + (int64_t)(first + row) * cp + column));
         vector_widen<T>(raw, &tile->at[row][column]);
@@ -122,7 +125,7 @@ static __device__ __forceinline__ void store_rows(const AttentionPass &p, void *
 #pragma unroll
         for (int j = 0; j < Tiles<D>::COLUMNS; j++) {
             const int position = h.first + ty + r * SIDE, column = own_column<D>(tx, j);
-            if (position < p.length && column < p.width)
+            if (position < h.length && column < p.width)
                 vector_store_element(at + (int64_t)position * cp + column, rows[r][j] * factor);
         }
 }
@@ -183,7 +186,7 @@ static __device__ __forceinline__ void take_scores(const AttentionPass &p, const
         float most = s->most[r], e[OWN], sum = 0.0f;
 #pragma unroll
         for (int c = 0; c < OWN; c++) {
-            e[c] = first + tx + c * SIDE < p.length ? raw[r][c] * p.scale : -INFINITY;
+            e[c] = first + tx + c * SIDE < h.length ? raw[r][c] * p.scale : -INFINITY;
             most = e[c] > most ? e[c] : most;
         }
 #pragma unroll
@@ -216,11 +219,12 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
     const int tx = (int)threadIdx.x % SIDE, ty = (int)threadIdx.x / SIDE;
     const HeadPlace h = head_place<D>(p);
     const DropAddress drop = address_now(address, p.scalars);
+    if (h.first >= h.length) return; /* the whole block */
     Softmax<OWN, COLUMNS> s = {};
 #pragma unroll
     for (int r = 0; r < OWN; r++) s.most[r] = -INFINITY;
     load_tile<T, D>(&q, p, p.qkv, p.qkv_cp, part_channel(p, 0, h.head), h, h.first);
-    for (int first = 0; first < p.length; first += EDGE) {
+    for (int first = 0; first < h.length; first += EDGE) {
         float raw[OWN][OWN];
         load_tile<T, D>(&k, p, p.qkv, p.qkv_cp, part_channel(p, 1, h.head), h, first);
         load_tile<T, D>(&v, p, p.qkv, p.qkv_cp, part_channel(p, 2, h.head), h, first);
@@ -235,9 +239,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
     for (int r = 0; r < OWN; r++) {
         const int query = h.first + ty + r * SIDE;
         const float inverse = 1.0f / s.sum[r];
-        if (p.lse && tx == 0 && query < p.length)
-            p.lse[((int64_t)h.n * p.heads + h.head) * p.length + query] =
-                s.most[r] + logf(s.sum[r]);
+        if (p.lse && tx == 0 && query < h.length) p.lse[h.lse + query] = s.most[r] + logf(s.sum[r]);
 #pragma unroll
         for (int j = 0; j < COLUMNS; j++) s.y[r][j] *= inverse;
     }
@@ -262,7 +264,7 @@ static __device__ __forceinline__ void write_inner(const AttentionPass &p, const
             sum = fmaf(dy.at[row][column], y.at[row][column], sum);
         }
         sum = sum_of_row(sum);
-        if (tx == 0 && h.first + row < p.length) to[h.first + row] = sum;
+        if (tx == 0 && h.first + row < h.length) to[h.first + row] = sum;
     }
 }
 
@@ -280,7 +282,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
     const DropAddress drop = address_now(address, p.scalars);
     const int q = part_channel(p, 0, h.head), k = part_channel(p, 1, h.head),
               v = part_channel(p, 2, h.head), y = h.head * p.width;
-    const int64_t sequence = ((int64_t)h.n * p.heads + h.head) * p.length;
+    if (h.first >= h.length) return; /* the whole block */
     const void *second = KEYS ? p.qkv : p.dy, *other = KEYS ? p.dy : p.qkv;
     float d1[OWN][COLUMNS] = {}, d2[OWN][COLUMNS] = {};
     load_tile<T, D>(&a1, p, p.qkv, p.qkv_cp, KEYS ? k : q, h, h.first);
@@ -288,10 +290,10 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
     if (!KEYS) {
         load_tile<T, D>(&b1, p, p.made, p.y_cp, y, h, h.first);
         __syncthreads();
-        write_inner<D>(p, h, a2, b1, p.inner + sequence, tx, ty);
+        write_inner<D>(p, h, a2, b1, p.inner + h.lse, tx, ty);
         __syncthreads(); /* what tx == 0 wrote is read below, and b1 overwritten */
     }
-    for (int first = 0; first < p.length; first += EDGE) {
+    for (int first = 0; first < h.length; first += EDGE) {
         float s[OWN][OWN], dp[OWN][OWN];
         load_tile<T, D>(&b1, p, p.qkv, p.qkv_cp, KEYS ? q : k, h, first);
         load_tile<T, D>(&b2, p, other, KEYS ? p.y_cp : p.qkv_cp, KEYS ? y : v, h, first);
@@ -304,10 +306,10 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
                       query = KEYS ? first + column : h.first + row,
                       key = KEYS ? h.first + row : first + column;
             float e = 0.0f, slope = 0.0f;
-            if (query < p.length && key < p.length) {
+            if (query < h.length && key < h.length) {
                 const float f = kept(p, drop, h, query, key);
-                e = expf(s[i / OWN][i % OWN] * p.scale - p.lse[sequence + query]);
-                slope = e * (dp[i / OWN][i % OWN] * f - p.inner[sequence + query]);
+                e = expf(s[i / OWN][i % OWN] * p.scale - p.lse[h.lse + query]);
+                slope = e * (dp[i / OWN][i % OWN] * f - p.inner[h.lse + query]);
                 e *= f;
             }
             slopes.at[row][column] = slope;
@@ -320,6 +322,21 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
     }
     store_rows<T, D>(p, p.dqkv, p.qkv_cp, KEYS ? k : q, h, d1, p.scale, tx, ty);
     if (KEYS) store_rows<T, D>(p, p.dqkv, p.qkv_cp, v, h, d2, 1.0f, tx, ty);
+}
+
+/* ---- behind the last sequence ---- */
+
+template <typename T>
+static __global__ void __launch_bounds__(ATTENTION_THREADS) zero_rest_kernel(const AttentionPass p)
+{
+    const int end = p.starts[p.n], width = p.dqkv ? p.qkv_cp : p.y_cp;
+    T *const to = static_cast<T *>(p.dqkv ? p.dqkv : p.y);
+    for (int row = end + (int)blockIdx.x; row < p.positions; row += (int)gridDim.x) {
+        for (int i = (int)threadIdx.x; i < width; i += ATTENTION_THREADS)
+            vector_store_element(to + (int64_t)row * width + i, 0.0f);
+        for (int i = (int)threadIdx.x; !p.dqkv && p.lse && i < p.heads; i += ATTENTION_THREADS)
+            p.lse[(int64_t)i * p.positions + row] = 0.0f;
+    }
 }
 
 /* ---- launches ---- */
@@ -346,6 +363,12 @@ static cudaError_t launch_width(const AttentionPass *p, const DropAddress *d, cu
 template <typename T>
 static cudaError_t launch(const AttentionPass *p, const DropAddress *d, cudaStream_t stream)
 {
+    if (p->starts) {
+        const cudaError_t error =
+            CUDA_LAUNCH(zero_rest_kernel<T>, launch_blocks(p->positions, REST_ROWS),
+                        ATTENTION_THREADS, stream, *p);
+        if (error != cudaSuccess) return error;
+    }
     return p->width <= 32   ? launch_width<T, 32>(p, d, stream)
            : p->width <= 64 ? launch_width<T, 64>(p, d, stream)
                             : launch_width<T, 128>(p, d, stream);

@@ -7,17 +7,18 @@
 
 typedef struct AttentionPass {
     DropAttr drop;
-    DType dtype;                 /* of all but lse and inner */
-    int n, heads, length, width; /* as AttentionSizes */
-    int qkv_cp, y_cp;            /* of rows of qkv and dqkv, and of y and dy */
-    float scale;                 /* of scores */
-    const float *scalars;        /* the step's; NULL where nothing is dropped */
+    DType dtype;                            /* of all but lse and inner */
+    int n, heads, length, width, positions; /* as AttentionSizes */
+    int qkv_cp, y_cp;                       /* of rows of qkv and dqkv, and of y and dy */
+    float scale;                            /* of scores */
+    const float *scalars;                   /* the step's; NULL where nothing is dropped */
+    const int32_t *starts;                  /* NULL: each image is one sequence */
     const void *qkv;
     void *y;               /* forward */
-    float *lse;            /* [N,heads,L]; written forward, where it is not NULL */
+    float *lse;            /* [images,heads,positions]; written forward, where it is not NULL */
     const void *dy, *made; /* backward; made: y */
     void *dqkv;
-    float *inner; /* backward: [N,heads,L], scratch */
+    float *inner; /* backward: as lse, scratch */
 } AttentionPass;
 struct OpInstance;
 /* Of a prepared op: in how many parts cuDNN takes its images, one after the other in the same

@@ -496,7 +496,9 @@ TensorId graph_attention(Graph *g, const char *name, TensorId qkv, int heads, fl
     const AttentionAttr attr = { .heads = heads,
                                  .drop = drop_attr(g, drops ? drop_rate : 0, false) };
     const TensorId in[OP_MAX_INPUTS] = {
-        [ATTENTION_IN_QKV] = qkv, [ATTENTION_IN_SCALARS] = drops ? take_scalars(g) : TENSOR_NONE
+        [ATTENTION_IN_QKV] = qkv,
+        [ATTENTION_IN_SCALARS] = drops ? take_scalars(g) : TENSOR_NONE,
+        [ATTENTION_IN_STARTS] = TENSOR_NONE,
     };
     const bool wanted[OP_MAX_OUTPUTS] = {
         [ATTENTION_OUT_Y] = true, [ATTENTION_OUT_LSE] = training

@@ -261,6 +261,7 @@ static void grad_attention(Walk *w, const GraphNode *n, TensorId dy)
         [ATTENTION_BWD_IN_Y] = n->out[ATTENTION_OUT_Y],
         [ATTENTION_BWD_IN_LSE] = n->out[ATTENTION_OUT_LSE],
         [ATTENTION_BWD_IN_SCALARS] = n->in[ATTENTION_IN_SCALARS],
+        [ATTENTION_BWD_IN_STARTS] = n->in[ATTENTION_IN_STARTS],
     };
     deliver(w, qkv,
             emit(w, n, OP_ATTENTION_BWD, "bwd", in, NULL, NULL).out[ATTENTION_BWD_OUT_DQKV]);

@@ -5,12 +5,14 @@
 
 #include <math.h>
 
-/* h x w positions; d: of a head; rate in thousandths */
-enum { AN, AHEADS, AD, AH, AW, ARATE, ASTEP, APLACE };
+/* h x w positions; d: of a head; rate in thousandths; seq: not 0: of so many sequences one behind
+ * the other, of which one has h w positions, one a single one, and `empty` more have none; tail:
+ * positions behind them */
+enum { AN, AHEADS, AD, AH, AW, ARATE, ASTEP, APLACE, ASEQ, AEMPTY, ATAIL };
 
-static const ParamDef params[] = { { "n", 1 },    { "heads", 1 }, { "d", 8 },
-                                   { "h", 1 },    { "w", 1 },     { "rate", 0 },
-                                   { "step", 0 }, { "place", 0 }, { NULL, 0 } };
+static const ParamDef params[] = { { "n", 1 },   { "heads", 1 }, { "d", 8 },    { "h", 1 },
+                                   { "w", 1 },   { "rate", 0 },  { "step", 0 }, { "place", 0 },
+                                   { "seq", 0 }, { "empty", 0 }, { "tail", 0 }, { NULL, 0 } };
 static const char *const fixed[] = {
     "n=2 heads=2 d=8 h=1",
     "n=2 heads=3 d=8 h=17",
@@ -22,8 +24,21 @@ static const char *const fixed[] = {
     "n=1 heads=1 d=64 h=197",
     "n=1 heads=2 d=128 h=50",
     "n=2 heads=1 d=80 h=33 rate=200",
+    "seq=1 heads=2 d=8 h=17",
+    "seq=2 heads=2 d=16 h=9",
+    "seq=4 heads=3 d=8 h=21 tail=3",
+    "seq=5 empty=2 heads=2 d=32 h=40 tail=7 rate=200 step=70000 place=65533",
+    "seq=3 empty=1 heads=1 d=64 h=65 rate=300",
+    "seq=3 heads=1 d=128 h=150 tail=1",
     NULL,
 };
+
+static int64_t length_of(const int64_t *p, int64_t n)
+{
+    const int64_t longest = p[AH] * p[AW];
+    if (n >= p[ASEQ]) return 0;
+    return n + 1 == p[ASEQ] ? longest : n == 0 ? 1 : 1 + (5 * n + 2) % longest;
+}
 
 static void draw(Rng *rng, int64_t *p)
 {
@@ -36,15 +51,27 @@ static void draw(Rng *rng, int64_t *p)
     p[ARATE] = draw_chance(rng, 2) && p[AH] > 4 ? draw_between(rng, 1, 600) : 0;
     p[ASTEP] = draw_between(rng, 0, 1 << 30);
     p[APLACE] = draw_between(rng, 0, 1 << 20);
+    if (!draw_chance(rng, 2)) return;
+    p[AN] = 1;
+    p[ASEQ] = draw_between(rng, 1, 5);
+    p[AEMPTY] = draw_between(rng, 0, 2);
+    p[ATAIL] = p[AH] > 10 ? draw_between(rng, 0, 1) : 0;
 }
 
 static void build(const int64_t *p, Problem *out)
 {
-    const int64_t e = p[AHEADS] * p[AD];
-    const TensorDesc qkv = desc_f32(p[AN], 3 * e, p[AH], p[AW]),
-                     y = desc_f32(p[AN], e, p[AH], p[AW]);
+    const int64_t e = p[AHEADS] * p[AD], sequences = p[ASEQ] ? p[ASEQ] + p[AEMPTY] : 0;
+    int64_t h = p[AH], w = p[AW];
+    if (p[ASEQ]) {
+        w = 1;
+        h = p[ATAIL];
+        for (int64_t i = 0; i < sequences; i++) h += length_of(p, i);
+    }
+    const TensorDesc qkv = desc_f32(p[AN], 3 * e, h, w), y = desc_f32(p[AN], e, h, w);
+    const TensorDesc starts = tensor_desc(DTYPE_I32, p[ASEQ] ? 1 : 0, (int64_t[]){ sequences + 1 });
     const TensorDesc scalars = p[ARATE] ? desc_f32(SCALAR_COUNT, 0, 0, 0) : desc_f32(0, 0, 0, 0);
     out->attr.attention = (AttentionAttr){ .heads = (int)p[AHEADS],
+                                           .longest = p[ASEQ] ? (int)(p[AH] * p[AW]) : 0,
                                            .drop = { .seed = UINT64_C(0x123456789abcdef),
                                                      .layer = 11,
                                                      .rate = (float)((double)p[ARATE] / 1000) } };
@@ -53,27 +80,30 @@ static void build(const int64_t *p, Problem *out)
     if (out->kind == OP_ATTENTION) {
         out->in[ATTENTION_IN_QKV] = qkv;
         out->in[ATTENTION_IN_SCALARS] = scalars;
+        out->in[ATTENTION_IN_STARTS] = starts;
         out->wanted[ATTENTION_OUT_LSE] = true;
         return;
     }
     out->in[ATTENTION_BWD_IN_QKV] = qkv;
     out->in[ATTENTION_BWD_IN_DY] = out->in[ATTENTION_BWD_IN_Y] = y;
-    out->in[ATTENTION_BWD_IN_LSE] = desc_f32(p[AN], p[AHEADS], p[AH] * p[AW], 0);
+    out->in[ATTENTION_BWD_IN_LSE] = desc_f32(p[AN], p[AHEADS], h * w, 0);
     out->in[ATTENTION_BWD_IN_SCALARS] = scalars;
+    out->in[ATTENTION_BWD_IN_STARTS] = starts;
 }
 
 /* What forward leaves of one query. */
-static double lse_of(const AttentionSizes *z, const double *qkv, int64_t n, int64_t head,
-                     int64_t query)
+static double lse_of(const AttentionSizes *z, const double *qkv, const AttentionPlace *at,
+                     int64_t head, int64_t query)
 {
-    const int64_t image = n * 3 * z->heads * z->width;
+    const int64_t image = at->image * 3 * z->heads * z->width;
     double sum = 0;
-    for (int64_t key = 0; key < z->length; key++) {
+    for (int64_t key = 0; key < at->length; key++) {
         double score = 0;
         for (int64_t i = 0; i < z->width; i++) {
             const int64_t q = image + attention_channel(z, 0, head) + i,
                           k = image + attention_channel(z, 1, head) + i;
-            score += qkv[q * z->length + query] * qkv[k * z->length + key];
+            score +=
+                qkv[q * z->positions + at->first + query] * qkv[k * z->positions + at->first + key];
         }
         sum += exp(score / sqrt((double)z->width));
     }
@@ -85,8 +115,11 @@ static void fill(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, 
     const bool backward = problem->kind == OP_ATTENTION_BWD;
     Host *scalars = &in[backward ? ATTENTION_BWD_IN_SCALARS : ATTENTION_IN_SCALARS];
     const Host *qkv = &in[backward ? ATTENTION_BWD_IN_QKV : ATTENTION_IN_QKV];
-    const AttentionSizes z = attention_sizes(&problem->attr.attention, &qkv->desc);
+    Host *starts = &in[backward ? ATTENTION_BWD_IN_STARTS : ATTENTION_IN_STARTS];
+    const AttentionSizes z = attention_sizes(&problem->attr.attention, &qkv->desc, &starts->desc);
     fill_default(problem, mode, rng, in);
+    for (int64_t n = 0; starts->v && n <= z.n; n++)
+        starts->v[n] = n ? starts->v[n - 1] + (double)length_of(p, n - 1) : 0;
     if (scalars->v) {
         scalars->v[SCALAR_STEP_LOW] = (double)(p[ASTEP] & 0xffff);
         scalars->v[SCALAR_STEP_HIGH] = (double)(p[ASTEP] >> 16);
@@ -94,10 +127,13 @@ static void fill(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, 
         scalars->v[SCALAR_PLACE_HIGH] = (double)(p[APLACE] >> 16);
     }
     if (!backward) return;
-    for (int64_t i = 0; i < z.n * z.heads * z.length; i++) {
-        const int64_t head = i / z.length;
-        in[ATTENTION_BWD_IN_LSE].v[i] =
-            fill_float(lse_of(&z, qkv->v, head / z.heads, head % z.heads, i % z.length));
+    for (int64_t i = 0; i < z.n * z.heads; i++) {
+        const int64_t n = i / z.heads, head = i % z.heads;
+        AttentionPlace at = attention_place(&z, NULL, n);
+        if (starts->v) at = (AttentionPlace){ 0, (int64_t)starts->v[n], length_of(p, n) };
+        double *lse = in[ATTENTION_BWD_IN_LSE].v + attention_lse_at(&z, &at, head);
+        for (int64_t query = 0; query < at.length; query++)
+            lse[query] = fill_float(lse_of(&z, qkv->v, &at, head, query));
     }
 }
 

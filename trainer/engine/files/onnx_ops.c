@@ -309,7 +309,7 @@ static void add_swap(OnnxGraph *e, const char *x, const char *output)
 static void export_attention(OnnxGraph *e, const GraphNode *n, const Names *names)
 {
     const int64_t *qkv = desc_of(e, n->in[ATTENTION_IN_QKV])->dims;
-    const AttentionSizes z = attention_sizes(n->attr, desc_of(e, n->in[ATTENTION_IN_QKV]));
+    const AttentionSizes z = attention_sizes(n->attr, desc_of(e, n->in[ATTENTION_IN_QKV]), NULL);
     const int64_t split[] = { 0, 3, z.heads, z.width, z.length },
                   join[] = { 0, z.heads * z.width, qkv[2], qkv[3] };
     enum { HEADS, Q, K, V, Q_ROWS, PRODUCT, SCORES, P, P_COLUMNS, Y, EXTRAS };
