@@ -6,8 +6,10 @@
  *   draw    = word element % 4 of the block
  *   dropped where draw < rate 2^32
  *
- * element counts C,H,W in that order within an image, whatever the layout; it is 0 where the whole
- * image shares one. */
+ * Channel c of position p (row by row) of an image of C channels is element p C + c, whatever the
+ * layout; it is 0 where the whole image shares one. Where an image holds several sequences, place
+ * and p are those of the sequence and in it, so that it does not matter either which others lie
+ * beside it. */
 #ifndef CONVOY_KERNELS_DROP_H
 #define CONVOY_KERNELS_DROP_H
 #include "base/rng.h"

@@ -13,6 +13,7 @@ const ActDef *op_act(ActKind act)
         /* oneDNN's clip behind a convolution makes a number of a NaN */
         [ACT_RELU6] = { "relu6", .normed = true },
         [ACT_HARD_SWISH] = { "hard_swish", .normed = true, .folded = true },
+        [ACT_TANH] = { "tanh" },
     };
     ASSERT((unsigned)act < ACT_COUNT);
     return &acts[act];

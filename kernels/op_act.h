@@ -8,7 +8,8 @@
  * (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))) / 2 for Phi(z); as torch.nn.functional.gelu. relu6: z
  * within 0 and 6. hard_swish: z times hard_sigmoid(z), which is z / 6 + 1/2 within 0 and 1 (a
  * gate's: OP_GATE). Where their slopes jump they have torch's: that of what is constant, and at 3
- * that of z. All are 0 at 0: so is what fills blocks of channels up, before and after. */
+ * that of z. tanh is what its name says. All are 0 at 0: so is what fills blocks of channels up,
+ * before and after. */
 typedef enum ActKind {
     ACT_NONE,
     ACT_RELU,
@@ -17,6 +18,7 @@ typedef enum ActKind {
     ACT_GELU_TANH,
     ACT_RELU6,
     ACT_HARD_SWISH,
+    ACT_TANH,
     ACT_COUNT
 } ActKind;
 

@@ -75,10 +75,13 @@ enum { GATE_BWD_IN_DY, GATE_BWD_IN_X, GATE_BWD_IN_G };
 enum { GATE_BWD_OUT_DX, GATE_BWD_OUT_DG };
 
 /* OP_DROP: y = x keep / (1 - rate) + residual, keep drawn anew in each step (kernels/drop.h):
- * dropout, or stochastic depth by rows. */
-enum { DROP_IN_X, DROP_IN_SCALARS, DROP_IN_RESIDUAL /*optional*/ };
+ * dropout, or stochastic depth by rows. x [N,C] or [N,C,H,W]. where i32 [H W,2]: x is one image
+ * whose positions are those of several sequences, and says of each its sequence and its position in
+ * it, by which single elements are drawn; positions of sequence -1 are nobody's, of which nothing
+ * is kept. */
+enum { DROP_IN_X, DROP_IN_SCALARS, DROP_IN_RESIDUAL /*optional*/, DROP_IN_WHERE /*optional*/ };
 enum { DROP_OUT_Y };
-enum { DROP_BWD_IN_DY, DROP_BWD_IN_SCALARS };
+enum { DROP_BWD_IN_DY, DROP_BWD_IN_SCALARS, DROP_BWD_IN_WHERE /*optional*/ };
 enum { DROP_BWD_OUT_DX };
 typedef struct DropAttr {
     uint64_t seed;

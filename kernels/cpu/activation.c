@@ -25,6 +25,7 @@ ACTIVATION(gelu, cpu_gelu(x[i]), dy[i] * cpu_gelu_slope(at[i]))
 ACTIVATION(gelu_tanh, cpu_gelu_tanh(x[i]), dy[i] * cpu_gelu_tanh_slope(at[i]))
 ACTIVATION(relu6, cpu_relu6(x[i]), cpu_relu6_bwd(dy[i], at[i]))
 ACTIVATION(hard_swish, cpu_hard_swish(x[i]), cpu_hard_swish_bwd(dy[i], at[i]))
+ACTIVATION(tanh_of, cpu_tanh(x[i]), dy[i] * cpu_tanh_slope(at[i]))
 
 static void copy(float *y, const float *x, const float *none, int64_t count, float factor)
 {
@@ -43,6 +44,7 @@ static const struct {
     [ACT_GELU_TANH] = { gelu_tanh, gelu_tanh_bwd },
     [ACT_RELU6] = { relu6, relu6_bwd },
     [ACT_HARD_SWISH] = { hard_swish, hard_swish_bwd },
+    [ACT_TANH] = { tanh_of, tanh_of_bwd },
 };
 
 static Status check_act(const OpInstance *op)

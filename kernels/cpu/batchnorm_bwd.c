@@ -363,6 +363,7 @@ static Mask mask_of(ActKind act, bool y)
         return MASK_HARD_SWISH;
     case ACT_GELU:
     case ACT_GELU_TANH:
+    case ACT_TANH:
     case ACT_COUNT:
         break;
     }

@@ -116,6 +116,27 @@ CPU_INLINE float cpu_gelu_tanh_slope(float at)
     return cpu_either(u < 0.0f, e * s, s) + z * (e * s * s) * (1.59576912f + 0.214064449f * square);
 }
 
+/* With t = e^(-2|z|) it is 1 - 2 t / (1 + t) with the sign of z, and its slope 4 t / (1 + t)^2.
+ * Near 0, where that would lose digits, z + z^3 P(z^2), with P fitted to within 7e-9 of tanh z for
+ * |z| up to 0.65. */
+CPU_INLINE float cpu_tanh(float z)
+{
+    const float t = cpu_exp(-2.0f * fabsf(z)), square = z * z;
+    float p = -5.515161899e-3f;
+    p = p * square + 2.046941803e-2f;
+    p = p * square - 5.368802251e-2f;
+    p = p * square + 1.333083034e-1f;
+    p = p * square - 3.333325985e-1f;
+    return cpu_either(fabsf(z) < 0.625f, z + z * (square * p),
+                      copysignf(1.0f - 2.0f * t / (1.0f + t), z));
+}
+
+CPU_INLINE float cpu_tanh_slope(float z)
+{
+    const float t = cpu_exp(-2.0f * fabsf(z)), s = 1.0f / (1.0f + t);
+    return 4.0f * t * (s * s);
+}
+
 /* The hard ones are written so that a NaN stays one. */
 CPU_INLINE float cpu_relu6(float z)
 {

@@ -250,9 +250,8 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
 
 /* inner of the block's queries, from the tiles of dy and y. */
 template <int D>
-static __device__ __forceinline__ void write_inner(const AttentionPass &p, const HeadPlace &h,
-                                                   const Tile<D> &dy, const Tile<D> &y, float *to,
-                                                   int tx, int ty)
+static __device__ __forceinline__ void write_inner(const HeadPlace &h, const Tile<D> &dy,
+                                                   const Tile<D> &y, float *to, int tx, int ty)
 {
 #pragma unroll
     for (int r = 0; r < Tiles<D>::OWN; r++) {
@@ -290,7 +289,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
     if (!KEYS) {
         load_tile<T, D>(&b1, p, p.made, p.y_cp, y, h, h.first);
         __syncthreads();
-        write_inner<D>(p, h, a2, b1, p.inner + h.lse, tx, ty);
+        write_inner<D>(h, a2, b1, p.inner + h.lse, tx, ty);
         __syncthreads(); /* what tx == 0 wrote is read below, and b1 overwritten */
     }
     for (int first = 0; first < h.length; first += EDGE) {

@@ -196,6 +196,7 @@ static BnMask choose_mask(const OpInstance *op)
         return BN_MASK_HARD_SWISH;
     case ACT_GELU:
     case ACT_GELU_TANH:
+    case ACT_TANH:
     case ACT_COUNT:
         break;
     }

@@ -215,6 +215,7 @@ template <typename T> static cudaError_t launch_apply(const BnForward *f, cudaSt
                            : launch_apply_of<T, false, ACT_HARD_SWISH>(f, stream);
     case ACT_GELU:
     case ACT_GELU_TANH:
+    case ACT_TANH:
     case ACT_COUNT:
         break;
     }

@@ -6,9 +6,11 @@
 
 typedef struct DropPass {
     DropAttr attr;
-    DType dtype;              /* of x, residual and y */
-    int64_t images, vectors;  /* of 16 bytes, in an image */
+    DType dtype;             /* of x, residual and y */
+    int64_t images, vectors; /* of 16 bytes, in a position */
+    int64_t positions, channels;
     const float *scalars;     /* the step's */
+    const int32_t *where;     /* OP_DROP's; NULL if absent */
     const void *x, *residual; /* residual: NULL if absent */
     void *y;
 } DropPass;

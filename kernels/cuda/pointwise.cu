@@ -144,6 +144,8 @@ cudaError_t launch_act(ActKind act, const Arrays &p, DType dtype, DType b_type, 
         return LAUNCH_BY_TYPE(dtype, launch, F<ACT_RELU6>(), p, b_type, stream);
     case ACT_HARD_SWISH:
         return LAUNCH_BY_TYPE(dtype, launch, F<ACT_HARD_SWISH>(), p, b_type, stream);
+    case ACT_TANH:
+        return LAUNCH_BY_TYPE(dtype, launch, F<ACT_TANH>(), p, b_type, stream);
     case ACT_NONE:
     case ACT_COUNT:
         break;

@@ -53,6 +53,13 @@ CUDA_BOTH static inline float pointwise_gelu_tanh_bwd(float dy, float x)
     return dy * fmaf(x * (e * s * s), fmaf(0.214064449f, x * x, 1.59576912f), u < 0.0f ? e * s : s);
 }
 
+/* Not 1 - tanh^2, which loses the digits of what is small. */
+CUDA_BOTH static inline float pointwise_tanh_slope(float z)
+{
+    float t = expf(-2.0f * fabsf(z)), s = 1.0f / (1.0f + t);
+    return 4.0f * t * (s * s);
+}
+
 CUDA_BOTH static inline float pointwise_hard_sigmoid(float z)
 {
     return z <= -3.0f ? 0.0f : z >= 3.0f ? 1.0f : (z + 3.0f) * (1.0f / 6);
@@ -76,6 +83,8 @@ CUDA_BOTH static inline float pointwise_act(ActKind act, float z)
         return z >= 6.0f ? 6.0f : pointwise_relu(z);
     case ACT_HARD_SWISH:
         return z <= -3.0f ? 0.0f : z * pointwise_hard_sigmoid(z);
+    case ACT_TANH:
+        return tanhf(z);
     case ACT_COUNT:
         break;
     }
@@ -100,6 +109,8 @@ CUDA_BOTH static inline float pointwise_act_bwd(ActKind act, float dy, float z)
         return z >= 6.0f ? 0.0f : pointwise_relu_bwd(dy, z);
     case ACT_HARD_SWISH:
         return z <= -3.0f ? 0.0f : z >= 3.0f ? dy : dy * fmaf(z, 1.0f / 3, 0.5f);
+    case ACT_TANH:
+        return dy * pointwise_tanh_slope(z);
     case ACT_COUNT:
         break;
     }

@@ -1,10 +1,10 @@
 /* softmax_xent.cu - cross entropy, binary cross entropy with label smoothing, mixed targets and
- * class weights, accuracy counts and the gradient of the logits: a warp per image, then one block
- * that adds the images' numbers up in a fixed order.
+ * class weights, accuracy counts and the gradient of the logits: a warp per image, or of many
+ * classes a block, then one block that adds the images' numbers up in a fixed order.
  *
- * A lane takes every 32nd logit. dlogits may lie over logits of its own type: a lane overwrites
- * only what it alone still had to read. A row that holds a NaN has loss NaN and counts as wrong; so
- * has one whose label is no class. */
+ * Of a group of GROUP lanes, a warp or a block, each takes every GROUP-th logit. dlogits may lie
+ * over logits of its own type: a lane overwrites only what it alone still had to read. A row that
+ * holds a NaN has loss NaN and counts as wrong; so has one whose label is no class. */
 #include "kernels/cuda/softmax_xent.h"
 #include "kernels/cuda/softmax_xent_math.h"
 #include "kernels/cuda/vector.cuh"
@@ -12,7 +12,8 @@
 
 namespace {
 
-constexpr int BLOCK = 128, WARPS = BLOCK / 32, SUM_BLOCK = 256;
+constexpr int WARP = 32, BLOCK = 128, WIDE_BLOCK = 512, SUM_BLOCK = 256;
+constexpr int WIDE_CLASSES = 4096; /* from here on a block takes a row */
 constexpr unsigned ALL = 0xffffffffu;
 
 /* The logits of an image: a row, or the mean of those of its views. */
@@ -43,33 +44,66 @@ __device__ __forceinline__ XentTarget target_of(const XentPass &pass, int64_t n)
     return t;
 }
 
-template <typename L>
+struct Add {
+    template <typename V> __device__ __forceinline__ V operator()(V a, V b) const
+    {
+        return a + b;
+    }
+};
+struct Most { /* b, where it is a number */
+    __device__ __forceinline__ float operator()(float a, float b) const
+    {
+        return b > a ? b : a;
+    }
+};
+
+/* Of all lanes, to all of them, in a fixed order. */
+template <int GROUP, typename V, typename F> __device__ __forceinline__ V reduce(V v, F f)
+{
+    for (int o = WARP / 2; o > 0; o >>= 1) v = f(v, __shfl_xor_sync(ALL, v, o));
+    if (GROUP == WARP) return v;
+    __shared__ V part[GROUP / WARP];
+    if (threadIdx.x % WARP == 0) part[threadIdx.x / WARP] = v;
+    __syncthreads();
+    v = part[0];
+    for (int i = 1; i < GROUP / WARP; i++) v = f(v, part[i]);
+    __syncthreads(); /* before the next one overwrites them */
+    return v;
+}
+
+/* What others read ends here: shuffles alone order no memory. */
+template <int GROUP> __device__ __forceinline__ void sync_group()
+{
+    if (GROUP == WARP) __syncwarp();
+    else __syncthreads();
+}
+
+template <int GROUP, typename L>
 __device__ __forceinline__ XentRow survey(const Logits<L> &logits, int c, int label, int lane)
 {
     const float label_logit = logits.at(label);
     XentRow row = { -INFINITY, 0.0, 0.0, 0, 0 };
-    for (int k = lane; k < c; k += 32) {
+    for (int k = lane; k < c; k += GROUP) {
         float z = logits.at(k);
         row.max = z > row.max ? z : row.max;
         row.logits += (double)z;
         row.not_below += k != label && z >= label_logit;
         row.is_nan += z != z;
     }
-    for (int o = 16; o > 0; o >>= 1) {
-        float max = __shfl_xor_sync(ALL, row.max, o);
-        row.max = max > row.max ? max : row.max;
-        row.logits += __shfl_xor_sync(ALL, row.logits, o);
-        row.not_below += __shfl_xor_sync(ALL, row.not_below, o);
-        row.is_nan += __shfl_xor_sync(ALL, row.is_nan, o);
-    }
-    for (int k = lane; k < c; k += 32) row.sum += (double)softmax_xent_exp(logits.at(k), row.max);
-    for (int o = 16; o > 0; o >>= 1) row.sum += __shfl_xor_sync(ALL, row.sum, o);
+    row.max = reduce<GROUP>(row.max, Most());
+    row.logits = reduce<GROUP>(row.logits, Add());
+    row.not_below = reduce<GROUP>(row.not_below, Add());
+    row.is_nan = reduce<GROUP>(row.is_nan, Add());
+    for (int k = lane; k < c; k += GROUP)
+        row.sum += (double)softmax_xent_exp(logits.at(k), row.max);
+    row.sum = reduce<GROUP>(row.sum, Add());
     return row;
 }
 
-template <typename D> __device__ __forceinline__ void zero_row(D *gradient, int cp, int lane)
+template <int GROUP, typename D>
+__device__ __forceinline__ void zero_row(D *gradient, int cp, int lane)
 {
-    for (int k = lane; k < cp; k += 32) vector_store_element(gradient + k, 0.0f);
+    for (int k = lane; k < cp; k += GROUP) vector_store_element(gradient + k, 0.0f);
 }
 
 /* One lane each writes one number. */
@@ -89,13 +123,13 @@ __device__ __forceinline__ double gradient_scale(const XentPass &pass)
     return pass.loss_scale ? scale * (double)pass.loss_scale[LOSS_SCALE_SCALE] : scale;
 }
 
-template <typename L, typename D>
+template <int GROUP, typename L, typename D>
 __device__ __forceinline__ void write_gradient(const XentPass &pass, const XentRow &row,
                                                const Logits<L> &logits, D *gradient,
                                                const XentTarget &target, int lane)
 {
     const double scale = gradient_scale(pass), inverse = 1.0 / row.sum;
-    for (int k = lane; k < pass.cp; k += 32) {
+    for (int k = lane; k < pass.cp; k += GROUP) {
         float value = 0.0f;
         if (k < pass.c)
             value = softmax_xent_gradient(
@@ -103,12 +137,6 @@ __device__ __forceinline__ void write_gradient(const XentPass &pass, const XentR
                 (1.0 - (double)pass.smoothing) * softmax_xent_share(&target, k), scale);
         vector_store_element(gradient + k, value);
     }
-}
-
-__device__ __forceinline__ double sum_of_warp(double v)
-{
-    for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(ALL, v, o);
-    return v;
 }
 
 __device__ __forceinline__ double weight_of(const XentPass &pass, int k)
@@ -122,56 +150,57 @@ __device__ __forceinline__ double target_at(const XentPass &pass, const XentTarg
 }
 
 /* Losses in which each class counts by itself; returns the row's. */
-template <typename L, typename D>
+template <int GROUP, typename L, typename D>
 __device__ double run_binary(const XentPass &pass, const Logits<L> &logits, D *gradient,
                              const XentTarget &target, int lane)
 {
     const double factor = pass.attr.sum ? 1.0 : 1.0 / pass.c, scale = gradient_scale(pass);
     double loss = 0.0, slope;
-    for (int k = lane; k < pass.c; k += 32) {
+    for (int k = lane; k < pass.c; k += GROUP) {
         const double each = factor * weight_of(pass, k);
         loss += each * loss_math_bce(logits.at(k), target_at(pass, target, k), &slope);
         if (gradient) vector_store_element(gradient + k, (float)(scale * each * slope));
     }
-    return sum_of_warp(loss);
+    return reduce<GROUP>(loss, Add());
 }
 
-template <typename L, typename D>
+template <int GROUP, typename L, typename D>
 __device__ double run_weighted(const XentPass &pass, const XentRow &row, const Logits<L> &logits,
                                D *gradient, const XentTarget &target, int lane)
 {
     const double log_sum = (double)row.max + log(row.sum), scale = gradient_scale(pass);
     double loss = 0.0, targets = 0.0;
-    for (int k = lane; k < pass.c; k += 32) {
+    for (int k = lane; k < pass.c; k += GROUP) {
         const double wanted = weight_of(pass, k) * target_at(pass, target, k);
         targets += wanted;
         loss += wanted * (log_sum - (double)logits.at(k));
     }
-    targets = sum_of_warp(targets);
-    for (int k = lane; gradient && k < pass.c; k += 32) {
+    targets = reduce<GROUP>(targets, Add());
+    for (int k = lane; gradient && k < pass.c; k += GROUP) {
         const double p = (double)softmax_xent_exp(logits.at(k), row.max) / row.sum;
         const double wanted = weight_of(pass, k) * target_at(pass, target, k);
         vector_store_element(gradient + k, (float)(scale * (p * targets - wanted)));
     }
-    return sum_of_warp(loss);
+    return reduce<GROUP>(loss, Add());
 }
 
-template <typename L, typename D>
+template <int GROUP, typename L, typename D>
 __device__ double run_classes(const XentPass &pass, const XentRow &row, const Logits<L> &logits,
                               D *gradient, const XentTarget &target, int lane)
 {
-    for (int k = pass.c + lane; gradient && k < pass.cp; k += 32)
+    for (int k = pass.c + lane; gradient && k < pass.cp; k += GROUP)
         vector_store_element(gradient + k, 0.0f);
-    return pass.attr.loss == LOSS_BCE ? run_binary(pass, logits, gradient, target, lane)
-                                      : run_weighted(pass, row, logits, gradient, target, lane);
+    return pass.attr.loss == LOSS_BCE
+               ? run_binary<GROUP>(pass, logits, gradient, target, lane)
+               : run_weighted<GROUP>(pass, row, logits, gradient, target, lane);
 }
 
-template <typename L, typename D>
-__global__ void __launch_bounds__(BLOCK) rows_kernel(const XentPass pass)
+template <int THREADS, int GROUP, typename L, typename D>
+__global__ void __launch_bounds__(THREADS) rows_kernel(const XentPass pass)
 {
-    const int64_t n = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
-    const int lane = (int)threadIdx.x % 32;
-    if (n >= pass.rows) return; /* the whole warp leaves */
+    const int64_t n = (int64_t)blockIdx.x * (THREADS / GROUP) + threadIdx.x / GROUP;
+    const int lane = (int)threadIdx.x % GROUP;
+    if (n >= pass.rows) return; /* the whole group leaves */
     const Logits<L> logits = { static_cast<const L *>(pass.logits) + n * pass.cp,
                                pass.rows * pass.cp, pass.views };
     D *gradient = pass.dlogits ? static_cast<D *>(pass.dlogits) + n * pass.cp : nullptr;
@@ -180,21 +209,21 @@ __global__ void __launch_bounds__(BLOCK) rows_kernel(const XentPass pass)
     if (label < 0 || label >= pass.c) {
         bool padding = label == -1;
         write_stats(stats, lane, padding ? 0.0 : (double)NAN, false, false, padding ? 0.0 : 1.0);
-        if (gradient) zero_row(gradient, pass.cp, lane);
+        if (gradient) zero_row<GROUP>(gradient, pass.cp, lane);
         return;
     }
     const XentTarget target = target_of(pass, n);
     const float label_logits[2] = { logits.at(target.labels[0]), logits.at(target.labels[1]) };
-    const XentRow row = survey(logits, pass.c, softmax_xent_counted_label(&target), lane);
-    __syncwarp(); /* what others read ends here: shuffles alone order no memory */
+    const XentRow row = survey<GROUP>(logits, pass.c, softmax_xent_counted_label(&target), lane);
+    sync_group<GROUP>();
     const bool valid = row.is_nan == 0;
     const bool plain = pass.attr.loss == LOSS_CROSS_ENTROPY && !pass.class_weights;
     const double loss =
         plain ? softmax_xent_loss(&row, &target, label_logits, (double)pass.smoothing, pass.c)
-              : run_classes(pass, row, logits, gradient, target, lane);
+              : run_classes<GROUP>(pass, row, logits, gradient, target, lane);
     write_stats(stats, lane, valid ? loss : (double)NAN, valid && row.not_below < 1,
                 valid && row.not_below < 5, 1.0);
-    if (gradient && plain) write_gradient(pass, row, logits, gradient, target, lane);
+    if (gradient && plain) write_gradient<GROUP>(pass, row, logits, gradient, target, lane);
 }
 
 /* Thread t adds rows t, t + SUM_BLOCK, ...; then neighbours add to each other, halving. */
@@ -220,7 +249,11 @@ __global__ void __launch_bounds__(SUM_BLOCK) stats_kernel(const XentPass pass)
 
 template <typename L, typename D> cudaError_t launch_rows(const XentPass *p, cudaStream_t stream)
 {
-    return CUDA_LAUNCH((rows_kernel<L, D>), launch_blocks(p->rows, WARPS), BLOCK, stream, *p);
+    if (p->c >= WIDE_CLASSES)
+        return CUDA_LAUNCH((rows_kernel<WIDE_BLOCK, WIDE_BLOCK, L, D>), launch_blocks(p->rows, 1),
+                           WIDE_BLOCK, stream, *p);
+    return CUDA_LAUNCH((rows_kernel<BLOCK, WARP, L, D>), launch_blocks(p->rows, BLOCK / WARP),
+                       BLOCK, stream, *p);
 }
 
 template <typename D> cudaError_t launch_rows_to(const XentPass *p, cudaStream_t stream)

@@ -41,6 +41,8 @@ double ref_activate(ActKind act, double z)
         return z <= 0 ? 0 : z >= 6 ? 6 : z;
     case ACT_HARD_SWISH:
         return z <= -3 ? 0 : z >= 3 ? z : z * (z / 6 + 0.5);
+    case ACT_TANH:
+        return tanh(z);
     case ACT_COUNT:
         break;
     }
@@ -65,6 +67,8 @@ double ref_activate_bwd(ActKind act, double dy, double z)
         return z <= 0 || z >= 6 ? 0 : dy;
     case ACT_HARD_SWISH:
         return z <= -3 ? 0 : z >= 3 ? dy : dy * (z / 3 + 0.5);
+    case ACT_TANH:
+        return dy / (cosh(z) * cosh(z));
     case ACT_COUNT:
         break;
     }

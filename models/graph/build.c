@@ -483,8 +483,13 @@ TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per
                     TensorId residual)
 {
     const DropAttr attr = drop_attr(g, rate, per_image);
+    TensorDesc xd;
+    if (!take_desc(g, name, x, 0, &xd)) return TENSOR_NONE;
     const TensorId in[OP_MAX_INPUTS] = {
-        [DROP_IN_X] = x, [DROP_IN_SCALARS] = take_scalars(g), [DROP_IN_RESIDUAL] = residual
+        [DROP_IN_X] = x,
+        [DROP_IN_SCALARS] = take_scalars(g),
+        [DROP_IN_RESIDUAL] = residual,
+        [DROP_IN_WHERE] = xd.rank == 4 && !per_image ? graph_input(g, "where") : TENSOR_NONE,
     };
     return node_output(g, graph_add_node(g, OP_DROP, PHASE_FORWARD, name, &attr, in, NULL, NULL),
                        DROP_OUT_Y);
@@ -494,11 +499,12 @@ TensorId graph_attention(Graph *g, const char *name, TensorId qkv, int heads, fl
 {
     const bool training = g->options.training, drops = training && drop_rate > 0;
     const AttentionAttr attr = { .heads = heads,
+                                 .longest = (int)g->options.tokens,
                                  .drop = drop_attr(g, drops ? drop_rate : 0, false) };
     const TensorId in[OP_MAX_INPUTS] = {
         [ATTENTION_IN_QKV] = qkv,
         [ATTENTION_IN_SCALARS] = drops ? take_scalars(g) : TENSOR_NONE,
-        [ATTENTION_IN_STARTS] = TENSOR_NONE,
+        [ATTENTION_IN_STARTS] = graph_input(g, "starts"),
     };
     const bool wanted[OP_MAX_OUTPUTS] = {
         [ATTENTION_OUT_Y] = true, [ATTENTION_OUT_LSE] = training

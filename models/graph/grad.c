@@ -248,7 +248,12 @@ static void grad_gate(Walk *w, const GraphNode *n, TensorId dy)
 
 static void grad_drop(Walk *w, const GraphNode *n, TensorId dy)
 {
-    emit_unary(w, n, OP_DROP_BWD, dy, n->in[DROP_IN_SCALARS]);
+    const TensorId x = n->in[DROP_IN_X];
+    const TensorId in[OP_MAX_INPUTS] = { [DROP_BWD_IN_DY] = dy,
+                                         [DROP_BWD_IN_SCALARS] = n->in[DROP_IN_SCALARS],
+                                         [DROP_BWD_IN_WHERE] = n->in[DROP_IN_WHERE] };
+    const TensorDesc preset[OP_MAX_OUTPUTS] = { desc_of(w, x) };
+    deliver(w, x, emit(w, n, OP_DROP_BWD, "bwd", in, NULL, preset).out[DROP_BWD_OUT_DX]);
     deliver(w, n->in[DROP_IN_RESIDUAL], dy);
 }
 

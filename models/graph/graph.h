@@ -201,11 +201,11 @@ TensorId graph_scale(Graph *g, const char *name, TensorId x, float factor);
  * them. */
 void graph_set_init(Graph *g, const char *parameter, InitKind init, int64_t fan, bool frozen);
 /* Dropout of elements, or of whole images, and then the sum with residual (TENSOR_NONE: none); for
- * training graphs and rates above 0. */
+ * training graphs and rates above 0. Elements of a canvas are drawn by its input "where". */
 TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per_image,
                     TensorId residual);
 /* Multi-head attention of packed queries, keys and values (kernels/op_attention.h); what it drops
- * of the softmax it drops in training. */
+ * of the softmax it drops in training. In a canvas within each sequence, by its input "starts". */
 TensorId graph_attention(Graph *g, const char *name, TensorId qkv, int heads, float drop_rate);
 /* Ends the network: creates inputs "labels" i32, one for each row of the logits (of several views,
  * each image), "scalars" f32 [SCALAR_COUNT] and, where the

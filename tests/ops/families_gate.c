@@ -65,14 +65,14 @@ const Family family_gate = { OP_GATE,    FAMILY_NAN, 0.3,        10,       gate_
 const Family family_gate_bwd = { OP_GATE_BWD, FAMILY_NAN, 0.3,        10,       gate_params,
                                  gate_fixed,  draw_gate,  build_gate, fill_gate };
 
-/* ---- drop: rate in thousandths; image: one draw an image; step and place: where the draws are
- * ---- */
-enum { DN, DC, DH, DW, DRATE, DIMAGE, DRESIDUAL, DSTEP, DPLACE };
+/* ---- drop: rate in thousandths; image: one draw an image; step and place: where the draws are;
+ * seq: not 0: the positions are those of so many sequences, a tenth nobody's ---- */
+enum { DN, DC, DH, DW, DRATE, DIMAGE, DRESIDUAL, DSTEP, DPLACE, DSEQ };
 
 static const ParamDef drop_params[] = { { "n", 1 },        { "c", 1 },      { "h", 0 },
                                         { "w", 0 },        { "rate", 200 }, { "image", 0 },
                                         { "residual", 0 }, { "step", 0 },   { "place", 0 },
-                                        { NULL, 0 } };
+                                        { "seq", 0 },      { NULL, 0 } };
 static const char *const drop_fixed[] = {
     "n=8 c=40",
     /* both halves of either word, and a carry between images */
@@ -82,6 +82,11 @@ static const char *const drop_fixed[] = {
     "n=16 c=8 h=4 w=4 image=1 rate=200 place=100000",
     "n=5 c=33 residual=1",
     "n=4 c=33 rate=0",
+    "n=2 c=24 h=5 w=3 rate=500 residual=1",
+    "n=1 c=13 h=9 w=1 rate=300",
+    "n=1 c=272 h=33 w=1 rate=200 residual=1 seq=4 step=70000 place=65533",
+    "n=1 c=13 h=40 w=1 rate=500 seq=3",
+    "n=1 c=1100 h=3 w=1 rate=100 seq=1 residual=1",
     NULL,
 };
 
@@ -91,11 +96,15 @@ static void draw_drop(Rng *rng, int64_t *p)
     p[DC] = draw_channels(rng);
     p[DRATE] = draw_between(rng, 0, 500);
     p[DIMAGE] = draw_between(rng, 0, 1);
-    p[DH] = p[DIMAGE] ? draw_between(rng, 1, 5) : 0;
-    p[DW] = p[DIMAGE] ? draw_between(rng, 1, 5) : 0;
+    const bool positions = p[DIMAGE] || draw_chance(rng, 2);
+    p[DH] = positions ? draw_between(rng, 1, 5) : 0;
+    p[DW] = positions ? draw_between(rng, 1, 5) : 0;
     p[DRESIDUAL] = draw_between(rng, 0, 1);
     p[DSTEP] = draw_between(rng, 0, 1 << 30);
     p[DPLACE] = draw_between(rng, 0, 1 << 20);
+    if (p[DIMAGE] || !positions) return;
+    p[DSEQ] = draw_between(rng, 0, 3);
+    if (p[DSEQ]) p[DN] = 1;
 }
 
 static void build_drop(const int64_t *p, Problem *out)
@@ -110,6 +119,21 @@ static void build_drop(const int64_t *p, Problem *out)
     out->in[0] = x;
     out->in[DROP_IN_SCALARS] = desc_f32(SCALAR_COUNT, 0, 0, 0);
     if (out->kind == OP_DROP && p[DRESIDUAL]) out->in[DROP_IN_RESIDUAL] = x;
+    if (p[DSEQ])
+        out->in[out->kind == OP_DROP ? DROP_IN_WHERE : DROP_BWD_IN_WHERE] =
+            tensor_desc(DTYPE_I32, 2, (int64_t[]){ p[DH] * p[DW], 2 });
+}
+
+/* A sequence of one position, others of alike many, the last of what is left; then nobody's. */
+static void fill_where(const int64_t *p, Host *where)
+{
+    const int64_t used = p[DH] * p[DW] - p[DH] * p[DW] / 10,
+                  each = p[DSEQ] > 1 ? (used - 1 + p[DSEQ] - 2) / (p[DSEQ] - 1) : used;
+    for (int64_t i = 0; i < p[DH] * p[DW]; i++) {
+        const int64_t rest = i - (p[DSEQ] > 1);
+        where->v[2 * i] = i >= used ? -1 : rest < 0 ? 0 : (double)(rest / each + (p[DSEQ] > 1));
+        where->v[2 * i + 1] = i >= used || rest < 0 ? 0 : (double)(rest % each);
+    }
 }
 
 static void fill_drop(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)
@@ -120,6 +144,7 @@ static void fill_drop(const int64_t *p, const Problem *problem, Mode mode, Rng *
     scalars[SCALAR_STEP_HIGH] = (double)(p[DSTEP] >> 16);
     scalars[SCALAR_PLACE_LOW] = (double)(p[DPLACE] & 0xffff);
     scalars[SCALAR_PLACE_HIGH] = (double)(p[DPLACE] >> 16);
+    if (p[DSEQ]) fill_where(p, &in[problem->kind == OP_DROP ? DROP_IN_WHERE : DROP_BWD_IN_WHERE]);
 }
 
 /* Half of few images may well all be dropped. */

@@ -273,6 +273,14 @@ static const char *const xent_fixed[] = {
     "n=6 c=100 weights=1 smooth=100 mix=300 padding=2 scale=64",
     "n=9 c=10 weights=1 gradient=0 ties=1",
     "n=5 c=3 views=2 weights=1 gradient=0",
+    /* in pieces on the CPU, by blocks on a device */
+    "n=3 c=50265 padding=1",
+    "n=2 c=5000 smooth=100 mix=300 scale=64",
+    "n=40 c=4099 smooth=50 padding=3",
+    "n=3 c=4500 loss=1 smooth=100",
+    "n=4 c=5001 weights=1 mix=700",
+    "n=2 c=3000 views=2 gradient=0",
+    "n=2 c=70001 gradient=0",
     NULL,
 };
 

@@ -51,6 +51,9 @@ static void add_activation(OnnxGraph *e, ActKind act, const char *x, const char 
     case ACT_RELU:
         onnx_graph_add_pair(e, "Relu", x, NULL, output);
         break;
+    case ACT_TANH:
+        onnx_graph_add_pair(e, "Tanh", x, NULL, output);
+        break;
     case ACT_SILU:
         onnx_graph_name_extra(e, gate);
         onnx_graph_add_pair(e, "Sigmoid", x, NULL, gate);

@@ -20,18 +20,20 @@ static bool open_device(Backend **b, Precision precision, KernelMode mode)
 
 enum { HEADS = 2, WIDTH = 64 };
 
-/* Whether our kernels are to run it, forward with lse or backward. */
-static bool is_own(Backend *b, bool backward, int64_t length, float rate)
+/* Whether our kernels are to run it, forward with lse or backward. longest: AttentionAttr's. */
+static bool is_own_within(Backend *b, bool backward, int64_t length, float rate, int longest)
 {
-    const AttentionAttr attr = { .heads = HEADS, .drop = { .rate = rate } };
-    const TensorDesc qkv = { DTYPE_F32, 4, { 3, 3 * HEADS * WIDTH, length, 1 } },
-                     y = { DTYPE_F32, 4, { 3, HEADS * WIDTH, length, 1 } },
-                     lse = { DTYPE_F32, 3, { 3, HEADS, length } },
-                     scalars = { DTYPE_F32, 1, { SCALAR_COUNT } };
+    const AttentionAttr attr = { .heads = HEADS, .longest = longest, .drop = { .rate = rate } };
+    const int64_t images = longest ? 1 : 3;
+    const TensorDesc qkv = { DTYPE_F32, 4, { images, 3 * HEADS * WIDTH, length, 1 } },
+                     y = { DTYPE_F32, 4, { images, HEADS * WIDTH, length, 1 } },
+                     lse = { DTYPE_F32, 3, { images, HEADS, length } },
+                     scalars = { DTYPE_F32, 1, { SCALAR_COUNT } }, starts = { DTYPE_I32, 1, { 4 } };
     OpInstance op = { .kind = backward ? OP_ATTENTION_BWD : OP_ATTENTION,
                       .backend = b,
                       .attr = &attr };
     op.in[backward ? ATTENTION_BWD_IN_QKV : ATTENTION_IN_QKV].desc = qkv;
+    if (longest) op.in[backward ? ATTENTION_BWD_IN_STARTS : ATTENTION_IN_STARTS].desc = starts;
     if (rate > 0) op.in[backward ? ATTENTION_BWD_IN_SCALARS : ATTENTION_IN_SCALARS].desc = scalars;
     if (backward) {
         op.in[ATTENTION_BWD_IN_DY].desc = op.in[ATTENTION_BWD_IN_Y].desc = y;
@@ -48,6 +50,11 @@ static bool is_own(Backend *b, bool backward, int64_t length, float rate)
     return own;
 }
 
+static bool is_own(Backend *b, bool backward, int64_t length, float rate)
+{
+    return is_own_within(b, backward, length, rate, 0);
+}
+
 TEST(cudnn_gets_attention_in_16_bits_that_drops_nothing)
 {
     static const Precision precisions[] = { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16,
@@ -60,6 +67,7 @@ TEST(cudnn_gets_attention_in_16_bits_that_drops_nothing)
             for (int backward = 0; backward < 2; backward++) {
                 CHECK_INT(is_own(b, backward, 50, 0), p < 2 || modes[m] == KERNELS_OWN);
                 CHECK(is_own(b, backward, 50, 0.1f));
+                CHECK(is_own_within(b, backward, 50, 0, 20));
             }
             backend_destroy(b);
         }
