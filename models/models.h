@@ -31,11 +31,13 @@ typedef struct ModelOptions {
     Stem stem;
     bool zero_init_last_gamma; /* Goyal et al. 2017 5.1 */
     double width;              /* channel multiplier, 1 = as published; tests use narrow nets */
+    int layers, hidden, heads; /* networks of text; 0: as published, hidden times width */
     BlurPool blurpool;         /* ResNets */
     /* Below 1; negative: as published, which is 0 of ResNets. What is dropped of the last block and
      * of the features. */
     double stochastic_depth, dropout;
-    double attention_dropout; /* of the softmax's weights; transformers */
+    /* of the softmax's weights; transformers. Negative: as published, which is 0 of images'. */
+    double attention_dropout;
 } ModelOptions;
 
 /* The images that a network was published with. */
@@ -59,7 +61,12 @@ typedef struct ModelWeights {
 enum { MODEL_WEIGHTS_MAX = 4 };
 
 /* Whose names a network's tensors have. */
-typedef enum ModelNames { MODEL_NAMES_TORCHVISION, MODEL_NAMES_TIMM, MODEL_NAMES_COUNT } ModelNames;
+typedef enum ModelNames {
+    MODEL_NAMES_TORCHVISION,
+    MODEL_NAMES_TIMM,
+    MODEL_NAMES_HF, /* Hugging Face's transformers */
+    MODEL_NAMES_COUNT
+} ModelNames;
 typedef struct ModelDef {
     const char *name;    /* "resnet50" */
     const char *summary; /* one line for --help and inspect */
@@ -77,7 +84,8 @@ typedef struct ModelDef {
     const char *twin;
     ModelNames names; /* whose names these are; torchvision's where timm has the same */
     bool apart;       /* timm has such a network under other names, which are not known here */
-    bool text;        /* reads sequences of tokens, not images */
+    bool text;        /* reads sequences of tokens, not images (GraphOptions.tokens) */
+    bool segments;    /* whose tokens may be of two segments */
 } ModelDef;
 
 /* The network whose tensors are def's, in the same order, under these names; def itself where there

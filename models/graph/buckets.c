@@ -1,7 +1,7 @@
 /* buckets.c - what others work out from a finished plan: gradient buckets and the order of
  * parameters.
  *
- * BUCKETS tile the GRAD slab in slab order, which is the order in which backward produces
+ * BUCKETS tile the GRAD slab in slab order, which is the order in which backward completes
  * gradients: bucket 0 is complete first. A bucket ends before the tensor that would take it over
  * its cap; a tensor larger than the cap is a bucket of its own. The caller decides the caps. */
 #include "base/mem.h"
@@ -56,9 +56,9 @@ Status plan_buckets(const Plan *p, const Graph *g, size_t cap_bytes, size_t firs
         if (n == 0 || end - buckets[n - 1].offset > cap)
             buckets[n++] = (Bucket){ .offset = grads[i].offset };
         Bucket *bucket = &buckets[n - 1];
-        const int producer = graph_tensor(g, grads[i].id)->producer;
+        const int writer = graph_tensor(g, grads[i].id)->last_writer;
         bucket->bytes = end - bucket->offset;
-        if (producer > bucket->ready_after) bucket->ready_after = producer;
+        if (writer > bucket->ready_after) bucket->ready_after = writer;
     }
     mem_free(grads);
     *out = buckets;

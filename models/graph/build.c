@@ -204,7 +204,7 @@ static TensorId add_indices(Graph *g, const char *name, int rank, int64_t a, int
 TensorId graph_embed(Graph *g, const char *name, const EmbedOptions *e)
 {
     const GraphOptions *o = &g->options;
-    const int64_t places = o->batch * o->tokens, words = o->words ? o->words : o->classes;
+    const int64_t places = o->places ? o->places : o->batch * o->tokens, words = o->words ? o->words : o->classes;
     const EmbedAttr attr = { .offset = e->offset };
     TensorId in[OP_MAX_INPUTS];
     if (g->status != OK) return TENSOR_NONE;
@@ -397,6 +397,18 @@ TensorId graph_linear_no_bias(Graph *g, const char *name, TensorId x, int64_t ou
 {
     const LinearOptions o = { .weight = INIT_UNIFORM_FAN, .rank = 2, .no_bias = true };
     return add_linear(g, name, x, out_features, &o);
+}
+
+TensorId graph_linear_tied(Graph *g, const char *name, TensorId x, TensorId weight)
+{
+    static const WeightSpec bias = { "bias", ROLE_PARAM, INIT_ZERO, 0, false };
+    TensorDesc wd;
+    if (!take_desc(g, name, weight, 2, &wd)) return TENSOR_NONE;
+    const TensorId in[OP_MAX_INPUTS] = { [LINEAR_IN_X] = x,
+                                         [LINEAR_IN_W] = weight,
+                                         [LINEAR_IN_B] = add_weight(g, name, &bias, 1, wd.dims) };
+    return node_output(g, graph_add_node(g, OP_LINEAR, PHASE_FORWARD, name, NULL, in, NULL, NULL),
+                       LINEAR_OUT_Y);
 }
 
 TensorId graph_linear_fan_out(Graph *g, const char *name, TensorId x, int64_t out_features)

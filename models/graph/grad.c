@@ -3,7 +3,8 @@
  * DESIGN. The array is the topological order, so when the walk reaches a node, all consumers of its
  * outputs have delivered their share of the gradient. A rule appends the backward nodes of one
  * forward node and hands gradients on in two ways: deliver() to an activation (a second share makes
- * an OP_ADD), own() for a parameter, which may be used by one node only.
+ * an OP_ADD), own() for a parameter. That may be used by one node, and by one more whose backward
+ * node can add: that has the gradient so far as an input and adds to it in place.
  *
  * Which tensors need a gradient is worked out first: parameters that train do, and whatever depends
  * on one. Images do not, so neither does the data gradient of the first layer exist. Of a frozen

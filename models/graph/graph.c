@@ -155,6 +155,7 @@ TensorId graph_add_tensor(Graph *g, const char *name, TensorRole role, const Ten
                                               .desc = *desc,
                                               .role = role,
                                               .producer = -1,
+                                              .last_writer = -1,
                                               .grad = TENSOR_NONE,
                                               .grad_of = TENSOR_NONE };
     return g->tensor_count++;
@@ -221,8 +222,11 @@ static int append(Graph *g, const OpDef *def, GraphNode node, const char *name, 
         if (i >= op_outputs(def) || out[i].rank == 0) continue;
         node.out[i] = graph_add_tensor(g, name, ROLE_ACTIVATION, &out[i]);
         if (node.out[i] == TENSOR_NONE) return -1;
-        g->tensors[node.out[i]].producer = g->node_count;
+        g->tensors[node.out[i]].producer = g->tensors[node.out[i]].last_writer = g->node_count;
     }
+    for (int i = 0; i < OP_MAX_INPUTS; i++)
+        if (node.in[i] != TENSOR_NONE && g->tensors[node.in[i]].role == ROLE_GRAD)
+            g->tensors[node.in[i]].last_writer = g->node_count;
     nodes[g->node_count] = node;
     return g->node_count++;
 }

@@ -34,6 +34,7 @@ typedef enum InitKind {
     INIT_XAVIER /*U(+-sqrt(6/fan)), fan = inputs + outputs*/,
     INIT_UNIFORM_FAN /*U(+-1/sqrt(fan)); with fan_in as torch.nn.Linear*/,
     INIT_NORMAL /*normal, 1/fan: MobileNet's and RegNet's last layers have 100*/,
+    INIT_NORMAL_PADDED /*the same, with zeros in the row of <pad>, which is the second*/,
     /* INIT_UNIFORM_FAN, then filter k < C of a convolution becomes channel k itself */
     INIT_IDENTITY,
     /* made of the training images when a run begins (models/whiten.h); until then
@@ -47,6 +48,9 @@ typedef struct GraphTensor {
     TensorDesc desc;
     TensorRole role;
     int producer; /* node index, -1 for inputs, parameters and buffers */
+    /* The producer, or of a gradient the last node with it among its inputs, which adds to it in
+     * place: that of a second use of the parameter. */
+    int last_writer;
     /* params: their gradient tensor once backward was appended; else TENSOR_NONE */
     TensorId grad;
     TensorId grad_of; /* ROLE_GRAD: the parameter; else TENSOR_NONE */
@@ -97,6 +101,7 @@ typedef struct GraphOptions {
     /* Of words instead, batch sequences of at most so many in a canvas (kernels/op_embed.h); 0:
      * images. */
     int64_t tokens;
+    int64_t places; /* of the canvas; 0: batch * tokens, with which all batches fit */
     int64_t words;  /* the dictionary, with <mask>; 0: classes */
     int64_t masked; /* rows of the network's head; 0: one for each sequence */
     bool segments;  /* words are of one of several segments */
@@ -184,6 +189,9 @@ TensorId graph_linear(Graph *g, const char *name, TensorId x, int64_t out_featur
 TensorId graph_linear_fan_out(Graph *g, const char *name, TensorId x, int64_t out_features);
 /* graph_linear() without a bias. */
 TensorId graph_linear_no_bias(Graph *g, const char *name, TensorId x, int64_t out_features);
+/* graph_linear() with the rows of another layer's table [out_features,C] for weights: of its own it
+ * has the bias, zeros at first. */
+TensorId graph_linear_tied(Graph *g, const char *name, TensorId x, TensorId weight);
 /* A 1x1 convolution with bias of images of one pixel, given as N,C: weights are shaped and start as
  * a convolution's. */
 TensorId graph_linear_1x1(Graph *g, const char *name, TensorId x, int64_t out_features);

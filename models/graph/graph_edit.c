@@ -38,10 +38,17 @@ int graph_edit_count_readers(const Graph *g, TensorId id, int *reader, int *slot
 
 void graph_edit_number_producers(Graph *g)
 {
-    for (TensorId id = 0; id < g->tensor_count; id++) g->tensors[id].producer = -1;
-    for (int i = 0; i < g->node_count; i++)
+    for (TensorId id = 0; id < g->tensor_count; id++)
+        g->tensors[id].producer = g->tensors[id].last_writer = -1;
+    for (int i = 0; i < g->node_count; i++) {
+        const GraphNode *n = &g->nodes[i];
         for (int k = 0; k < OP_MAX_OUTPUTS; k++)
-            if (g->nodes[i].out[k] != TENSOR_NONE) g->tensors[g->nodes[i].out[k]].producer = i;
+            if (n->out[k] != TENSOR_NONE)
+                g->tensors[n->out[k]].producer = g->tensors[n->out[k]].last_writer = i;
+        for (int k = 0; k < OP_MAX_INPUTS; k++)
+            if (n->in[k] != TENSOR_NONE && g->tensors[n->in[k]].role == ROLE_GRAD)
+                g->tensors[n->in[k]].last_writer = i;
+    }
 }
 
 void graph_edit_remove_nodes(Graph *g, const bool *gone)

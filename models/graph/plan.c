@@ -1,6 +1,6 @@
 /* plan.c - gives every tensor of a program a slab and an offset before anything runs.
  *
- * PARAMETERS AND GRADIENTS lie in the order in which backward produces the gradients (or in the
+ * PARAMETERS AND GRADIENTS lie in the order in which backward completes the gradients (or in the
  * order a training program handed over), at equal offsets in their two slabs. Frozen parameters,
  * which have no gradient, come behind the others. Buffers lie in declaration order.
  *
@@ -50,7 +50,7 @@ static Status take(Plan *p, Slab slab, PlanEntry *entry, size_t bytes, size_t al
 
 /* ---- lanes ---- */
 
-/* No node reads what these make, so nothing in the graph waits for them. */
+/* No node reads what these make, but one that adds to it (GraphTensor.last_writer). */
 static bool may_run_beside(OpKind kind)
 {
     return kind == OP_CONV2D_BWD_WEIGHTS || kind == OP_CONV2D_BWD_WEIGHTS_NORM ||
@@ -73,6 +73,14 @@ static void choose_lanes(Plan *p, const Graph *g, int depth)
         while (later < nodes && p->nodes[later].lane != PLAN_MAIN) later++;
         p->nodes[i].joined_at = later;
     }
+    /* a node that adds to a gradient waits for the one that makes it */
+    for (int i = 0; i < nodes; i++)
+        for (int k = 0; k < OP_MAX_INPUTS; k++) {
+            const TensorId id = graph_node(g, i)->in[k];
+            if (id == TENSOR_NONE || graph_tensor(g, id)->role != ROLE_GRAD) continue;
+            int *joined_at = &p->nodes[graph_tensor(g, id)->producer].joined_at;
+            if (*joined_at > i) *joined_at = i;
+        }
 }
 
 /* ---- lifetimes ---- */
@@ -121,12 +129,15 @@ static Status order_by_names(const Graph *g, const PlanInputs *in, TensorId *ord
 static int order_by_gradients(const Graph *g, TensorId *order)
 {
     int count = 0;
-    for (int i = 0; i < graph_node_count(g); i++)
-        for (int k = 0; k < OP_MAX_OUTPUTS; k++) {
-            TensorId id = graph_node(g, i)->out[k];
-            if (id != TENSOR_NONE && graph_tensor(g, id)->role == ROLE_GRAD)
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        for (int k = 0; k < OP_MAX_OUTPUTS + OP_MAX_INPUTS; k++) {
+            TensorId id = k < OP_MAX_OUTPUTS ? n->out[k] : n->in[k - OP_MAX_OUTPUTS];
+            if (id != TENSOR_NONE && graph_tensor(g, id)->role == ROLE_GRAD &&
+                graph_tensor(g, id)->last_writer == i)
                 order[count++] = graph_tensor(g, id)->grad_of;
         }
+    }
     for (TensorId id = 0; id < graph_tensor_count(g); id++)
         if (graph_tensor(g, id)->frozen) order[count++] = id;
     return count;

@@ -2,7 +2,7 @@
  * runs.
  *
  * SLABS. PARAM and GRAD hold parameters and their gradients in the same order, that in which
- * backward produces the gradients, at equal offsets: a gradient bucket is a contiguous range, and
+ * backward completes the gradients, at equal offsets: a gradient bucket is a contiguous range, and
  * parameter, gradient and optimizer state of an element share an index. Frozen parameters lie
  * behind the others, so GRAD may be shorter than PARAM. BUFFER holds the batch-norm running
  * statistics. ACTIVATION holds everything with a lifetime inside a step, placed so that no

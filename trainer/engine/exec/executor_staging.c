@@ -24,6 +24,7 @@ static size_t staged(const Program *p, int node, size_t *offset)
     const DeviceVTable *d = p->executor->backend->v->device;
     const TensorId made = graph_node(p->graph, node)->out[0];
     if (!d || made == TENSOR_NONE || p->plan->entries[made].slab != SLAB_GRAD) return 0;
+    if (graph_tensor(p->graph, made)->last_writer != node) return 0; /* another adds to it */
     const size_t bytes = d->staging_bytes(&p->nodes[node]);
     *offset = p->plan->entries[made].offset;
     return bytes <= STAGING_BYTES ? bytes : 0;

@@ -171,8 +171,8 @@ static void mark_sum(Builder *b, int bucket)
     b->bucket_position[bucket] = b->issued[lane];
 }
 
-/* The last node on lane that makes a gradient of the bucket; -1 if none does. */
-static int last_producer(const Builder *b, const Bucket *bucket, Lane lane)
+/* The last node on lane that completes a gradient of the bucket; -1 if none does. */
+static int last_writer(const Builder *b, const Bucket *bucket, Lane lane)
 {
     int last = -1;
     for (TensorId id = 0; id < graph_tensor_count(b->g); id++) {
@@ -181,7 +181,7 @@ static int last_producer(const Builder *b, const Bucket *bucket, Lane lane)
         if (t->role != ROLE_GRAD || offset < bucket->offset ||
             offset >= bucket->offset + bucket->bytes)
             continue;
-        if (lane_of(b, t->producer) == lane && t->producer > last) last = t->producer;
+        if (lane_of(b, t->last_writer) == lane && t->last_writer > last) last = t->last_writer;
     }
     return last;
 }
@@ -189,8 +189,8 @@ static int last_producer(const Builder *b, const Bucket *bucket, Lane lane)
 static void emit_bucket(Builder *b, int bucket)
 {
     const Bucket *range = &b->t->options.buckets[bucket];
-    const int weights = last_producer(b, range, LANE_WEIGHTS),
-              compute = last_producer(b, range, LANE_COMPUTE);
+    const int weights = last_writer(b, range, LANE_WEIGHTS),
+              compute = last_writer(b, range, LANE_COMPUTE);
     if (weights >= 0) wait_for_node(b, weights);
     if (compute >= 0) wait_for_node(b, compute);
     emit_work(b, TIMELINE_SUM, reduce_lane(b), bucket);

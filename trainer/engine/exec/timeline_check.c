@@ -164,8 +164,10 @@ static void touch_node(Check *c, int item, int node)
 {
     const GraphNode *n = graph_node(c->g, node);
     for (int k = 0; k < OP_MAX_INPUTS; k++) {
-        bool updated = n->in[k] != TENSOR_NONE && graph_tensor(c->g, n->in[k])->role == ROLE_BUFFER;
-        touch(c, item, n->in[k], updated);
+        const TensorRole role =
+            n->in[k] == TENSOR_NONE ? ROLE_INPUT : graph_tensor(c->g, n->in[k])->role;
+        touch(c, item, n->in[k], role == ROLE_BUFFER);
+        if (role == ROLE_GRAD) touch(c, item, n->in[k], true); /* and added to */
     }
     for (int k = 0; k < OP_MAX_OUTPUTS; k++) touch(c, item, n->out[k], true);
     /* one byte stands for all: nodes that share a workspace must not overlap in time */
@@ -359,7 +361,7 @@ static int turn_of_access(const Check *c, const Access *a)
 {
     enum { MAKES, CORRECTS, STARTS, ENDS, USES };
     const TimelineKind kind = c->t->items[a->item].kind;
-    if (kind == TIMELINE_NODE) return a->write ? MAKES : USES;
+    if (kind == TIMELINE_NODE) return a->write || a->space == SLAB_GRAD ? MAKES : USES;
     if (kind == TIMELINE_SUM || kind == TIMELINE_AWAIT) return kind == TIMELINE_SUM ? STARTS : ENDS;
     return kind == TIMELINE_OP && op_of(c, a->item)->when == STEP_FORWARD ? CORRECTS : USES;
 }
@@ -481,7 +483,7 @@ static Status check_all(Check *c)
 Status timeline_check(const Timeline *t, const Graph *g, const Plan *p)
 {
     Check c = { .t = t, .g = g, .p = p };
-    c.capacity = t->count * (OP_MAX_INPUTS + OP_MAX_OUTPUTS + 1);
+    c.capacity = t->count * (2 * OP_MAX_INPUTS + OP_MAX_OUTPUTS + 1);
     _Static_assert(STEP_USES_MAX <= OP_MAX_INPUTS + OP_MAX_OUTPUTS, "accesses of an item");
     c.clock = mem_calloc((size_t)t->count + 1, sizeof *c.clock);
     c.event = mem_calloc((size_t)t->event_count + 1, sizeof *c.event);
