@@ -28,6 +28,7 @@
 #include "data/load/ring.h"
 #include "data/load/sample_maker.h"
 #include "data/load/sampler.h"
+#include "data/source/source_fairseq.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -292,6 +293,28 @@ static void check_options(const Loader *l)
            (o->repeats <= 1 || (o->order == ORDER_SHUFFLE && o->global_batch % o->repeats == 0)));
 }
 
+/* Options and samples are of one kind. Commands that know better words say it before. */
+static Status check_kind(const Loader *l)
+{
+    const LoaderOptions *o = &l->o;
+    const FairseqSource *text = source_fairseq_of(l->source);
+    const char *path = l->dataset->path;
+    if (!text && o->tokens == 0) return OK;
+    if (!text || o->tokens == 0)
+        return fail(ERR_USAGE, "%s: these are %s, but the network requires %s", path,
+                    text ? "sequences of tokens" : "images",
+                    text ? "images" : "sequences of tokens");
+    const bool classified = text->labels, masked = o->masked > 0;
+    if (classified == masked)
+        return fail(ERR_USAGE, "%s: the sequences have %s, but the network requires %s", path,
+                    classified ? "classes" : "no classes",
+                    classified ? "words to be masked" : "classes");
+    if (!classified && o->order == ORDER_BALANCED)
+        return fail(ERR_USAGE, "%s: data.order balanced requires classes", path);
+    ASSERT(o->tokens >= text->o.tokens);
+    return OK;
+}
+
 static Status start_readers(Loader *l)
 {
     const LoaderOptions *o = &l->o;
@@ -337,6 +360,7 @@ static Status build_loader(Loader *l)
     l->epoch_images = dataset_images(l->dataset);
     l->training = l->dataset->role == DATA_TRAIN;
     check_options(l);
+    TRY(check_kind(l));
     if (l->training && o->order == ORDER_BALANCED) TRY(balance_create(&l->balance, l->dataset));
     if (l->training) plan_training(l);
     else plan_evaluation(l);

@@ -289,3 +289,49 @@ TEST(pairs_have_segments_and_classes)
     loader_destroy(l);
     dataset_close(d);
 }
+
+static void refuse(const Dataset *d, const LoaderOptions *o, const char *part)
+{
+    Loader *l = NULL;
+    CHECK_STATUS(loader_create(&l, d, o), ERR_USAGE);
+    CHECK(l == NULL);
+    CHECK_CONTAINS(status_message(), part);
+}
+
+TEST(samples_and_network_must_be_of_one_kind)
+{
+    Dataset *d = open_text("train", DATA_TRAIN), *images = NULL;
+    const DatasetOptions data = { .format = DATA_SYNTHETIC,
+                                  .synthetic_images = 20,
+                                  .synthetic_classes = 3 };
+    REQUIRE(d != NULL);
+    REQUIRE_OK(dataset_open(&images, &data));
+    LoaderOptions o = options(BATCH, 1);
+    refuse(images, &o, "synthetic: these are images, but the network requires sequences of tokens");
+    o.order = ORDER_BALANCED;
+    refuse(d, &o, "data.order balanced requires classes");
+    o.order = ORDER_SHUFFLE;
+    o.masked = 0;
+    refuse(d, &o, "the sequences have no classes, but the network requires classes");
+    o.tokens = 0;
+    o.view = (ViewOptions){ .image_size = 8, .channels = 3 };
+    refuse(d, &o, "these are sequences of tokens, but the network requires images");
+    dataset_close(images);
+    dataset_close(d);
+}
+
+/* The words are the classes; the check of the second set must be quick and pass. */
+TEST(a_validation_set_has_the_words_of_the_training_set)
+{
+    Dataset *d = open_text("train", DATA_TRAIN), *val = NULL;
+    REQUIRE(d != NULL);
+    dataset_close(open_text("valid", DATA_VAL));
+    const ClassList like = dataset_class_list(d, "data.train");
+    DatasetOptions o = { .path = test_scratch(), .role = DATA_VAL, .like = &like };
+    REQUIRE_OK(dataset_open(&val, &o));
+    CHECK_INT(dataset_classes(val), dataset_classes(d));
+    dataset_close(val);
+    token_write_set(test_scratch(), "valid", "other words\n");
+    CHECK_STATUS(dataset_open(&val, &o), ERR_DATA);
+    dataset_close(d);
+}
