@@ -82,9 +82,8 @@ static Status show(const TopScreen *t, const char *name, bool live)
 {
     StrBuf text = { 0 };
     top_screen_describe(t, name, clock_unix_s(), &text);
-    Status status = text.failed ? fail(ERR_MEMORY, "out of memory")
-                    : live      ? log_print_screen(text.text)
-                                : log_print(text.text);
+    if (!live || text.failed) return log_print_text(OK, &text);
+    const Status status = log_print_screen(text.text);
     str_free(&text);
     return status;
 }

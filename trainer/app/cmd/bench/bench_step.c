@@ -248,7 +248,7 @@ static Status measure_step(Session *s, const BenchOptions *o)
     return status;
 }
 
-/* Evaluation of so many batches: first once unmeasured. */
+/* Evaluation, first once unmeasured. */
 static Status measure_evaluation(Session *s)
 {
     EvalResult r;
