@@ -48,7 +48,7 @@ double rng_uniform(Rng *rng)
 uint64_t rng_below(Rng *rng, uint64_t n)
 {
     ASSERT(n >= 1);
-    uint64_t reject = (0 - n) % n; /* 2^64 mod n: so many values too many for an even share */
+    uint64_t reject = (0 - n) % n; /* 2^64 mod n: this many values too many for equal shares */
     for (;;) {
         uint64_t high = rng_u32(rng), x = high << 32 | rng_u32(rng);
         if (x >= reject) return x % n;

@@ -1,6 +1,6 @@
 /* wire.h - the wire format of protocol buffers, and little-endian numbers.
  *
- * A field is its number and wire type, then a varint, four or eight bytes, or a length and so many
+ * A field is its number and wire type, then a varint, four or eight bytes, or a length and as many
  * bytes; messages inside messages are built first. */
 #ifndef CONVOY_BASE_WIRE_H
 #define CONVOY_BASE_WIRE_H

@@ -18,7 +18,7 @@ Status child_adopt_orphans(void);
 /* argv[0] is looked for in PATH; NULL-ended. output, errors: file descriptors, -1: the supervisor's
  * own. ERR_ENV naming the program, also where it is not there. */
 Status child_start(pid_t *out, const char *const argv[], int output, int errors);
-/* Waits at most so many seconds for its end; then *code is its exit code, or 128 and the signal.
+/* Waits at most this many seconds for its end; then *code is its exit code, or 128 and the signal.
  * False: still there. */
 bool child_wait(pid_t pid, int *code, double seconds);
 void child_signal(pid_t pid, int number); /* the child alone */

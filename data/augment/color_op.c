@@ -227,7 +227,7 @@ static void count_bytes(const Picture *p, uint32_t (*counts)[2][VALUES])
     for (; i < bytes; i++) counts[i % channels][0][v[i]]++;
 }
 
-/* Pillow's ImageOps.equalize: the pixels below a byte, and half a step, in whole steps of so many
+/* Pillow's ImageOps.equalize: the pixels below a byte, and half a step, in whole steps of this many
  * pixels. */
 static void level(uint32_t (*counts)[VALUES], uint8_t *to)
 {

@@ -32,7 +32,7 @@ static inline size_t picture_bytes(const Picture *p)
 
 bool picture_is_wide(const ImageOpScratch *scratch); /* AVX2 is there and may be used */
 
-/* Behind a copy lie so many bytes that may be read. */
+/* After a copy this many bytes may be read. */
 #define PICTURE_COPY_PADDING 32
 /* A copy of p, borrowed until the next one, for ops that read what they overwrite. */
 Status picture_copy(const Picture *p, ImageOpScratch *scratch, const uint8_t **copy);

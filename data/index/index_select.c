@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include <string.h>
 
-/* Of an array of the whole, with so many bytes a sample, those chosen. */
+/* Of an array of the whole, with this many bytes per sample, those chosen. */
 static void pick(uint8_t *to, const void *from, size_t bytes, const int64_t *ids, uint64_t count)
 {
     for (uint64_t i = 0; from && i < count; i++)

@@ -21,7 +21,7 @@ number()
 # The page has the table, of which cuDNN decides nothing in bf16: every row is as printed.
 expect "bytes in bf16" 0 run 1 "${budget[@]}" train.precision=bf16
 expect_text "bytes in bf16" 1 "resnet50 in bf16, 256 images of 224 x 224 pixels per step, on NVIDIA"
-expect_text "bytes in bf16" 1 "a model, not a measurement"
+expect_text "bytes in bf16" 1 "an estimate, not a measurement"
 for row in conv2d conv2d_bwd_data conv2d_bwd_weights batchnorm batchnorm_bwd bn_pool bn_pool_bwd \
     bn_statistics bn_signs bn_signs_bwd update sum; do
     said=$(sed -nE "s/^\| $row \| ([0-9.]+) \| [0-9.]+ \| ([0-9.]+) \| ([0-9.]+) .*/\1 \2 \3/p" \

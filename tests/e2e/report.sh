@@ -17,7 +17,7 @@ train one 1 train.epochs=3 "data.val=$SCRATCH/data/val"
 expect "report of one run" 0 run 1 report "$SCRATCH/one"
 page_holds "$SCRATCH/one/report.html" "Training loss" "Evaluation: top-1" "Waiting for data" \
     "resnet20" "config.yaml" "</html>" "prefers-color-scheme:dark" "<title>steps 1" \
-    '<section id="by-time" class="by">' "began"
+    '<section id="by-time" class="by">' "started"
 # nothing averages weights, no GPU is there: nothing is drawn of them
 ! grep -qE 'aria-label="(Evaluation: top-1 of|GPU )' "$SCRATCH/one/report.html" ||
     broken "the page has plots of what was not recorded"

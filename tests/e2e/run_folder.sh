@@ -167,7 +167,7 @@ expect_text "predict by a copied RUN" 1 "using $SCRATCH/copied/checkpoints/best"
 for n in "${ranks[@]}"; do
     expect "eval RUN on $n" 0 run "$n" eval "$run"
     expect_text "eval RUN on $n" 1 "evaluating $best"
-    expect_text "eval RUN on $n" 1 "epoch 1 step 2 eval: "
+    expect_text "eval RUN on $n" 1 "epoch 1 step 2 eval on "
     result=$(grep -o "loss.*" "$out")
     expect "eval CHECKPOINT on $n" 0 run "$n" eval "$best"
     expect_text "eval CHECKPOINT on $n" 1 "$result"
@@ -211,7 +211,7 @@ expect_text "scale RUN" some " train $run --set run.dir="
 train words 1 "$val" train.max_steps=2 train.eval_every=0.05
 cp -r "$SCRATCH/words" "$SCRATCH/its own"
 expect "last words" 0 run 1 train "$SCRATCH/its own" train.max_steps=3 optimizer.lr=1e-9
-expect_text "last words" 1 "epoch 1 step 3 eval: "
+expect_text "last words" 1 "epoch 1 step 3 eval on "
 grep -qE '^best top-1 [0-9.]+ % in epoch 1 \(step [123]\), trained for [0-9]+ s$' "$out" ||
     broken_run "last words: no best top-1"
 top1=$(grep -oE 'best top-1 [0-9.]+' "$out" | cut -d' ' -f3)

@@ -236,25 +236,30 @@ Status args_choice(const Args *args, const char *option, int *out)
     return ERR_USAGE;
 }
 
-Status args_number(const Args *args, const char *option, double *out)
+static Status read_number(const Args *args, const char *option, bool whole, double *out)
 {
+    int64_t integer;
     const ArgRow *row = find_option(args, option, strlen(option));
     const char *text = args_value(args, option);
     if (row && row->fallback != 0) *out = row->fallback;
-    if (!text || (str_to_double(text, out) && *out >= row->min && *out <= row->max)) return OK;
-    return fail(ERR_USAGE, "%s %s: must be a number from %.15g to %.15g", option, text, row->min,
-                row->max);
+    if (!text) return OK;
+    const bool read = str_to_double(text, out) && (!whole || str_to_i64(text, &integer));
+    if (read && *out >= row->min && *out <= row->max) return OK;
+    return fail(ERR_USAGE, "%s %s: must be a %snumber from %.15g to %.15g", option, text,
+                whole ? "whole " : "", row->min, row->max);
+}
+
+Status args_number(const Args *args, const char *option, double *out)
+{
+    return read_number(args, option, false, out);
 }
 
 Status args_whole(const Args *args, const char *option, int64_t *out)
 {
-    const ArgRow *row = find_option(args, option, strlen(option));
-    const char *text = args_value(args, option);
-    if (row && row->fallback != 0) *out = (int64_t)row->fallback;
-    if (!text || (str_to_i64(text, out) && (double)*out >= row->min && (double)*out <= row->max))
-        return OK;
-    return fail(ERR_USAGE, "%s %s: must be a whole number from %.15g to %.15g", option, text,
-                row->min, row->max);
+    double value = (double)*out; /* limits are far below 2^53 */
+    TRY(read_number(args, option, true, &value));
+    *out = (int64_t)value;
+    return OK;
 }
 
 Status args_weights(const Args *args, WeightsChoice *out)

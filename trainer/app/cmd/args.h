@@ -1,12 +1,10 @@
-/* args.h - the command line of a subcommand, read by its table of arguments.
+/* args.h - the command line of a subcommand, read by its table of arguments: a row per positional
+ * argument, in order, and per option. Parser, usage line, help (help.h), manual page and completion
+ * are all made from it.
  *
- * TABLE. Each command has one table: a row per positional argument, in order, and per option. The
- * parser, the usage line, the help text (help.h), the manual page and the completion of shells are
- * all made from it, so what the help says and what is accepted cannot differ.
- *
- * ACCEPTED. --name value and --name=value; -- ends the options; --help or -h anywhere asks for help
- * and nothing else is checked. Where a table has ARG_SETTING, an argument with an equals sign and
- * no slash before it is a value of that option. */
+ * --name value and --name=value; -- ends the options; --help or -h anywhere asks for help and
+ * nothing else is checked. Where a table has ARG_SETTING, an argument with an equals sign and no
+ * slash before it is a value of that option. */
 #ifndef CONVOY_TRAINER_APP_CMD_ARGS_H
 #define CONVOY_TRAINER_APP_CMD_ARGS_H
 #include "data/data.h"

@@ -15,7 +15,7 @@
 #define LR_MIN   1e-30
 #define LR_MAX   1e6
 #define MEMORY   0.95 /* of the mean of losses, from step to step */
-#define TOO_MUCH 4    /* the mean is so many times its least */
+#define TOO_MUCH 4    /* times the least mean */
 #define FIRST    10   /* losses at least before the mean may be least */
 #define FALL     0.02 /* of the first losses: less is nothing learnt */
 #define RISE     1.1  /* of the least loss */
@@ -68,7 +68,7 @@ static double spread(const Range *r)
     return sqrt(squares / (2 * (double)r->least));
 }
 
-/* Whether the mean fell by more than chance takes the least of so many means below that of the
+/* Whether the mean fell by more than chance takes the least of n means below that of the
  * first half's losses: on noise alone less than one search in 400 passes, of 20 to 2000 steps
  * (simulated with normal losses). Where losses rise at once, the least that comes behind them is no
  * fall. */

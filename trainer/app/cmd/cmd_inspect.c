@@ -21,18 +21,18 @@
 
 static const ArgRow model_rows[] = {
     { "NAME", .help = "a network of the table below" },
-    { "--image-size", "N", .help = "another image size", .min = 8, .max = 4096 },
-    { "--classes", "N", .help = "another number of classes (default 1000)", .min = 1, .max = 1e6 },
-    { "--parameters",
-      .help =
-          "print the names and shapes of the parameters instead, as patterns of optimizer.groups "
-          "and model.freeze meet them" },
-    { "--dot", .help = "print a drawing for Graphviz instead" },
+    { "--image-size", "N", .help = "size of the images (default: as published)", .min = 8,
+      .max = 4096 },
+    { "--classes", "N", .help = "number of classes (default 1000)", .min = 1, .max = 1e6 },
+    { "--parameters", .help =
+                          "print instead the names and shapes of the parameters, which patterns in "
+                          "optimizer.groups and model.freeze match" },
+    { "--dot", .help = "print instead the graph for Graphviz" },
     { "--bytes",
       .help =
-          "print instead, per kind of operation, what a training step moves and computes on a "
-          "GPU, and a model of how long that takes. Any key of a run may be set then; unless set, "
-          "train.batch_per_rank is 256 and device.fuse all",
+          "print instead the bytes and FLOPs of a training step on a GPU, per kind of operation, "
+          "and the time estimated from them. Takes all keys of a run; the defaults of "
+          "train.batch_per_rank and device.fuse are then 256 and all",
       .needs = "--gpu" },
     { "--gpu", "FILE", .help = "the GPU's description, such as configs/gpus/h200.json",
       .needs = "--bytes", .flags = ARG_READS },
@@ -148,10 +148,9 @@ static const Command cmd_inspect_model = {
     .summary = "print layers, shapes, parameters and FLOPs of a network",
     .about =
         "Prints the layers of a network for one image and 1000 classes: output shapes, "
-        "parameters, FLOPs and the bytes of what each layer leaves behind. The image has the "
-        "size that the network was published with. The first lines list each set of published "
+        "parameters, FLOPs and the size of each layer's output. The first lines list the published "
         "weights: name, top-1 on ImageNet, and how that was evaluated (image size, the shorter "
-        "side before the crop, interpolation, and mean and std where they are not ImageNet's).",
+        "side before the crop, interpolation; mean and std where they are not ImageNet's).",
     .args = model_rows,
     .more = add_networks,
     .alone = inspect_model,

@@ -23,10 +23,10 @@ static const ArgRow rows[] = {
       .flags = ARG_CONFIG | ARG_OPTIONAL },
     { "--epochs", "LIST",
       .help =
-          "print the steps at which these epochs begin instead, such as 0,2.5,5; 0 is the first" },
+          "print instead the steps at which these epochs begin, such as 0,2.5,5; 0 is the first" },
     { "--ranks", "N", .help = "plan for N ranks without starting them", .min = 1, .max = 1 << 20 },
-    { "--images", "N", .help = "plan for a training set of N images, which need not be there",
-      .min = 1, .max = IMAGES_MAX },
+    { "--images", "N", .help = "plan for a training set of N images without opening it", .min = 1,
+      .max = IMAGES_MAX },
     { "--markdown", .help = "print docs/config.md" },
     ARG_ROW_SET,
     ARG_ROW_END,

@@ -3,6 +3,7 @@
  *
  * One thread a CPU decodes. Bad images are kept with their reasons and printed in the order of
  * their ids when all are done, so that the answer does not depend on timing. */
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -16,8 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLASSES_SHOWN  20
-#define PROGRESS_EVERY 10000
+#define CLASSES_SHOWN 20
 
 static const ArgRow rows[] = {
     { "DIR",
@@ -51,6 +51,8 @@ typedef struct Check {
     int64_t bad_count;
     size_t bad_capacity;
     int min_side, max_side;
+    int64_t done;
+    double shown_s;
 } Check;
 
 /* ---- decoding ---- */
@@ -81,10 +83,11 @@ static Status check_image(void *cookie, int64_t id)
         if (c->min_side == 0 || shorter < c->min_side) c->min_side = shorter;
         if (longer > c->max_side) c->max_side = longer;
     }
-    pthread_mutex_unlock(&c->mutex);
-    if ((id + 1) % PROGRESS_EVERY == 0)
-        log_progress("%lld of %lld images", (long long)(id + 1),
+    c->done++;
+    if (log_progress_due(&c->shown_s))
+        log_progress("%lld of %lld images decoded", (long long)c->done,
                      (long long)dataset_images(c->dataset));
+    pthread_mutex_unlock(&c->mutex);
     return status;
 }
 
@@ -146,7 +149,9 @@ static void end_check(Check *c)
 static Status inspect(const Dataset *d, const char *path)
 {
     StrBuf text = { 0 };
-    Check check FREED_BY(end_check) = { .dataset = d, .mutex = PTHREAD_MUTEX_INITIALIZER };
+    Check check FREED_BY(end_check) = { .dataset = d,
+                                        .mutex = PTHREAD_MUTEX_INITIALIZER,
+                                        .shown_s = clock_s() };
     str_printf(&text, "format %s\nclasses %d\nimages %lld\n", dataset_format_name(d),
                dataset_classes(d), (long long)dataset_images(d));
     add_classes(d, &text);
@@ -237,8 +242,8 @@ const Command cmd_inspect_dataset = {
     .name = "inspect dataset",
     .summary = "list the classes of a dataset and decode every image",
     .about =
-        "Prints format, classes and number of images of a dataset and decodes every image. Names "
-        "each image that cannot be read; the exit code is then 65. Of text it prints how many "
+        "Prints format, classes and number of images of a dataset and decodes every image. Lists "
+        "the images that cannot be read; the exit code is then 65. Of text it prints how many "
         "sequences there are, how full they are, and what is skipped.",
     .args = rows,
     .alone = command,

@@ -15,7 +15,7 @@
 static const ArgRow rows[] = {
     ARG_ROW_CONFIG,
     { "--gpu", "FILE",
-      .help = "plan for a GPU that need not be here: a description, such as configs/gpus/h200.json",
+      .help = "plan for the GPU that this file describes, such as configs/gpus/h200.json",
       .flags = ARG_READS },
     ARG_ROW_VERBOSE,
     ARG_ROW_SET,
@@ -91,7 +91,7 @@ const Command cmd_inspect_memory = {
     .summary = "list the memory that a run will take",
     .about =
         "Prints the memory that a rank of this training run will take, from the memory plan, and "
-        "the largest batch that fits; trains nothing. Where data.train is not set or not there, "
+        "the largest batch that fits; trains nothing. If data.train does not exist, "
         "generated images replace it (model.classes, or 1000 classes). Exit code 70 if the "
         "config's own batch does not fit.",
     .args = rows,

@@ -186,12 +186,6 @@ bool eval_tables_wanted(const Args *args)
     return wanted;
 }
 
-/* Takes several tables, one behind the other. */
-static bool is_stream(const char *path)
-{
-    return str_starts_with(path, "/dev/");
-}
-
 Status eval_tables_check(const Args *args)
 {
     for (int i = 0; i < TABLES; i++) {
@@ -211,7 +205,7 @@ static Status write_all(const Tables *t)
         StrBuf text = { 0 };
         if (!path) continue;
         status = fs_write_text(tables[i].print(t, &text), path, &text);
-        if (status == OK && !is_stream(path)) log_info("wrote %s", path);
+        if (status == OK && !str_starts_with(path, "/dev/")) log_info("wrote %s", path);
     }
     return status;
 }

@@ -132,13 +132,14 @@ static void print_head(const Session *s, const char *device, StrBuf *text)
     str_printf(text, "fused (device.fuse): %s\n", fused[0] ? fused : "nothing");
     if (v->describe_kernels) v->describe_kernels(s->backend, kernels, sizeof kernels);
     if (kernels[0]) str_printf(text, "run by cuDNN: %s\n", kernels);
-    str_printf(text,
-               "a model, not a measurement; without launches and gaps between kernels. least: %.0f "
-               "%% of the data sheet's memory rate or %.0f %% of its FLOP/s;\nexpected: of that "
-               "own kernels %.0f %% of memory, products %.0f %% or of FLOP/s %.0f %% forward, %.0f "
-               "%% for data, %.0f %% for weights\n\n",
-               100 * best_bytes, 100 * best_flops, 100 * own_bytes, 100 * product_bytes,
-               100 * FORWARD, 100 * DATA, 100 * WEIGHTS);
+    str_printf(
+        text,
+        "an estimate, not a measurement, without kernel launches and gaps. least: at %.0f %% "
+        "of the data sheet's memory rate or %.0f %% of its FLOP/s;\nexpected: Convoy's "
+        "kernels at %.0f %% of that memory rate, products at %.0f %%, or of FLOP/s at %.0f "
+        "%% forward, %.0f %% for data gradients, %.0f %% for weight gradients\n\n",
+        100 * best_bytes, 100 * best_flops, 100 * own_bytes, 100 * product_bytes, 100 * FORWARD,
+        100 * DATA, 100 * WEIGHTS);
 }
 
 static void print_table(const Budget *b, StrBuf *text)

@@ -1,9 +1,7 @@
-/* doctor.h - looks at a host before a run does: what is missing, slow or set against it, and what
- * to do about it.
+/* doctor.h - looks at a host before a run does: what is missing, slow or set against it.
  *
  * A check is a row of a table (checks.c) and adds one finding or several. Everything is read from
- * /proc, /sys, hwloc and NVML, nothing is changed and nothing takes longer than a moment, but for
- * the reading of a dataset that is asked for. Paths begin at a root folder, so that tests can
+ * /proc, /sys, hwloc and NVML, nothing is changed. Paths begin at a root folder, so that tests can
  * describe hosts that they are not run on. */
 #ifndef CONVOY_TRAINER_APP_DOCTOR_DOCTOR_H
 #define CONVOY_TRAINER_APP_DOCTOR_DOCTOR_H

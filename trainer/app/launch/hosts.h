@@ -1,10 +1,6 @@
-/* hosts.h - which hosts a supervised run may use: the output of a hosts script, what is known of
- * each host, and the choice of those to run on. Pure arithmetic over lists; asks no host anything.
- *
- * A hosts script prints a host a line, "name", "name:slots" or "name slots=N"; blank lines and what
- * follows a # do not count. Slots are the ranks to start there. That is what Horovod's discovery
- * scripts print and what the MPI operator of Kubernetes mounts as discover_hosts.sh. A name may be
- * an IPv4 address; IPv6 ones are refused, since Open MPI (4.1) starts nothing on them.
+/* hosts.h - which hosts a supervised run may use: the output of a hosts script (docs/launch.md),
+ * what is known of each host, and the choice of those to run on. Pure arithmetic over lists; asks
+ * no host anything.
  *
  * COOLDOWN. A host that was lost in a run gets a strike: it is left out for the cooldown, doubled
  * with every further strike up to HOSTS_COOLDOWN_MAX_S. A host that is needed comes back earlier

@@ -72,11 +72,6 @@ static Lock try_lock(int fd)
     }
 }
 
-static bool same_holder(const Holder *a, const Holder *b)
-{
-    return a->time_s == b->time_s && a->pid == b->pid && strcmp(a->host, b->host) == 0;
-}
-
 static Status wait_for(const LaunchLock *l, double silent_s, double wait_s)
 {
     const Holder first = read_holder(l->fd);
@@ -91,7 +86,8 @@ static Status wait_for(const LaunchLock *l, double silent_s, double wait_s)
          * like another's. */
         const bool told = lock != LOCK_UNKNOWN && strcmp(h.host, process_host()) == 0;
         const bool given_back = !h.host[0] || h.time_s == 0,
-                   renewed = !given_back && !same_holder(&h, &first);
+                   renewed = !given_back && (h.time_s != first.time_s || h.pid != first.pid ||
+                                             strcmp(h.host, first.host) != 0);
         if (lock != LOCK_HELD && (given_back || (!renewed && (told || watched_s >= silent_s))))
             return OK;
         if (lock == LOCK_OURS) flock(l->fd, LOCK_UN);

@@ -309,7 +309,7 @@ static bool grows(Supervisor *s)
            now - s->started_s >= s->o->grow_after_s;
 }
 
-/* Whether hosts have been missing for so long that the run goes on without them. */
+/* Whether hosts have been missing long enough for the run to continue without them. */
 static bool lost(Supervisor *s)
 {
     if (s->missing.count == 0) s->missing_since_s = 0;

@@ -1,25 +1,10 @@
-/* supervisor.h - keeps a run going over mpirun: starts it on the hosts that answer, and starts it
- * again from its last checkpoint on those that are left, or on more when they come.
+/* supervisor.h - keeps a run going over mpirun: starts it on the hosts that answer, and again from
+ * its last checkpoint on the remaining ones, or on more when they come (docs/launch.md).
  *
  * It repairs nothing inside a run: on any failure all ranks leave, and the next start is a new one.
- * Needs neither MPI nor a GPU in its own process.
- *
- *   discover   the hosts script is run; what does not cool down is asked "true" through the agent,
- *              all at once. Where that is too few, so are hosts that have cooled down for half of
- *              wait_hosts_s
- *   start      mpirun on the hosts that answered, at least min_hosts of them, once nobody holds the
- *              run folder's lock; otherwise wait, at most wait_hosts_s
- *   watch      mpirun's end; every poll_s the script and the hosts in use again:
- *              a host gone or silent for lost_after_s ends mpirun (TERM, then KILL), whatever
- *              mpirun believes; hosts that make a larger world for grow_after_s since the start:
- *              USR1, a checkpoint, a new start
- *   judge      exit 0: done. 75: again. 64, 65, 71, 78: stop, as it would end the same again.
- *              Anything else: again, counted against max_restarts; after a pause, but for the
- *              first failure at a step. Hosts that were lost cool down, and what is held against
- *              those that have held out for grow_after_s is forgotten. Three failures at one step
- *              with all hosts answering: stop, since it is not the hosts.
- *   asked to stop (USR1, TERM, INT): USR1 to mpirun, grace_s for the checkpoint, then as for a lost
- *   host. */
+ * Needs neither MPI nor a GPU in its own process. It runs the hosts script and asks the hosts,
+ * starts mpirun once nobody holds the run folder's lock, watches both, judges the exit code, and
+ * begins again. */
 #ifndef CONVOY_TRAINER_APP_LAUNCH_SUPERVISOR_H
 #define CONVOY_TRAINER_APP_LAUNCH_SUPERVISOR_H
 #include "trainer/app/launch/hosts.h"

@@ -1,13 +1,5 @@
-/* console.h - the texts of what a run prints while it trains, by log.format; runlog.c prints them.
- *
- * line: a live line (a plain one every few seconds where nobody watches), a line for each epoch and
- * evaluation. table: for steps 0, 1 and every log.every-th a row of the six columns of AWS's
- * TensorFlow example: Step Epoch Speed Loss FinLoss LR. epoch: a line of each rank for each epoch,
- * as AWS's Ray Train example has, and at the end its table of results. json: the records of
- * metrics.jsonl (runlog.c prints them), and nothing else but warnings and errors.
- *
- * The texts alone are made here, so that tests can hold them against what those examples
- * printed. */
+/* console.h - the texts of the console by log.format (docs/watching.md); runlog.c prints them. They
+ * are made here, so that tests can compare them with what AWS's examples printed. */
 #ifndef CONVOY_TRAINER_APP_LOG_CONSOLE_H
 #define CONVOY_TRAINER_APP_LOG_CONSOLE_H
 #include "trainer/engine/events/records.h"

@@ -31,6 +31,7 @@ struct RunLog {
     char *dir;                          /* NULL: none, or another rank's */
     Jsonl metrics;                      /* not open: no file */
     StrBuf held;                        /* records until the run begins */
+    StrBuf left;                        /* of the progress line */
 };
 
 /* ---- opening ---- */
@@ -102,6 +103,7 @@ void runlog_close(RunLog *r)
     log_open(NULL, r->rank, LOG_INFO);
     log_release();
     str_free(&r->held);
+    str_free(&r->left);
     mem_free(r->dir);
     mem_free(r);
 }
@@ -361,29 +363,19 @@ void runlog_done(RunLog *r, int code, const char *reason)
         log_warning("%s: cannot write the last record: %s", r->metrics.path, strerror(error));
 }
 
-/* "45 s", "3:20", "1:02:03"; "?" where nothing is known yet. */
-static void format_eta(char *out, size_t bytes, double seconds)
-{
-    if (!(seconds >= 0 && seconds < 1e9)) {
-        snprintf(out, bytes, "?");
-        return;
-    }
-    long long s = (long long)(seconds + 0.5);
-    if (s < 60) snprintf(out, bytes, "%lld s", s);
-    else if (s < 3600) snprintf(out, bytes, "%lld:%02lld", s / 60, s % 60);
-    else snprintf(out, bytes, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
-}
-
 void runlog_progress(RunLog *r, const StepRecord *s, int64_t total_steps, double eta_s)
 {
-    char eta[48], input[32] = "", ppl[PPL_BYTES];
+    char input[32] = "", ppl[PPL_BYTES];
     if (r->rank != 0 || r->format != LOG_FORMAT_LINE) return;
-    format_eta(eta, sizeof eta, eta_s);
+    str_clear(&r->left);
+    if (eta_s >= 0 && eta_s < 1e9) str_add_duration(&r->left, eta_s);
+    else str_add(&r->left, "?");
     const double wait = s->step_ms > 0 ? 100 * s->data_wait_ms / s->step_ms : 0;
     if (wait >= 1) snprintf(input, sizeof input, ", data wait %.0f %%", wait);
     log_progress("epoch %lld step %lld/%lld loss %.4f%s lr %.4g %.1f %s, %s left%s",
                  shown(s->epoch), (long long)s->step, (long long)total_steps, s->loss,
-                 ppl_text(s, ppl), s->lr, records_speed(s), units(s->text)->speed, eta, input);
+                 ppl_text(s, ppl), s->lr, records_speed(s), units(s->text)->speed,
+                 r->left.failed ? "?" : r->left.text, input);
 }
 
 void runlog_last_words(const RunLog *r, int code, const char *reason)

@@ -1,17 +1,14 @@
 /* runlog.h - the run folder and what a run says: metrics.jsonl, log.txt, the console (by
  * log.format), log.file.
  *
- * Rank 0 writes; other ranks only write to their own log.file, where there is one. metrics.jsonl is
- * appended to and flushed line by line; a torn last line of an earlier run is cut off first. While
- * another process writes there, a run (one with a config) waits for its end, at most 30 s: an
- * earlier start may still be ending on a host that was cut off.
+ * Rank 0 writes; other ranks only write to their own log.file. metrics.jsonl is flushed line by
+ * line; a torn last line of an earlier run is cut off first. While another process writes there, a
+ * run (one with a config) waits for its end, at most 30 s.
  *
- * A run is opened first and begun once it is known to be good. Until then its folder stays as an
- * earlier run has left it: records and log lines are held back, and dropped where it never begins.
- * A folder in which nothing has trained yet may be begun at once, so that it tells of a failure.
- *
- * Nothing here allocates after runlog_begin (buffers are kept). ERR_IO on a failed write (disk
- * full). */
+ * A run is opened first and begun once it is known to be good. Until then records and log lines are
+ * held back, and dropped where it never begins. A folder in which nothing has trained yet may be
+ * begun at once, so that it reports a failure. Nothing here allocates after runlog_begin. ERR_IO on
+ * a failed write (disk full). */
 #ifndef CONVOY_TRAINER_APP_LOG_RUNLOG_H
 #define CONVOY_TRAINER_APP_LOG_RUNLOG_H
 #include "base/status.h"

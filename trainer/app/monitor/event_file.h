@@ -1,10 +1,9 @@
 /* event_file.h - a TensorBoard event file: scalars by tag and step.
  *
- * The file is a TFRecord file of Event messages (tensorflow/core/util/event.proto), written by
- * hand: a first record tells the version brain.Event:2, each further one holds the scalars of one
- * step. TensorBoard reads while we write: records are whole, one write(2) each. A run that is
- * continued writes a file beside the earlier ones and says from which step it starts, so that
- * readers drop what came later in those. */
+ * A TFRecord file of Event messages (tensorflow/core/util/event.proto): a first record with the
+ * version brain.Event:2, then one per step. TensorBoard reads while we write: records are whole,
+ * one write(2) each. A continued run writes another file, which says from which step it starts, so
+ * that readers drop what came later in those before. */
 #ifndef CONVOY_TRAINER_APP_MONITOR_EVENT_FILE_H
 #define CONVOY_TRAINER_APP_MONITOR_EVENT_FILE_H
 #include "base/status.h"

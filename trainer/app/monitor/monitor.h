@@ -1,11 +1,8 @@
 /* monitor.h - other views of a run than its folder: TensorBoard, Prometheus, CloudWatch, GPUs.
  *
- * One process of each host has a Monitor: rank 0, which tells of the run, and the first rank of
- * every other host, which tells of its GPUs. The training thread hands over numbers; event files it
- * writes itself (a short write), everything else a thread of the Monitor's: GPUs are looked at
- * every second, and every period the Prometheus file is replaced and CloudWatch's lines are
- * appended. What cannot be written costs one warning and is not tried again: it never fails the
- * run. */
+ * One process of each host has a Monitor: rank 0, for the run, and the first rank of every other
+ * host, for its GPUs. The training thread writes event files itself; a thread of the Monitor's does
+ * the rest. What cannot be written costs one warning and never fails the run. */
 #ifndef CONVOY_TRAINER_APP_MONITOR_MONITOR_H
 #define CONVOY_TRAINER_APP_MONITOR_MONITOR_H
 #include "trainer/app/monitor/gauges.h"

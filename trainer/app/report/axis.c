@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#define TICKS     6 /* about so many on an axis */
-#define LOG_TICKS 4 /* at least so many on a logarithmic one */
+#define TICKS     6 /* on an axis, about */
+#define LOG_TICKS 4 /* at least, on a logarithmic one */
 #define LOG_ROOM  0.06
 #define SLACK     0.03 /* of a step */
 #define FARTHEST  1e100
@@ -33,7 +33,7 @@ bool axis_is_empty(const Axis *a)
     return !(a->low <= a->high);
 }
 
-/* 1, 2 or 5 times a power of ten: the distance of about so many ticks. */
+/* 1, 2 or 5 times a power of ten: the distance of about this many ticks. */
 static double round_step(double range, int ticks)
 {
     double raw = range / ticks, power = pow(10, floor(log10(raw))), lead = raw / power;

@@ -122,7 +122,7 @@ typedef struct Ground {
     double unit, low, high;
 } Ground;
 
-/* Seconds to what a reader counts so long a time in. */
+/* Seconds to the unit that suits a time of this length. */
 static void choose_time_unit(Ground *g)
 {
     g->name = g->high < 300 ? "seconds" : g->high < 300 * 60 ? "minutes" : "hours";

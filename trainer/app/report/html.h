@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include <stdint.h>
 
-/* refresh_s: browsers load the page again after so many seconds; 0: never. */
+/* refresh_s: seconds after which browsers load the page again; 0: never. */
 void html_begin(StrBuf *out, const char *title, double refresh_s);
 void html_end(StrBuf *out);
 /* escaped; bytes that are no UTF-8 text become U+FFFD */
@@ -26,7 +26,7 @@ void html_table(StrBuf *out, const char *const *heads, int count);
 void html_row(StrBuf *out);
 void html_cell(StrBuf *out, const char *text);   /* text; "" is shown as a dash */
 void html_figure(StrBuf *out, const char *text); /* the same in a column of numbers */
-/* A number with so many digits behind the point; what is not finite is shown as a dash. */
+/* A number with this many decimals; what is not finite is shown as a dash. */
 void html_number(StrBuf *out, double value, int digits);
 void html_whole(StrBuf *out, int64_t value); /* -1: a dash */
 void html_row_end(StrBuf *out);

@@ -50,9 +50,10 @@ typedef struct Plot {
  * turns. */
 void plot_svg(StrBuf *out, const Plot *p);
 
-/* Means of neighbouring points in at most so many equal parts of the range of x, with the smallest
- * and largest as low and high; as many as there are if they are few. Values that are not finite do
- * not count; a part that holds nothing else is a gap. out: room for most. Returns how many. */
+/* Means of neighbouring points in at most this many equal parts of the range of x, with the
+ * smallest and largest as low and high; as many as there are if they are few. Values that are not
+ * finite do not count; a part that holds nothing else is a gap. out: room for most. Returns how
+ * many. */
 int64_t plot_bin(PlotPoint *out, int64_t most, const PlotPoint *points, int64_t count);
 /* Makes each value the mean of those around it, and low and high the smallest and largest of them;
  * gaps stay. At most PLOT_BINS points; few stay as they are. */

@@ -12,7 +12,7 @@
  * folders of convoy scale, whose points are runs. ERR_DATA naming a folder that holds neither;
  * ERR_IO. */
 Status report_write(const char *out, const char *const *inputs, int count);
-/* The page alone, in silence, of runs that may go on; browsers load it again after so many seconds.
+/* The page alone, in silence, of runs that may go on; browsers load it again after refresh_s.
  * *ended: all runs have ended, so the page is as report_write() makes it, and so are the files
  * beside it. Runs of a folder of convoy scale never have: others may follow. */
 Status report_write_live(const char *out, const char *const *inputs, int count, double refresh_s,

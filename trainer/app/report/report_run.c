@@ -88,7 +88,7 @@ static Status take_epoch(ReportRun *r, RunRecord *record)
     return OK;
 }
 
-/* When the run had done so many steps. */
+/* When the run had done steps steps. */
 static double elapsed_at(const ReportRun *r, int64_t steps)
 {
     int64_t at = r->step_count - 1;

@@ -1,11 +1,10 @@
-/* report_run.h - what a run folder tells, read back for a report.
+/* report_run.h - a run folder, read back for a report as it was left: unfinished, resumed, with a
+ * torn last line, with losses that are not finite.
  *
- * A run is read as it was left: unfinished, resumed, with a torn last line, with losses that are no
- * numbers. Nothing is made up: a number that is not there is NaN, a text that is not there is "".
- * Records of steps that a resumed run went through again are replaced by the later ones, and what
- * lay behind the resumed checkpoint is dropped. Steps and evaluations have their elapsed_s, of
- * training, over all parts; NaN where not known. top5 is NaN where there are no more than five
- * classes. */
+ * A number that is not there is NaN, a text that is not there is "". Records of steps that a
+ * resumed run repeated are replaced by the later ones, and what came after the resumed checkpoint
+ * is dropped. Steps and evaluations have their elapsed_s, of training, over all parts; NaN where
+ * not known. top5 is NaN where there are no more than five classes. */
 #ifndef CONVOY_TRAINER_APP_REPORT_REPORT_RUN_H
 #define CONVOY_TRAINER_APP_REPORT_REPORT_RUN_H
 #include "base/mem.h"

@@ -1,12 +1,6 @@
-/* scaling.h - epoch time against the number of ranks, from runs that differ in nothing else.
- *
- * DEFINITIONS. T(n): mean time of an epoch's training at n ranks. Values are whole epochs behind
- * the first one of a process (that one is told apart, as cold), scaled to the images of an epoch
- * since epochs end on whole steps; or, for points of convoy scale that count steps, the mean step
- * behind the warm-up times the steps of an epoch. Where three runs or more have the same n, each
- * run's mean is a value, else each epoch is one. Interval: 95 %, Student's t, from three values on.
- * With n0 the smallest n measured: speed-up T(n0) / T(n), efficiency n0 T(n0) / (n T(n)) with
- * Fieller's interval, ideal line T(n0) n0 / n. */
+/* scaling.h - epoch time against the number of ranks, from runs that differ in nothing else. The
+ * terms and intervals are defined in docs/watching.md; for points of convoy scale that count steps,
+ * a value is the mean step after the warm-up times the steps of an epoch. */
 #ifndef CONVOY_TRAINER_APP_REPORT_SCALING_H
 #define CONVOY_TRAINER_APP_REPORT_SCALING_H
 #include "trainer/app/report/report_run.h"

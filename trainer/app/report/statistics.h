@@ -16,8 +16,8 @@ typedef struct StatisticsSample {
 } StatisticsSample;
 StatisticsSample statistics_sample(const double *values, int64_t count);
 
-/* The 97.5 % quantile of Student's t with so many degrees of freedom, a fraction allowed; NaN below
- * 1. */
+/* The 97.5 % quantile of Student's t with this many degrees of freedom, a fraction allowed; NaN
+ * below 1. */
 double statistics_t(double degrees);
 
 typedef struct Ratio {

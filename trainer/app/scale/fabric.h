@@ -25,7 +25,7 @@ Status fabric_read(Fabric *out, const char *path);
  * where it is no list. */
 Status fabric_read_each(const char *files, const char *option,
                         void (*use)(void *cookie, const Fabric *f), void *cookie);
-/* Seconds of an all-reduce of so many bytes: 2 (n-1)/n of them at the bandwidth of the slowest
+/* Seconds of an all-reduce of bytes bytes: 2 (n-1)/n of them at the bandwidth of the slowest
  * link, and 2 (n-1) hops of a ring, of which 2 (nodes-1) are between nodes. Where the fabric has
  * trees, once up and down one of them, with log2(nodes) levels between nodes, if that is less: so
  * NCCL's own model counts NVLSTree, and chooses. 0 for one rank. */

@@ -1,13 +1,10 @@
 /* series.h - a scaling experiment: one config trained on several numbers of ranks, several times
  * each.
  *
- * A point is one run: a number of ranks and a repeat. Its run folder lies in the folder of the
- * series, and says by itself whether the point is finished; so a series goes on where it stopped,
- * and points may have been run by anybody (convoy scale, or Slurm from printed lines). Repeats are
- * the outer loop, so that a machine that slows down slows all numbers of ranks.
- *
- * scale.jsonl in that folder is written anew after every point: first "scale" (how it was
- * measured), then a "point" each. It is what convoy report reads. */
+ * A point is one run: a number of ranks and a repeat. Its run folder is in the folder of the series
+ * and shows whether the point is finished; so a series continues where it stopped, and anybody may
+ * run points. Repeats are the outer loop, so that a machine that slows down slows all numbers of
+ * ranks. scale.jsonl there is rewritten after every point, for convoy report. */
 #ifndef CONVOY_TRAINER_APP_SCALE_SERIES_H
 #define CONVOY_TRAINER_APP_SCALE_SERIES_H
 #include "trainer/app/launch/words.h"

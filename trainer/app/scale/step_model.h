@@ -59,7 +59,7 @@ typedef struct StepBucket {
 /* Goes on to the next one; false where there is none. */
 bool step_model_next_bucket(const StepModel *m, StepBucket *b);
 
-/* Seconds of a step of so many images where one of rate_images does images_per_s: what does not
+/* Seconds of a step of images images where one of rate_images does images_per_s: what does not
  * depend on images, and the rest in proportion to them. NaN where the former is all of that step or
  * more. */
 double step_model_compute_s(const StepModel *m, double images, double images_per_s,

@@ -103,7 +103,7 @@ void comm_broadcast(Comm *c, void *data, size_t bytes, int root, const char *nam
  * return all blocks are filled in on every rank. */
 void comm_allgather(Comm *c, void *data, size_t bytes, const char *name);
 void comm_barrier(Comm *c, const char *name);
-/* Collective, once: from here on jobs may go over a group, so many ranks in a row. ranks divides
+/* Collective, once: from here on jobs may go over a group, this many ranks in a row. ranks divides
  * the world. Jobs of a group are posted in the order of all others. */
 void comm_group(Comm *c, int ranks);
 /* All ranks call with their own status; all get the worst (most negative) one. Where it is an

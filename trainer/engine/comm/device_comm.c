@@ -307,11 +307,6 @@ void device_comm_destroy(DeviceComm *d)
 
 /* ---- operations ---- */
 
-static void *handle(const DeviceComm *d, Stream *stream)
-{
-    return d->backend->v->device->stream_handle(stream);
-}
-
 /* Whether there is anything to enqueue. */
 static bool carries(const DeviceComm *d)
 {
@@ -350,7 +345,8 @@ static Status enqueue(DeviceComm *d, const void *from, void *data, size_t count,
     ASSERT(by);
     TRY(device_marks_begin(&d->marks, stream, name));
     pthread_mutex_lock(&d->calls);
-    Status status = d->v->allreduce(by, from, data, count, type, handle(d, stream), name);
+    Status status = d->v->allreduce(by, from, data, count, type,
+                                    d->backend->v->device->stream_handle(stream), name);
     pthread_mutex_unlock(&d->calls);
     return status != OK ? status : device_marks_end(&d->marks, stream, name);
 }

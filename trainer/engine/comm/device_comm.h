@@ -65,8 +65,8 @@ Status device_comm_create(DeviceComm **out, Comm *comm, Backend *backend,
 void device_comm_destroy(DeviceComm *d);
 DeviceCommTransport device_comm_transport(const DeviceComm *d);
 
-/* Collective and agreed, once, with NCCL: from here on sums may go over groups of so many ranks in
- * a row; ranks divides the world. */
+/* Collective and agreed, once, with NCCL: from here on sums may go over groups of this many ranks
+ * in a row; ranks divides the world. */
 Status device_comm_group(DeviceComm *d, int ranks);
 /* With NCCL: zero-filled device memory for sums, NCCL's own and registered with it, so that sums in
  * it need no copies, recorded or not alike. d owns it until it is destroyed; a few such blocks are

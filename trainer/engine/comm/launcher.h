@@ -20,8 +20,8 @@
  * "... prte_hnp_uri prterun-host-4711@0.0;tcp://10.0.0.1:38107:24;tcp6://..." False
  * where that process was told none, or it is longer than out. */
 bool launcher_of_daemon(pid_t daemon, char *out, size_t bytes);
-/* Whether one of the address's IPv4 hosts takes a connection within so many seconds. False where it
- * holds none. */
+/* Whether one of the address's IPv4 hosts takes a connection within this many seconds. False where
+ * it holds none. */
 bool launcher_answers(const char *address, double seconds);
 /* Asks this rank's parent to end, with its other ranks, if it is a daemon of mpirun. Does not
  * wait. */

@@ -5,7 +5,7 @@
 
 #define RUN_LOCK_FILE "metrics.jsonl" /* in the run folder */
 
-/* fd: of that file, which keeps the lock as long as it is open. Waits at most so long for another
+/* fd: of that file, which keeps the lock as long as it is open. Waits at most this long for another
  * process's end, less where this one is asked to stop (signals.h). ERR_IO naming dir. */
 Status run_lock_take(int fd, const char *dir, double wait_s);
 #endif

@@ -78,7 +78,7 @@ AverageRest averaging_rest(const Config *c, const TrainPlan *p, AverageKind kind
     return r;
 }
 
-/* Of timm's, for so many turns: the nearest number below 1 with one digit behind its nines that
+/* Of timm's, for this many turns: the nearest number below 1 with one digit behind its nines that
  * leaves REST_FITTING of a share. */
 static double fitting_decay(double share, int64_t turns)
 {

@@ -45,7 +45,7 @@ void train_plan_micros(const TrainPlan *p, int64_t *least, int64_t *most);
 int64_t train_plan_images(const TrainPlan *p, int64_t steps);
 /* The first step that begins at this position or behind it. */
 int64_t train_plan_step_at(const TrainPlan *p, int64_t image);
-/* Steps that so many passes take, a fraction as a rule. */
+/* Steps that this many epochs take, usually a fraction. */
 double train_plan_steps(const TrainPlan *p, double epochs);
 /* Epochs that are complete after steps steps; also the epoch in which step number steps (0-based)
  * begins. */

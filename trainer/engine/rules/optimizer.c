@@ -13,7 +13,7 @@
 #define SCALE_GROWTH  2.0F
 #define SCALE_BACKOFF 0.5F
 #define SCALE_MAX     16777216.0F
-/* Gradients that are not finite even when shrunk so much will not be: the least normal half. */
+/* Gradients that are not finite even at this scale never will be: the least normal half. */
 #define SCALE_LEAST 6.103515625e-5
 /* torch.nn.utils.clip_grad_norm_'s; timm's Lamb clips by itself, without one */
 #define CLIP_EPS 1e-6

@@ -37,7 +37,7 @@ void optimizer_scalars(const Optimizer *o, double lr, int64_t step, float scalar
 int64_t optimizer_skipped(const Optimizer *o);
 /* These scalars need the result of the step before. */
 bool optimizer_awaits_result(const Optimizer *o);
-/* Tensors like the parameters that a rule which keeps so many states reads or writes; ratios: with
+/* Tensors like the parameters that a rule with this many states reads or writes; ratios: with
  * those of trust.h. */
 int optimizer_rule_passes(UpdateKind kind, int states, bool ratios);
 /* clips by the norm, or tells it */

@@ -10,7 +10,7 @@
 #define PROBES_PRESENT   5  /* where each of them tries convolutions out on the device */
 /* Of a rank's reserve, what its context may have taken when free memory was looked at. */
 #define CONTEXT_BYTES ((size_t)1 << 29)
-/* Of a host's free memory, one part in so many stays free: for what no plan knows (stacks,
+/* Of a host's free memory, one part in this many stays free: for what no plan knows (stacks,
  * libraries, MPI's and decoders' buffers), and because the kernel's own estimate of it is a little
  * too good. */
 #define HOST_MARGIN 16

@@ -45,7 +45,7 @@ const char *memory_item_name(MemoryItem item);
  * programs leave of it, less the reserve. Where programs compute in host memory: its share of what
  * the host and control groups leave, less a sixteenth. 0 where that is not known. */
 size_t memory_budget(const Session *s);
-/* The most images of a micro-batch whose plan stays within so many bytes, by planning again; 0: not
+/* The most images of a micro-batch whose plan stays within the bytes, by planning again; 0: not
  * even one. */
 Status memory_largest_batch(Session *s, size_t budget, int64_t *out);
 /* ERR_MEMORY naming train.batch_per_rank and the largest batch where the plan exceeds the budget.

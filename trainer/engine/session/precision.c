@@ -1,16 +1,13 @@
 /* precision.c - see precision.h.
  *
- * WHAT AUTO TAKES ON THE CPU. bf16 halves what moves, but of Intel's only AMX computes in it
- * faster than vectors do in f32: with oneDNN 2.6.3 a convolution that AMX takes needs 1/2.7 of its
- * time in f32, all directions together, one that AVX-512 computes in bf16 1/0.6 of it (measured,
- * ResNet-50), and what is no product as long as in f32: a step spends on each value that such an
- * operation writes what it spends on FLOPS_A_VALUE of forward convolutions (95 by the nodes of
- * ResNet-50 in f32, 81 by EfficientNet-B0's). Of the sum of both AMX takes 0.44 and less in
- * EfficientNet-B0 and MobileNetV3-L, which lose in bf16, and MobileNetV2, which gains 7 %; and of
- * the others that were timed 0.54 and more, which are as fast (EfficientNet-B4, -B7) or 1.4 to 2.7
- * times as fast (docs/laboratory/benchmarks.md); AMX_SHARE_MIN is between. AMD's vectors gain more
- * than a tenth on Zen 5 in every network of ImageNet that was timed, of which MobileNetV3-S has the
- * least, 0.30: AMD_SHARE_MIN. Nothing is timed, so that two runs agree. */
+ * WHAT AUTO TAKES ON THE CPU (docs/developing/decisions.md). With oneDNN 2.6.3 a convolution on AMX
+ * needs 1/2.7 of its time in f32, one that AVX-512 computes in bf16 1/0.6 of it (measured,
+ * ResNet-50), and what is no product as long as in f32: per value that it writes what a step spends
+ * on FLOPS_A_VALUE of forward convolutions (95 by ResNet-50's nodes in f32, 81 by
+ * EfficientNet-B0's). AMX takes 0.44 and less of EfficientNet-B0 and MobileNetV3-L, which lose in
+ * bf16, and of MobileNetV2, which gains 7 %; 0.54 and more of the others that were timed, which are
+ * as fast or faster: AMX_SHARE_MIN is between. On Zen 5 MobileNetV3-S has the least, 0.30, and
+ * gains more than a tenth: AMD_SHARE_MIN. */
 #include "trainer/engine/session/precision.h"
 #include <stdio.h>
 

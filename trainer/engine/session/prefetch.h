@@ -46,7 +46,7 @@ PrefetchInput prefetch_slot(const Prefetch *p, int64_t ahead);
 /* The next batch; the compute lane is made to wait for it. wait_s: time spent waiting for the
  * loader is added, on a device only while it has nothing else to do. */
 Status prefetch_next(Prefetch *p, PrefetchInput *out, bool *more, double *wait_s);
-/* Passes over so many batches: their slots had their turn. */
+/* Passes over this many batches: their slots had their turn. */
 void prefetch_skip(Prefetch *p, int64_t batches);
 /* The run that reads it was issued. */
 Status prefetch_done(Prefetch *p);

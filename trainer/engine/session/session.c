@@ -298,7 +298,7 @@ void session_close(Session *s)
     *s = (Session){ 0 };
 }
 
-/* Each hop of a sum rounds to its type: beyond so many ranks 16 bits lose what matters (auto). */
+/* Each hop of a sum rounds to its type: beyond this many ranks 16 bits lose what matters (auto). */
 #define SUM_16_BIT_RANKS_MAX 16
 
 DType session_allreduce_dtype(const Session *s)

@@ -81,7 +81,7 @@ Status session_draw(Session *s);
 /* The two, the second on rank 0, which broadcasts what it has drawn. */
 Status session_commit(Session *s);
 /* In which type gradients are summed over ranks, and the memory that takes beside the gradients (of
- * so many bytes). */
+ * that many bytes). */
 DType session_allreduce_dtype(const Session *s);
 size_t session_allreduce_bytes(const Session *s, size_t gradient_bytes);
 /* Whether what is summed lies in memory of device_comm_alloc(). */
@@ -97,7 +97,7 @@ void session_tell_order(const Dataset *d, const char *key, const char *path);
 
 /* Bytes of an image as loaders make them; of the largest where their size changes. */
 size_t session_image_bytes(const Session *s, DataRole role);
-/* Of the largest batch of so many images (BatchLayout). */
+/* Of the largest batch of this many images (BatchLayout). */
 size_t session_batch_bytes(const Session *s, DataRole role, int64_t batch);
 /* The loader options that train, evaluation and bench share; the training images of the stage at
  * hand. */

@@ -4,7 +4,7 @@
 #define CONVOY_TRAINER_ENGINE_TRAIN_FIRST_WEIGHTS_H
 #include "trainer/engine/session/session.h"
 
-/* Parameters are whitened by so many training images, taken from all over the set and shown as in
+/* Parameters are whitened by this many training images, taken from all over the set and shown as in
  * evaluation. */
 enum { FIRST_WEIGHTS_IMAGES = 5000 };
 bool first_weights_needed(const Session *s); /* some are not drawn; all ranks alike */

@@ -8,7 +8,7 @@
 
 #define INPUT_LIMITS_PERCENT 5.0 /* a data_wait_percent above this deserves a warning */
 
-/* From one rank's counters of a stretch of so many seconds. */
+/* From one rank's counters of a stretch of this many seconds. */
 void input_report_make(InputReport *out, const LoaderStats *s, double seconds);
 void input_report_merge(InputReport *r, Comm *comm); /* collective */
 /* "waited 0.3 % of the time, 1.9 batches ready, ...". */

@@ -1,11 +1,5 @@
-/* on_save.h - runs checkpoint.on_save: a command for each checkpoint that is on disk, beside the
- * training.
- *
- * A thread of its own runs one command at a time, as sh -c, with CONVOY_CHECKPOINT (the file),
- * CONVOY_STEP and CONVOY_RUN_DIR in its environment. Where checkpoints come faster than the command
- * ends, the newest waits and those between are passed over. A command that fails, or runs for
- * longer than the limit and is killed, is a warning that names step, exit code and the last line
- * that it printed. With the run it dies, and all that it has started or left in the background. */
+/* on_save.h - runs checkpoint.on_save (docs/watching.md): a thread runs one command at a time; with
+ * the run it dies, and all that it has started or left in the background. */
 #ifndef CONVOY_TRAINER_ENGINE_TRAIN_ON_SAVE_H
 #define CONVOY_TRAINER_ENGINE_TRAIN_ON_SAVE_H
 #include "base/status.h"

@@ -1,10 +1,6 @@
-/* tracing.h - log.trace_steps: what this rank's threads and device did in some steps, as a file for
- * trace viewers.
- *
- * Lanes: the steps as the main thread sees them; compute (and weights, on a device: gradients of
- * weights beside the rest); communication; copy; a decode and a read lane for each thread of the
- * input, which work on later steps meanwhile. On a device a traced step is neither replayed nor
- * given ahead of the one before, so it is a little slower than others. */
+/* tracing.h - log.trace_steps (docs/watching.md): what this rank's threads and device did in some
+ * steps, as a file for trace viewers. On a device a traced step is neither replayed nor given ahead
+ * of the one before, so it is a little slower than others. */
 #ifndef CONVOY_TRAINER_ENGINE_TRAIN_TRACING_H
 #define CONVOY_TRAINER_ENGINE_TRAIN_TRACING_H
 #include "base/trace.h"

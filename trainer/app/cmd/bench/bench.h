@@ -8,7 +8,7 @@ typedef struct BenchOptions {
     bool nodes;
     const char *layers; /* step with nodes: file for a row of CSV an item; NULL: none */
     bool eval;          /* decode: the view of evaluation; step: inference */
-    int64_t images;     /* decode: at most so many */
+    int64_t images;     /* decode: at most */
     const char *replay; /* decode: file of views to make, and */
     const char *dump;   /* where their pixels go; NULL: none */
     bool one_input;     /* loader: only that of bench_inputs; else the first three */

@@ -2,12 +2,8 @@
  * or another, with its buckets, each started when backward would have made it.
  *
  * Backward is modelled (trainer/app/scale/step_model.h): the host sleeps until a bucket is due, and
- * nothing computes meanwhile. So what the sums take from the computation, and it from them, is not
- * in the figures; the time of a step is that of the slowest rank, and its median over --steps. The
- * sums themselves are real and go the way of training: through the reducer on host memory, bucket
- * by bucket on the communication stream of devices, though enqueued one by one and not replayed.
- * The running statistics follow the last bucket, and the step's metrics them. --predict is the
- * model alone. */
+ * nothing computes meanwhile. The sums are real and go the way of training, though enqueued one by
+ * one and not replayed; then the running statistics and the step's metrics. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"

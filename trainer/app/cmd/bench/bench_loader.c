@@ -1,14 +1,11 @@
-/* bench_loader.c - what the training input delivers when nothing trains, and the checksums of its
- * batches.
+/* bench_loader.c - the speed of the training input alone, and the checksums of its batches.
  *
- * THREE INPUTS, after DS-Analyzer (Mohan et al. 2021): synthetic images tell what the loader itself
- * can do, files in the page cache what decoding allows, files that the page cache was asked to
- * forget what the storage allows. The files of the measured steps are read cold first and are in
- * the page cache thereafter. --input now takes the page cache as it is.
+ * Three inputs, after DS-Analyzer (Mohan et al. 2021); the files of the measured steps are read
+ * cold first and are in the page cache thereafter.
  *
- * CHECKSUMS. One CRC-32C a global step: over the CRC-32Cs of its images, in the order of the
+ * CHECKSUMS. One CRC-32C per global step: over the CRC-32Cs of its images, in the order of the
  * stream, each over pixels and label. So it does not depend on how ranks, micro-batches and threads
- * share the step out. */
+ * share the step. */
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/log.h"

@@ -240,7 +240,7 @@ static Status measure_step(Session *s, const BenchOptions *o)
     return measure_steps(s, o, stepper, &t);
 }
 
-/* Evaluation of so many batches: first once unmeasured. */
+/* Evaluation, first once unmeasured. */
 static Status measure_evaluation(Session *s)
 {
     EvalResult r;
