@@ -9,7 +9,7 @@ typedef struct ModelFamily {
     int count;
 } ModelFamily;
 extern const ModelFamily resnet_family, resnet_cifar_family, efficientnet_family, mlp_family,
-    airbench_family, convnext_family, mobilenet_family, regnet_family, vit_family;
+    airbench_family, convnext_family, mobilenet_family, regnet_family, vit_family, roberta_family;
 
 /* A ModelWeights, or in parentheses the list of a network's; those that torchvision has of most
  * networks, after its first recipe and after that of 2021. */

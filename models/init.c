@@ -7,6 +7,8 @@
 #include "models/models.h"
 #include <math.h>
 
+enum { PAD_ROW = 1 }; /* of fairseq's dictionaries, and of positions that count behind it */
+
 static uint32_t weight_index(const Graph *g, TensorId id)
 {
     uint32_t index = 0;
@@ -63,6 +65,11 @@ Status model_init_tensor(const Graph *g, TensorId id, uint64_t seed, float *out)
         break;
     case INIT_NORMAL:
         fill_normal(out, count, 1 / (double)t->fan, rng);
+        break;
+    case INIT_NORMAL_PADDED:
+        fill_normal(out, count, 1 / (double)t->fan, rng);
+        if (t->desc.dims[0] > PAD_ROW)
+            fill_constant(out + PAD_ROW * t->desc.dims[1], t->desc.dims[1], 0);
         break;
     case INIT_XAVIER:
         fill_uniform(out, count, sqrt(6.0 / (double)t->fan), rng);

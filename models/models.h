@@ -31,11 +31,13 @@ typedef struct ModelOptions {
     Stem stem;
     bool zero_init_last_gamma; /* Goyal et al. 2017 5.1 */
     double width;              /* channel multiplier, 1 = as published; tests use narrow nets */
+    int depth;                 /* layers of a network that reads words; 0: as published */
     BlurPool blurpool;         /* ResNets */
     /* Below 1; negative: as published, which is 0 of ResNets. What is dropped of the last block and
      * of the features. */
     double stochastic_depth, dropout;
-    double attention_dropout; /* of the softmax's weights; transformers */
+    /* of the softmax's weights; transformers. Negative: as published, which is 0 of images'. */
+    double attention_dropout;
 } ModelOptions;
 
 /* The images that a network was published with. */
@@ -59,7 +61,12 @@ typedef struct ModelWeights {
 enum { MODEL_WEIGHTS_MAX = 4 };
 
 /* Whose names a network's tensors have. */
-typedef enum ModelNames { MODEL_NAMES_TORCHVISION, MODEL_NAMES_TIMM, MODEL_NAMES_COUNT } ModelNames;
+typedef enum ModelNames {
+    MODEL_NAMES_TORCHVISION,
+    MODEL_NAMES_TIMM,
+    MODEL_NAMES_HF, /* Hugging Face's transformers */
+    MODEL_NAMES_COUNT
+} ModelNames;
 typedef struct ModelDef {
     const char *name;    /* "resnet50" */
     const char *summary; /* one line for --help and inspect */
@@ -73,6 +80,8 @@ typedef struct ModelDef {
     bool blurs;                              /* has blurpool */
     bool one_size;                           /* its weights depend on the image size */
     int least_size;                          /* of the images it can take; 0: 1 */
+    bool tokens;   /* reads words in place of images (GraphOptions.tokens) */
+    bool segments; /* which may be of two segments (GraphOptions.segments) */
     /* the network with the same tensors, in the same order, under other names; NULL: none */
     const char *twin;
     ModelNames names; /* whose names these are; torchvision's where timm has the same */

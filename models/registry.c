@@ -16,7 +16,7 @@ const char *const blurpool_names[BLURPOOL_COUNT + 1] = { [BLURPOOL_NONE] = "none
 
 static const ModelFamily *const families[] = {
     &resnet_family,   &resnet_cifar_family, &efficientnet_family, &mlp_family, &airbench_family,
-    &convnext_family, &mobilenet_family,    &regnet_family,       &vit_family
+    &convnext_family, &mobilenet_family,    &regnet_family,       &vit_family, &roberta_family
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0], MODELS_MAX = 256 };
 
@@ -134,7 +134,10 @@ static Status check_options(const ModelDef *def, const ModelOptions *o)
     if (!def->stems && o->stem == STEM_CIFAR)
         return fail(ERR_USAGE, "model.stem: this network has no stem for small images");
     const GraphOptions *g = &o->graph;
-    if (g->batch < 1 || g->height < 1 || g->width < 1)
+    if (def->tokens != (g->tokens > 0))
+        return fail(ERR_USAGE, "model.name: this network reads %s, but the data has %s",
+                    def->tokens ? "text" : "images", def->tokens ? "images" : "text");
+    if (g->batch < 1 || (!def->tokens && (g->height < 1 || g->width < 1)))
         return fail(ERR_USAGE, "batch and image size must be at least 1");
     if (g->height < def->least_size || g->width < def->least_size)
         return fail(ERR_USAGE,
@@ -172,9 +175,11 @@ Status model_build(Graph **out, const ModelDef *def, const ModelOptions *o)
 {
     *out = NULL;
     TRY(check_options(def, o));
+    GraphOptions options = o->graph;
+    options.segments = def->segments;
     Graph *g = NULL;
     TRY(graph_create(&g));
-    graph_set_options(g, &o->graph);
+    graph_set_options(g, &options);
     Status status = def->build(g, def, o);
     if (status == OK && o->graph.training) status = check_layers(g, o);
     if (status == OK && o->graph.training) status = graph_freeze(g, o->graph.freeze);

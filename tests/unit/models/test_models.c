@@ -16,6 +16,17 @@ static ModelOptions options(int64_t channels, int64_t size, int64_t classes)
     return o;
 }
 
+/* The data that the network reads: images, or at most size tokens of so many words. */
+static ModelOptions options_for(const char *name, int64_t channels, int64_t size, int64_t classes)
+{
+    ModelOptions o = options(channels, size, classes);
+    if (model_find(name) && model_find(name)->tokens) {
+        o.graph.tokens = size;
+        o.graph.masked = 2;
+    }
+    return o;
+}
+
 static Graph *build(const char *name, const ModelOptions *o)
 {
     Graph *g = NULL;
@@ -98,14 +109,23 @@ TEST(parameter_totals)
         { "resnet110", 3, 32, 10, 1727962, 0 },
         { "mlp", 1, 28, 10, 669706, 669706 - 512 - 512 - 10 },
         { "airbench94", 3, 32, 10, 1972816, 118147360 },
+        { "roberta_tiny", 0, 512, 50265, 6963545, 0 },
+        { "roberta_mini", 0, 512, 50265, 16275545, 0 },
+        { "roberta_base", 0, 512, 50265, 124696665, 0 },
+        { "roberta_large", 0, 512, 50265, 355411033, 0 },
+        { "bert_tiny", 0, 512, 30522, 4433468, 0 },
+        { "bert_mini", 0, 512, 30522, 11267900, 0 },
+        { "bert_base", 0, 512, 30522, 110106428, 0 },
+        { "bert_large", 0, 512, 30522, 336226108, 0 },
     };
     CHECK(sizeof rows / sizeof rows[0] == (size_t)model_count());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const ModelOptions o = options(rows[i].channels, rows[i].size, rows[i].classes);
+        const ModelOptions o =
+            options_for(rows[i].name, rows[i].channels, rows[i].size, rows[i].classes);
         Graph *g = build(rows[i].name, &o);
         CHECK(graph_parameter_elements(g) == rows[i].total);
         if (rows[i].multiply_adds) CHECK(graph_multiply_adds(g) == rows[i].multiply_adds);
-        CHECK(model_find(rows[i].name)->input.size == rows[i].size);
+        CHECK(o.graph.tokens || model_find(rows[i].name)->input.size == rows[i].size);
         graph_destroy(g);
     }
 }
@@ -272,11 +292,13 @@ TEST(stride_is_in_the_3x3_and_stems_differ)
     graph_destroy(g);
 }
 
-/* But for transformers, whose images divide into patches of the least size. */
+/* But for those that read text, and for transformers, whose images divide into patches of the least
+ * size. */
 TEST(every_network_takes_any_image)
 {
     static const int64_t shapes[][2] = { { 1, 28 }, { 3, 32 }, { 4, 33 }, { 3, 1 } };
     for (int i = 0; i < model_count(); i++) {
+        if (model_at(i)->tokens) continue;
         const bool patches = model_at(i)->one_size && model_at(i)->drops;
         for (int s = 0; s < 4; s++) {
             for (int training = 0; training < 2; training++) {

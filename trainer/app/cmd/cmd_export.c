@@ -1,8 +1,8 @@
 /* cmd_export.c - convoy export CHECKPOINT OUT: a checkpoint's weights for other programs.
  *
- * A .safetensors file holds parameters and statistics under torchvision's or timm's names, and with
- * them the counters that PyTorch's batch norms have, so that load_state_dict(strict=True) takes
- * it. */
+ * A .safetensors file holds parameters and statistics under torchvision's, timm's or transformers'
+ * names, and with them the counters that PyTorch's batch norms have and the copies of what a
+ * decoder shares, so that load_state_dict(strict=True) takes it. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -17,9 +17,10 @@
 
 #define NAME_BYTES 128
 
-static const char *const names_words[MODEL_NAMES_COUNT + 1] = {
-    [MODEL_NAMES_TORCHVISION] = "torchvision", [MODEL_NAMES_TIMM] = "timm"
-};
+static const char *const names_words[MODEL_NAMES_COUNT + 1] = { [MODEL_NAMES_TORCHVISION] =
+                                                                    "torchvision",
+                                                                [MODEL_NAMES_TIMM] = "timm",
+                                                                [MODEL_NAMES_HF] = "transformers" };
 static const ArgRow rows[] = {
     { "RUN|CHECKPOINT",
       .help = "the best checkpoint of a run, or its latest; or a checkpoint file" },
@@ -37,6 +38,10 @@ static const ArgRow rows[] = {
     { "--with-input",
       .help = "only for .onnx: the input is uint8 [N, height, width, channels], as decoded; the "
               "network normalises it" },
+    { "--pooler",
+      .help =
+          "only for BERT that learns masked words: also the pooler and the next-sentence layer, "
+          "as BertForPreTraining has them; they keep the values that they had at first" },
     ARG_ROW_END,
 };
 
@@ -44,10 +49,12 @@ static Status choose_names(const Args *args, const ModelDef *def, ModelNames *ou
 {
     int word;
     *out = model_named(def, MODEL_NAMES_TIMM) == def ? MODEL_NAMES_TIMM : MODEL_NAMES_TORCHVISION;
+    if (def->tokens) *out = MODEL_NAMES_HF;
     if (!args_value(args, "--names")) return OK;
     TRY(args_choice(args, "--names", &word));
+    const bool text = *out == MODEL_NAMES_HF;
     *out = (ModelNames)word;
-    if ((*out == MODEL_NAMES_TIMM && def->apart) ||
+    if (text != (*out == MODEL_NAMES_HF) || (*out == MODEL_NAMES_TIMM && def->apart) ||
         (*out == MODEL_NAMES_TORCHVISION && def->names == MODEL_NAMES_TIMM && !def->twin))
         return fail(ERR_USAGE, "--names: %s only has the names of %s", def->name,
                     names_words[def->names]);
@@ -58,6 +65,8 @@ typedef struct Output {
     SafeTensor *tensors;
     char (*counter_names)[NAME_BYTES];
     int64_t steps; /* what every counter says */
+    float *zeros;  /* the row of segments that RoBERTa has beside its positions */
+    bool spare;    /* what was not trained is written too */
     int count;
 } Output;
 
@@ -78,26 +87,36 @@ static Status fill_export(Output *o, const WeightList *list, const SafeFile *fil
                                                .desc = { .dtype = DTYPE_I64, .rank = 0 },
                                                .data = &o->steps };
     }
-    for (int i = 0; i < list->count; i++)
+    for (int i = 0; i < list->count; i++) {
+        const Weight *w = &list->items[i];
+        if (w->kind == WEIGHT_FOLDED && !o->zeros)
+            o->zeros = mem_calloc(tensor_plain_bytes(&w->desc), 1);
+        if (w->kind == WEIGHT_FOLDED && !o->zeros) return ERR_MEMORY;
+        if (w->spare && !o->spare) continue;
+        const float *data = safetensors_find(file, w->name)->data;
         o->tensors[o->count++] =
-            (SafeTensor){ .name = list->items[i].other,
-                          .desc = list->items[i].desc,
-                          .data = safetensors_find(file, list->items[i].name)->data };
+            (SafeTensor){ .name = w->other,
+                          .desc = w->desc,
+                          .data = w->kind == WEIGHT_FOLDED ? o->zeros : data + w->from };
+    }
     return OK;
 }
 
-static Status export_safetensors(const CheckpointModel *m, const char *path, ModelNames names)
+static Status export_safetensors(const CheckpointModel *m, const char *path, ModelNames names,
+                                 bool spare)
 {
     WeightList list;
-    Output o = { .steps = m->meta.step };
+    Output o = { .steps = m->meta.step, .spare = spare };
     const SafePair about[] = { { "convoy", version_text() },
+                               { "format", "pt" }, /* without it transformers takes no file */
                                { "class_names", m->meta.class_names },
                                { "named_classes", m->meta.named_classes ? "1" : "0" } };
     TRY(weights_list(&list, m->graph, m->def, names));
     Status status = fill_export(&o, &list, m->file);
     if (status == OK)
-        status = safetensors_write(path, o.tensors, o.count, about, m->meta.class_names ? 3 : 1);
+        status = safetensors_write(path, o.tensors, o.count, about, m->meta.class_names ? 4 : 2);
     mem_free(o.tensors);
+    mem_free(o.zeros);
     mem_free(o.counter_names);
     weights_free(&list);
     return status;
@@ -125,6 +144,8 @@ static Status export_to(const CheckpointModel *m, const Args *args)
 {
     const char *path = args->positional[1];
     ModelNames names;
+    if (args_value(args, "--pooler") && !(m->def->segments && graph_options(m->graph)->masked))
+        return fail(ERR_USAGE, "--pooler: only for a BERT that learns masked words");
     if (str_ends_with_nocase(path, ".onnx")) {
         if (args_value(args, "--names"))
             return fail(ERR_USAGE, "--names: only for a .safetensors file");
@@ -134,7 +155,7 @@ static Status export_to(const CheckpointModel *m, const Args *args)
         return fail(ERR_USAGE, "--with-input: only for an .onnx file");
     TRY(choose_names(args, m->def, &names));
     warn_of_meaning(m, path, names);
-    return export_safetensors(m, path, names);
+    return export_safetensors(m, path, names, args_value(args, "--pooler") != NULL);
 }
 
 static Status export_from(const char *path, const Args *args)

@@ -1,9 +1,8 @@
 /* weights.c - see weights.h.
  *
- * The two names of a tensor are found by building the network twice, once under each: tensors come
- * in the same order. Ignored in a file are the counters num_batches_tracked of PyTorch's batch
- * norms, which have no part in anything here, and the optimizer's states and averaged copies of a
- * checkpoint. */
+ * Ignored in a file are the counters num_batches_tracked of PyTorch's batch norms and the numbers
+ * position_ids of transformers, which have no part in anything here, and the optimizer's states and
+ * averaged copies of a checkpoint. */
 #include "trainer/engine/files/weights.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -14,103 +13,9 @@
 #include <string.h>
 
 enum { LISTED = 3, SHAPE_TEXT = 96 }; /* tensors of each kind that a message names */
-static const char counter_suffix[] = ".num_batches_tracked", optimizer_prefix[] = "optimizer.",
-                  lookahead_prefix[] = "lookahead.", average_prefix[] = "ema.";
-
-/* ---- names ---- */
-
-static bool is_weight(const Graph *g, TensorId id)
-{
-    const TensorRole role = graph_tensor(g, id)->role;
-    return role == ROLE_PARAM || role == ROLE_BUFFER;
-}
-
-static int count_weights(const Graph *g)
-{
-    int count = 0;
-    for (TensorId id = 0; id < graph_tensor_count(g); id++) count += is_weight(g, id);
-    return count;
-}
-
-/* Weights and bias of the last layer. */
-static bool is_head(const Graph *g, TensorId id)
-{
-    const int producer = graph_tensor(g, graph_logits(g))->producer;
-    const GraphNode *last = producer < 0 ? NULL : graph_node(g, producer);
-    return last && last->kind == OP_LINEAR &&
-           (last->in[LINEAR_IN_W] == id || last->in[LINEAR_IN_B] == id);
-}
-
-/* Filters of a convolution that reads the images; g: not fused. */
-static bool is_first(const Graph *g, TensorId id)
-{
-    for (int i = 0; i < graph_node_count(g); i++) {
-        const GraphNode *n = graph_node(g, i);
-        if (n->kind != OP_CONV2D || n->in[CONV_IN_W] != id) continue;
-        const int producer = graph_tensor(g, n->in[CONV_IN_X])->producer;
-        if (producer >= 0 && graph_node(g, producer)->kind == OP_INPUT) return true;
-    }
-    return false;
-}
-
-static PositionGrid grid_of(const Graph *g, TensorId id)
-{
-    for (int i = 0; i < graph_node_count(g); i++) {
-        const GraphNode *n = graph_node(g, i);
-        if (n->kind != OP_TOKENS || n->in[TOKENS_IN_POSITIONS] != id) continue;
-        const int64_t *d = graph_tensor(g, n->in[TOKENS_IN_X])->desc.dims;
-        return (PositionGrid){ n->in[TOKENS_IN_CLASS] != TENSOR_NONE, d[2], d[3] };
-    }
-    return (PositionGrid){ 0 };
-}
-
-static Status build_named(Graph **out, const Graph *g, const ModelDef *def, ModelNames names)
-{
-    ModelOptions o = { .graph = *graph_options(g), .width = 1 };
-    o.graph.batch = 1;
-    o.graph.views = 1;
-    o.graph.training = false;
-    return model_build(out, model_named(def, names), &o);
-}
-
-static Status fill_weights(WeightList *list, const Graph *g)
-{
-    TensorId other = 0;
-    for (TensorId id = 0; id < graph_tensor_count(g); id++) {
-        if (!is_weight(g, id)) continue;
-        const GraphTensor *t = graph_tensor(g, id);
-        while (other < graph_tensor_count(list->named) && !is_weight(list->named, other)) other++;
-        ASSERT(other < graph_tensor_count(list->named));
-        list->items[list->count++] = (Weight){ .name = t->name,
-                                               .other = graph_tensor(list->named, other)->name,
-                                               .desc = t->desc,
-                                               .head = is_head(list->named, other),
-                                               .first = is_first(list->named, other),
-                                               .grid = grid_of(list->named, other) };
-        other++;
-    }
-    return OK;
-}
-
-Status weights_list(WeightList *out, const Graph *g, const ModelDef *def, ModelNames names)
-{
-    *out = (WeightList){ .items = mem_calloc((size_t)count_weights(g) + 1, sizeof *out->items) };
-    if (!out->items) return ERR_MEMORY;
-    Status status = build_named(&out->named, g, def, names);
-    if (status == OK && count_weights(out->named) != count_weights(g))
-        status = fail(ERR_INTERNAL, "%s: the network with torchvision's names has other tensors",
-                      def->name);
-    if (status == OK) status = fill_weights(out, g);
-    if (status != OK) weights_free(out);
-    return status;
-}
-
-void weights_free(WeightList *list)
-{
-    mem_free(list->items);
-    graph_destroy(list->named);
-    *list = (WeightList){ 0 };
-}
+static const char counter_suffix[] = ".num_batches_tracked", numbers_suffix[] = ".position_ids",
+                  optimizer_prefix[] = "optimizer.", lookahead_prefix[] = "lookahead.",
+                  average_prefix[] = "ema.";
 
 Status weights_choose(SafeFile *file, WeightsChoice which, bool best, const char *path, bool *ema)
 {
@@ -162,8 +67,7 @@ static int count_prefixed(const WeightList *list, const SafeFile *file)
 static int count_found(const WeightList *list, const SafeFile *file)
 {
     int found = 0;
-    for (int i = 0; i < list->count; i++)
-        found += safetensors_find(file, list->items[i].other) != NULL;
+    for (int i = 0; i < list->count; i++) found += weights_find(file, &list->items[i]) != NULL;
     return found > 0 ? list->count + found : count_prefixed(list, file);
 }
 
@@ -180,6 +84,7 @@ static Status recognise(WeightList *out, ModelNames *chosen, const Graph *g, con
     *out = (WeightList){ 0 };
     for (ModelNames names = MODEL_NAMES_TORCHVISION; names < MODEL_NAMES_COUNT; names++) {
         WeightList list;
+        if (names == MODEL_NAMES_HF && !def->tokens) continue; /* has no others */
         Status status = weights_list(&list, g, def, names);
         if (status != OK) {
             weights_free(out);
@@ -247,8 +152,8 @@ Status weights_check_finite(const SafeFile *file, bool states, const char *path)
 /* ---- the check: all that is wrong in one sentence ---- */
 
 typedef struct Findings {
-    StrBuf missing, shapes, strangers;
-    int missing_count, shape_count, stranger_count;
+    StrBuf missing, shapes, strangers, unused; /* unused: of another task's head */
+    int missing_count, shape_count, stranger_count, unused_count;
     int64_t classes; /* of the file's last layer; 0: it has none */
     bool headless;   /* that is no fault */
     size_t prefix;   /* before most names: its length, and one of them */
@@ -294,19 +199,34 @@ static bool other_channels(const Weight *w, const TensorDesc *have)
            (there[1] == 1 || (want[1] == 1 && there[1] > 0));
 }
 
+/* How many more positions a file's table has. */
+static int64_t more_rows(const Weight *w, const TensorDesc *have)
+{
+    const bool similar = w->rows && have->rank == 2 && have->dims[1] == w->desc.dims[1];
+    return similar && have->dims[0] > w->desc.dims[0] ? have->dims[0] - w->desc.dims[0] : 0;
+}
+
+static bool may_be_missing(const Weight *w, const Findings *f)
+{
+    return w->kind == WEIGHT_COPY || w->kind == WEIGHT_FOLDED || w->spare ||
+           (f->headless && (w->head || w->above));
+}
+
 static void compare(const Weight *w, const SafeFile *file, Findings *f)
 {
     char have_text[SHAPE_TEXT], want_text[SHAPE_TEXT], text[3 * SHAPE_TEXT + 64];
-    const SafeTensor *have = safetensors_find(file, w->other);
+    const SafeTensor *have = weights_find(file, w);
     if (!have) {
-        if (!(w->head && f->headless)) note(&f->missing, &f->missing_count, w->other);
+        if (!may_be_missing(w, f)) note(&f->missing, &f->missing_count, w->other);
         return;
     }
-    const bool head = w->head && fits_but_classes(&have->desc, &w->desc) &&
+    const bool head = (w->head || (w->kind == WEIGHT_COPY && w->tied)) &&
+                      fits_but_classes(&have->desc, &w->desc) &&
                       (f->classes == 0 || f->classes == have->desc.dims[0]);
     if (is_float(have->desc.dtype) &&
         (head || (!w->head && tensor_same_shape(&have->desc, &w->desc)) ||
-         other_side(w, &have->desc) || other_channels(w, &have->desc))) {
+         other_side(w, &have->desc) || other_channels(w, &have->desc) ||
+         more_rows(w, &have->desc))) {
         if (head) f->classes = have->desc.dims[0];
         return;
     }
@@ -317,19 +237,22 @@ static void compare(const Weight *w, const SafeFile *file, Findings *f)
     note(&f->shapes, &f->shape_count, text);
 }
 
-static Status find_strangers(const WeightList *list, const SafeFile *file, Findings *f)
+static Status find_strangers(const WeightList *list, const SafeFile *file, bool text, Findings *f)
 {
     bool *known = mem_calloc((size_t)safetensors_count(file) + 1, sizeof *known);
     if (!known) return ERR_MEMORY;
     for (int k = 0; k < list->count; k++) {
-        const SafeTensor *t = safetensors_find(file, list->items[k].other);
+        const SafeTensor *t = weights_find(file, &list->items[k]);
         if (t) known[t - safetensors_at(file, 0)] = true;
     }
     for (int i = 0; i < safetensors_count(file); i++) {
         const char *name = safetensors_at(file, i)->name, *last = strrchr(name, '.');
         if (is_state(name) || str_starts_with(name, average_prefix)) continue;
-        if (last && strcmp(last, counter_suffix) == 0) continue;
-        if (!known[i]) note(&f->strangers, &f->stranger_count, name);
+        if (last && (strcmp(last, counter_suffix) == 0 || strcmp(last, numbers_suffix) == 0))
+            continue;
+        if (known[i]) continue;
+        if (text && weights_above_encoder(name)) note(&f->unused, &f->unused_count, name);
+        else note(&f->strangers, &f->stranger_count, name);
     }
     mem_free(known);
     return OK;
@@ -375,10 +298,26 @@ static bool lacks_head(const WeightList *list, const SafeFile *file)
     bool has_head = false;
     for (int i = 0; i < list->count; i++) {
         if (!list->items[i].head) continue;
-        if (safetensors_find(file, list->items[i].other)) return false;
+        if (weights_find(file, &list->items[i])) return false;
         has_head = true;
     }
     return has_head;
+}
+
+/* A decoder of its own has no place here. */
+static Status check_copies(const WeightList *list, const SafeFile *file, const char *path)
+{
+    for (int i = 0; i < list->count; i++) {
+        const Weight *w = &list->items[i];
+        const SafeTensor *copy = w->kind == WEIGHT_COPY ? weights_find(file, w) : NULL,
+                         *of = copy ? safetensors_find(file, w->name) : NULL;
+        if (of &&
+            (copy->desc.dtype != of->desc.dtype || !tensor_same_shape(&copy->desc, &of->desc) ||
+             memcmp(copy->data, of->data, tensor_plain_bytes(&of->desc)) != 0))
+            return fail(ERR_DATA, "%s: %s differs from %s; this network has one for both", path,
+                        w->other, w->name);
+    }
+    return OK;
 }
 
 /* *classes: of the file's last layer, 0 where it may lack one and does; stays where the network has
@@ -391,14 +330,19 @@ static Status check(const WeightList *list, const ModelDef *def, const SafeFile 
     const bool prefixed = f.missing_count > 0 && 2 * count_prefixed(list, file) > list->count;
     for (int i = 0; i < list->count && prefixed && f.prefix == 0; i++)
         f.prefix = find_prefix(file, list->items[i].other, &f.prefixed);
-    Status status = find_strangers(list, file, &f);
+    Status status = find_strangers(list, file, def->tokens, &f);
     if (status == OK) status = report(&f, def, path);
+    if (status == OK) status = check_copies(list, file, path);
+    if (status == OK && f.unused_count > 0)
+        log_info("%s: %d tensors of another head are not used: %s%s", path, f.unused_count,
+                 f.unused.text, f.unused_count > LISTED ? ", ..." : "");
     str_free(&f.missing);
     str_free(&f.shapes);
     str_free(&f.strangers);
+    str_free(&f.unused);
     if (f.classes > 0 || f.headless) *classes = f.classes;
     for (int i = 0; i < list->count && status == OK; i++) {
-        const SafeTensor *t = safetensors_find(file, list->items[i].other);
+        const SafeTensor *t = weights_find(file, &list->items[i]);
         if (t) status = check_finite(t, path);
     }
     return status;
@@ -451,6 +395,16 @@ static Status fit_rows(float *own, Executor *x, const Weight *w, const HeadRows 
     return OK;
 }
 
+/* Rows of the tensor, or one more summand of each: the rest stays. count: elements of the own. */
+static Status fit_part(float *own, Executor *x, const Weight *w, int64_t count, const float *values)
+{
+    const int64_t there = tensor_elements(&w->desc);
+    TRY(executor_export_state(x, state_index(x, w->name), own));
+    if (w->kind == WEIGHT_PART) memcpy(own + w->from, values, (size_t)there * sizeof *own);
+    for (int64_t i = 0; i < count && w->kind == WEIGHT_FOLDED; i++) own[i] += values[i % there];
+    return OK;
+}
+
 /* own: zeros of the weight's own shape; values: those of the file. */
 static Status fit(float *own, Executor *x, const Weight *w, const ModelDef *def,
                   const TensorDesc *there, const HeadRows *rows, const float *values)
@@ -458,6 +412,9 @@ static Status fit(float *own, Executor *x, const Weight *w, const ModelDef *def,
     const int64_t side = other_side(w, there);
     if (w->head && rows) return fit_rows(own, x, w, rows, values);
     if (side) return fit_positions(own, w, def, side, values);
+    if (more_rows(w, there))
+        log_warning("%s: only the first %lld of %lld positions are used (data.tokens)", w->other,
+                    (long long)w->desc.dims[0], (long long)there->dims[0]);
     if (other_channels(w, there)) fit_channels(own, w, there->dims[1], values);
     else memcpy(own, values, tensor_plain_bytes(&w->desc));
     return OK;
@@ -468,13 +425,16 @@ static Status import(Executor *x, const Weight *w, const ModelDef *def, const Sa
 {
     const int64_t count = tensor_elements(&t->desc);
     const int index = state_index(x, w->name);
-    float *values = mem_alloc((size_t)count * sizeof *values);
-    float *own = mem_calloc(tensor_plain_bytes(&w->desc), 1);
     ASSERT(index >= 0);
+    const TensorDesc *desc = &executor_state(x, index)->desc;
+    float *values = mem_alloc((size_t)count * sizeof *values);
+    float *own = mem_calloc(tensor_plain_bytes(desc), 1);
     Status status = values && own ? OK : ERR_MEMORY;
     for (int64_t i = 0; i < count && status == OK; i++)
         values[i] = read_float(t->desc.dtype, t->data, i);
-    if (status == OK) status = fit(own, x, w, def, &t->desc, rows, values);
+    if (status == OK)
+        status = w->kind == WEIGHT_WHOLE ? fit(own, x, w, def, &t->desc, rows, values)
+                                         : fit_part(own, x, w, tensor_elements(desc), values);
     if (status == OK) status = executor_import_state(x, index, own);
     mem_free(values);
     mem_free(own);
@@ -506,6 +466,13 @@ static void settle_rows(HeadRows *rows, int64_t here, int64_t there)
     }
 }
 
+static bool has_tied(const WeightList *list)
+{
+    for (int i = 0; i < list->count; i++)
+        if (list->items[i].tied) return true;
+    return false;
+}
+
 Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const SafeFile *file,
                        const char *path, HeadRows *rows)
 {
@@ -515,6 +482,9 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
     int64_t there = here;
     TRY(recognise(&list, &names, g, def, file));
     Status status = check(&list, def, file, path, rows != NULL, &there);
+    if (status == OK && there != here && has_tied(&list))
+        status = fail(ERR_DATA, "%s: has %lld words, but the dictionary has %lld", path,
+                      (long long)there, (long long)here);
     if (status == OK && there != here && !rows)
         status = fail(ERR_DATA, "%s: has weights for %lld classes, but model.classes is %lld", path,
                       (long long)there, (long long)here);
@@ -524,8 +494,9 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
                     "normalisation differ",
                     path, model_named(def, names)->name, def->name);
     for (int i = 0; i < list.count && status == OK; i++) {
-        const SafeTensor *t = safetensors_find(file, list.items[i].other);
-        if (t) status = import(x, &list.items[i], def, t, rows);
+        const SafeTensor *t = weights_find(file, &list.items[i]);
+        if (t && list.items[i].kind != WEIGHT_COPY)
+            status = import(x, &list.items[i], def, t, rows);
     }
     weights_free(&list);
     return status == OK ? executor_params_changed(x) : status;

@@ -1,32 +1,54 @@
 /* weights.h - parameters and statistics in files of the Python world: safetensors saved by
- * torchvision or timm.
+ * torchvision, timm or transformers.
  *
- * A network's tensors have torchvision's names; those of EfficientNet exist under timm's too. Which
- * of the two a file uses is told by its tensors. */
+ * A network's tensors have torchvision's names; those of EfficientNet exist under timm's too. Those
+ * of transformers are the network's but for the packed projection of queries, keys and values, of
+ * which a file has three tensors, and for the decoder's copies of what it shares with the words'
+ * table. Which names a file uses is told by its tensors. */
 #ifndef CONVOY_TRAINER_ENGINE_FILES_WEIGHTS_H
 #define CONVOY_TRAINER_ENGINE_FILES_WEIGHTS_H
+#include "base/arena.h"
 #include "models/models.h"
 #include "models/positions.h"
 #include "trainer/engine/exec/executor.h"
 #include "trainer/engine/files/safetensors.h"
 
+/* What a file's tensor is of the graph's: */
+typedef enum WeightKind {
+    WEIGHT_WHOLE,
+    WEIGHT_PART,  /* some of its rows, from element `from` on */
+    WEIGHT_COPY,  /* the same again, which a file may lack */
+    WEIGHT_FOLDED /* RoBERTa's one row of segments, which is added to positions; may be missing */
+} WeightKind;
 typedef struct Weight {
     const char *name;  /* in the graph */
     const char *other; /* under the other names */
-    TensorDesc desc;
-    bool head;         /* has one row for each class */
+    TensorDesc desc;   /* of the file's */
+    WeightKind kind;
+    int64_t from;
+    bool head;         /* has one row for each class, or word */
+    bool tied;         /* and the words' table is the last layer's */
+    bool above;        /* of a head, which another task does not have */
+    bool spare;        /* not trained, and may be missing: BERT's first task's */
+    bool rows;         /* one for each position: of a longer table the first ones are taken */
     bool first;        /* filters of the images themselves */
     PositionGrid grid; /* what positions of patches are of */
 } Weight;
 typedef struct WeightList {
     Weight *items;
     int count;
-    Graph *named; /* owns the other names */
+    Graph *named; /* owns the other names, or: */
+    Arena *arena;
 } WeightList;
+enum { WEIGHTS_NAME_BYTES = 128 };
 /* The parameters and buffers of g, which was built by def, in the order of the graph, with the
  * names of `names`. Borrows g. */
 Status weights_list(WeightList *out, const Graph *g, const ModelDef *def, ModelNames names);
 void weights_free(WeightList *list); /* NULL inside is fine */
+/* The file's tensor, also where its name is that of an old version (LayerNorm.gamma); NULL. */
+const SafeTensor *weights_find(const SafeFile *file, const Weight *w);
+/* Whether a tensor of a network that reads words belongs to a head. */
+bool weights_above_encoder(const char *name);
 
 /* Whether a network that takes tensors under these names computes something else from them:
  * torchvision's EfficientNet has the tensors of TensorFlow's, but pads in another way and divides
@@ -65,8 +87,10 @@ typedef struct HeadRows {
  * the last layer as they are there, and another number of classes, or none, is an error. Positions
  * of a square of patches are made to fit (models/positions.h), and filters of colour to grey images
  * (the sum over the channels, as timm) or of grey to colour (each an equal share), which the log
- * says. ERR_DATA naming path and the first tensors that are missing, have another shape, are not
- * the network's, or hold what is no finite number; nothing is changed then. */
+ * says. A table of more positions gives its first ones; heads of another task are left out, and one
+ * without a row of the last layer may be missing whole. ERR_DATA naming path and the first tensors
+ * that are missing, have another shape, are not the network's, or hold what is no finite number;
+ * nothing is changed then. */
 Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const SafeFile *file,
                        const char *path, HeadRows *rows);
 #endif

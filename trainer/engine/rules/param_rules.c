@@ -44,6 +44,8 @@ static long block_of(const char *name)
     } words[] = { { "layer", "", '.' },
                   { "blocks.", "", '.' },
                   { "encoder.layers.encoder_layer_", "", '.' },
+                  { "roberta.encoder.layer.", "", '.' },
+                  { "bert.encoder.layer.", "", '.' },
                   { "features.", ".block.", '.' },
                   { "features.", ".layer_scale", '.' },
                   { "features.", ".conv.", '.' },

@@ -22,6 +22,10 @@ static Graph *tiny(const char *name)
     ModelOptions o = tiny_options();
     const int least = model_find(name)->least_size;
     if (!model_find(name)->stems) o.stem = STEM_IMAGENET;
+    if (model_find(name)->tokens) {
+        o.graph.tokens = 8;
+        o.graph.masked = 3;
+    }
     if (least > o.graph.height) o.graph.height = o.graph.width = least;
     CHECK_STATUS(model_build(&g, model_find(name), &o), OK);
     return g;

@@ -27,7 +27,7 @@ typedef struct NetSpec {
 static const NetSpec specs[] = {
     { "resnet50", 4, 64, 3, 1000, 0 }, { "resnet18", 2, 32, 3, 10, 0 },
     { "resnet20", 8, 32, 3, 10, 0 },   { "mlp", 16, 28, 1, 10, 0 },
-    { "resnet20", 8, 32, 3, 10, 4 },
+    { "resnet20", 8, 32, 3, 10, 4 },   { "roberta_tiny", 2, 16, 3, 100, 0 },
 };
 
 static ModelOptions options_of(const NetSpec *spec)
@@ -42,6 +42,10 @@ static ModelOptions options_of(const NetSpec *spec)
                                   .bn_ranks = spec->bn_ranks,
                                   .loss_scale = true } };
     for (int c = 0; c < OP_MAX_IMAGE_CHANNELS; c++) o.graph.std[c] = 1;
+    if (model_find(spec->name)->tokens) { /* whose words' gradient two nodes make */
+        o.graph.tokens = spec->size;
+        o.graph.masked = 4;
+    }
     return o;
 }
 

@@ -114,7 +114,7 @@ TEST(both_names_come_back_bit_for_bit)
     Network n;
     open_network(&n, CLASSES);
     REQUIRE_OK(network_fill(&n));
-    for (ModelNames names = MODEL_NAMES_TORCHVISION; names < MODEL_NAMES_COUNT; names++) {
+    for (ModelNames names = MODEL_NAMES_TORCHVISION; names < MODEL_NAMES_HF; names++) {
         Draft d = { 0 };
         bool kept = true;
         int64_t counter = 5;
@@ -139,7 +139,7 @@ TEST(names_of_a_network_that_computes_something_else_are_told)
                    *resnet = model_find("resnet18");
     CHECK(weights_change_meaning(tf, MODEL_NAMES_TORCHVISION) &&
           !weights_change_meaning(tf, MODEL_NAMES_TIMM));
-    for (ModelNames names = MODEL_NAMES_TORCHVISION; names < MODEL_NAMES_COUNT; names++)
+    for (ModelNames names = MODEL_NAMES_TORCHVISION; names < MODEL_NAMES_HF; names++)
         CHECK(!weights_change_meaning(own, names) && !weights_change_meaning(resnet, names));
 }
 
@@ -240,7 +240,7 @@ static void behead(Draft *d, bool bias_alone)
 
 TEST(a_backbone_without_its_last_layer_is_taken_where_that_may_start_afresh)
 {
-    for (ModelNames names = MODEL_NAMES_TORCHVISION; names < MODEL_NAMES_COUNT; names++) {
+    for (ModelNames names = MODEL_NAMES_TORCHVISION; names < MODEL_NAMES_HF; names++) {
         Network n;
         Draft d = { 0 }, own = { 0 };
         bool kept = false;
