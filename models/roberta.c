@@ -3,9 +3,9 @@
  *
  * Words, positions and segments are summed and normalised. A block: attention, the sum with what
  * came in, layer norm; a linear layer to four times as many channels, GELU, one back, the sum,
- * layer norm. With GraphOptions.masked the head guesses the words at those places: a linear layer, GELU,
- * layer norm, and the words' own table with a bias. Else it reads the first word of each sequence
- * and says its class. Sequences lie in a canvas (kernels/op_embed.h).
+ * layer norm. With GraphOptions.masked the head guesses the words at those places: a linear layer,
+ * GELU, layer norm, and the words' own table with a bias. Else it reads the first word of each
+ * sequence and says its class. Sequences lie in a canvas (kernels/op_embed.h).
  *
  * In memory the projections to queries, keys and values are one, LAYER.attention.self.qkv; files
  * have three (trainer/engine/files/weights.h). RoBERTa's table of one segment is part of its
