@@ -2,10 +2,10 @@
  * names and shapes of Hugging Face's transformers.
  *
  * Words, positions and segments are summed and normalised. A block: attention, the sum with what
- * came in, layer norm; a linear layer to four times as many channels, GELU, one back, the sum, layer
- * norm. With GraphOptions.masked the head guesses the words at those places: a linear layer, GELU,
- * layer norm, and the words' own table with a bias. Else it reads the first word of each sequence
- * and says its class. Sequences lie in a canvas (kernels/op_embed.h).
+ * came in, layer norm; a linear layer to four times as many channels, GELU, one back, the sum,
+ * layer norm. With GraphOptions.masked the head guesses the words at those places: a linear layer,
+ * GELU, layer norm, and the words' own table with a bias. Else it reads the first word of each
+ * sequence and says its class. Sequences lie in a canvas (kernels/op_embed.h).
  *
  * In memory the projections to queries, keys and values are one, LAYER.attention.self.qkv; files
  * have three (trainer/engine/files/weights.h). RoBERTa's table of one segment is part of its
@@ -176,8 +176,8 @@ static Status check(const ModelOptions *o, int64_t channels, int heads)
         return fail(ERR_USAGE, "model.stochastic_depth is not supported by this network");
     if (channels % heads != 0 || head_width % 8 != 0)
         return fail(ERR_USAGE,
-                    "model.hidden is %lld and model.heads %d; a head must have a multiple of 8 "
-                    "channels",
+                    "model.hidden is %lld and model.heads %d; each head must have a multiple of "
+                    "8 channels",
                     (long long)channels, heads);
     if (head_width <= ATTENTION_MAX_WIDTH) return OK;
     return fail(ERR_USAGE, "heads have at most %d channels, not %lld", ATTENTION_MAX_WIDTH,
@@ -188,11 +188,11 @@ static Status build_text(Graph *g, const ModelDef *def, const ModelOptions *o)
 {
     const TextRow *row = def->params;
     const int heads = o->heads > 0 ? o->heads : row->heads;
-    const int64_t channels = o->hidden > 0
-                                 ? o->hidden
-                                 : row->heads * block_scale_channels(HEAD_WIDTH, o->width);
+    const int64_t channels =
+        o->hidden > 0 ? o->hidden : row->heads * block_scale_channels(HEAD_WIDTH, o->width);
     const bool trains = o->graph.training;
     const Text t = { .row = row,
+                     .heads = heads,
                      .o = &o->graph,
                      .channels = channels,
                      .drop = !trains          ? 0
@@ -208,11 +208,11 @@ static Status build_text(Graph *g, const ModelDef *def, const ModelOptions *o)
     return graph_status(g);
 }
 
-#define ROW(id, layers, heads, naming, two, about)                                                  \
+#define ROW(id, layers, heads, naming, two, about)                                                 \
     {                                                                                              \
-        .name = id, .summary = about, .build = build_text,                                          \
+        .name = id, .summary = about, .build = build_text,                                         \
         .params = &(const TextRow){ layers, heads, &naming }, .drops = true, .one_size = true,     \
-        .names = MODEL_NAMES_HF, .text = true, .segments = two                                   \
+        .names = MODEL_NAMES_HF, .text = true, .segments = two                                     \
     }
 #define ROBERTA(id, layers, heads, about) ROW("roberta_" id, layers, heads, roberta, false, about)
 #define BERT(id, layers, heads, about)    ROW("bert_" id, layers, heads, bert, true, about)

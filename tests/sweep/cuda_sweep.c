@@ -258,7 +258,7 @@ static void sweep_models(Sweep *s, Backend *b, const char *gpu, Precision precis
     for (int i = 0; item_of(s->models, i, pattern, sizeof pattern); i++) {
         bool any = false;
         for (int k = 0; k < model_count(); k++) {
-            if (!matches(pattern, model_at(k)->name) || model_at(k)->tokens) continue;
+            if (!matches(pattern, model_at(k)->name) || model_at(k)->text) continue;
             sweep_batches(s, b, gpu, precision, model_at(k));
             any = true;
         }

@@ -126,7 +126,7 @@ static Status open_net(Net *n, const Place *at, bool scale)
                                .takes = at->lanes == LANES_SIDE ? takes_any : NULL };
     ModelOptions o = { .width = 1,
                        .stochastic_depth = -1,
-                       .dropout = at->def->text ? 0 : -1,
+                       .dropout = -1,
                        .graph = { .batch = BATCH,
                                   .channels = at->def->input.channels,
                                   .height = at->def->input.size,

@@ -292,12 +292,13 @@ TEST(stride_is_in_the_3x3_and_stems_differ)
     graph_destroy(g);
 }
 
-/* But for those that read text, and for transformers, whose images divide into patches of the least size. */
+/* But for those that read text, and for transformers, whose images divide into patches of the least
+ * size. */
 TEST(every_network_takes_any_image)
 {
     static const int64_t shapes[][2] = { { 1, 28 }, { 3, 32 }, { 4, 33 }, { 3, 1 } };
     for (int i = 0; i < model_count(); i++) {
-        if (model_at(i)->tokens) continue;
+        if (model_at(i)->text) continue;
         const bool patches = model_at(i)->one_size && model_at(i)->drops;
         for (int s = 0; s < 4; s++) {
             for (int training = 0; training < 2; training++) {

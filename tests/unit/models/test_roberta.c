@@ -89,7 +89,7 @@ static void set(Text *t, const char *name, const void *data)
 
 static ModelOptions options(const Text *t, bool words, bool training)
 {
-    ModelOptions o = { .width = 0.25, .depth = 2 };
+    ModelOptions o = { .width = 0.25, .layers = 2 };
     o.graph = (GraphOptions){ .batch = SEQUENCES,
                               .tokens = TOKENS,
                               .words = WORDS,

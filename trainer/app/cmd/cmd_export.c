@@ -1,8 +1,8 @@
 /* cmd_export.c - convoy export CHECKPOINT OUT: a checkpoint's weights for other programs.
  *
  * A .safetensors file holds parameters and statistics under torchvision's, timm's or transformers'
- * names, and with them the counters that PyTorch's batch norms have and the copies of what a decoder
- * shares, so that load_state_dict(strict=True) takes it. */
+ * names, and with them the counters that PyTorch's batch norms have and the copies of what a
+ * decoder shares, so that load_state_dict(strict=True) takes it. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -108,17 +108,22 @@ static Status export_safetensors(const CheckpointModel *m, const char *path, Mod
     WeightList list;
     Output o = { .steps = m->meta.step, .spare = spare };
     StrBuf images = { 0 };
+    SafePair about[5] = { { "convoy", version_text() },
+                          /* without it transformers takes no file */
+                          { "format", "pt" } };
+    int pairs = 2;
     TRY(weights_list(&list, m->graph, m->def, names));
     Status status = fill_export(&o, &list, m->file);
-    if (!m->def->text) foreign_model_add_images(m->config, &images);
-    const SafePair about[] = { { "convoy", version_text() },
-                               { "format", "pt" }, /* without it transformers takes no file */
-                               { FOREIGN_MODEL_IMAGES, images.text ? images.text : "" },
-                               { "class_names", m->meta.class_names },
-                               { "named_classes", m->meta.named_classes ? "1" : "0" } };
+    if (!m->def->text) {
+        foreign_model_add_images(m->config, &images);
+        about[pairs++] = (SafePair){ FOREIGN_MODEL_IMAGES, images.text };
+    }
+    if (m->meta.class_names) {
+        about[pairs++] = (SafePair){ "class_names", m->meta.class_names };
+        about[pairs++] = (SafePair){ "named_classes", m->meta.named_classes ? "1" : "0" };
+    }
     if (status == OK && images.failed) status = ERR_MEMORY;
-    if (status == OK)
-        status = safetensors_write(path, o.tensors, o.count, about, m->meta.class_names ? 5 : 3);
+    if (status == OK) status = safetensors_write(path, o.tensors, o.count, about, pairs);
     str_free(&images);
     mem_free(o.tensors);
     mem_free(o.zeros);

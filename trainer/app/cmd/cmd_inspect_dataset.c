@@ -149,9 +149,8 @@ static void end_check(Check *c)
 static Status inspect(const Dataset *d, const char *path)
 {
     StrBuf text = { 0 };
-    Check check FREED_BY(end_check) = { .dataset = d,
-                                        .mutex = PTHREAD_MUTEX_INITIALIZER,
-                                        .shown_s = clock_s() };
+    Check check FREED_BY(
+        end_check) = { .dataset = d, .mutex = PTHREAD_MUTEX_INITIALIZER, .shown_s = clock_s() };
     str_printf(&text, "format %s\nclasses %d\nimages %lld\n", dataset_format_name(d),
                dataset_classes(d), (long long)dataset_images(d));
     add_classes(d, &text);

@@ -74,9 +74,8 @@ Status inspect_text_batch(const Dataset *d, DataRole role, const Config *c, int6
                           const char *path)
 {
     const bool train = role == DATA_TRAIN, global = c->train.batch_mode == BATCH_GLOBAL;
-    const int64_t batch = global
-                              ? c->train.global_batch
-                              : c->train.batch_per_rank * (int64_t)c->train.accumulate.values[0];
+    const int64_t batch = global ? c->train.global_batch
+                                 : c->train.batch_per_rank * (int64_t)c->train.accumulate.values[0];
     LoaderOptions o = { .seed = (uint64_t)c->train.seed,
                         .threads = 1,
                         .slots = 3,

@@ -170,13 +170,12 @@ static void add_row(StrBuf *out, const ScalingRow *r, const ScalingRow *base)
 static void add_table(StrBuf *out, const Scaling *s)
 {
     char of_rank[32], joules[32];
-    const char *const heads[] = { "ranks",       "hosts",          "threads",
-                                  "batch/rank",  "global batch",   "runs",
-                                  "values",      "first epoch s",  "epoch s",
-                                  "95 %",        s->units->speed,  of_rank,
-                                  "speed-up",    "efficiency %",   "95 %",
-                                  "data wait %", "comm wait %",    "last loss",
-                                  joules,        "cost per epoch", "relative cost" };
+    const char *const heads[] = { "ranks",        "hosts",        "threads",       "batch/rank",
+                                  "global batch", "runs",         "values",        "first epoch s",
+                                  "epoch s",      "95 %",         s->units->speed, of_rank,
+                                  "speed-up",     "efficiency %", "95 %",          "data wait %",
+                                  "comm wait %",  "last loss",    joules,          "cost per epoch",
+                                  "relative cost" };
     snprintf(of_rank, sizeof of_rank, "%s/rank", s->units->speed);
     snprintf(joules, sizeof joules, "J/%s", s->units->one);
     html_table(out, heads, sizeof heads / sizeof heads[0]);

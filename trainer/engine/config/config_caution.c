@@ -36,8 +36,8 @@ void config_note_unread(Config *c, const ConfigOrigin *origin, bool kept)
         const int index = config_find_key(readers[i].key), line = origin->line[index];
         /* What stands for auto in the file of a run was not given by anybody. */
         const bool is_auto = strcmp(config_keys[index].fallback, "auto") == 0;
-        const bool given = line == ORIGIN_SET ||
-                           (line > 0 && !kept && !is_auto && !config_has_default(c, &config_keys[index]));
+        const bool given = line == ORIGIN_SET || (line > 0 && !kept && !is_auto &&
+                                                  !config_has_default(c, &config_keys[index]));
         if (given && !(readers[i].kinds >> c->optimizer.name & 1)) c->unread |= 1U << i;
     }
 }

@@ -341,19 +341,19 @@ Status config_check_input(const Config *c)
 
 /* Keys that say something of the one kind alone. */
 static const char *const image_keys[] = {
-    "model.in_channels",  "model.stem",
-    "model.blurpool",     "model.zero_init_last_gamma",
-    "data.class_map",     "data.val_split",
-    "data.order",         "data.train_size",
-    "data.cache",         "data.progressive_sizes",
-    "data.tta",           "data.color_jitter",
-    "data.auto_augment",  "data.random_erase",
-    "data.mixup",         "data.cutmix",
-    "data.seek_index",    "data.repeated_augmentation",
+    "model.in_channels", "model.stem",
+    "model.blurpool",    "model.zero_init_last_gamma",
+    "data.class_map",    "data.val_split",
+    "data.order",        "data.train_size",
+    "data.cache",        "data.progressive_sizes",
+    "data.tta",          "data.color_jitter",
+    "data.auto_augment", "data.random_erase",
+    "data.mixup",        "data.cutmix",
+    "data.seek_index",   "data.repeated_augmentation",
 };
-static const char *const text_keys[] = { "model.head",      "model.layers",    "model.hidden",
-                                         "model.heads",     "data.tokens",     "data.break_mode",
-                                         "data.mask",       "data.mask_keep",  "data.mask_random" };
+static const char *const text_keys[] = { "model.head",  "model.layers",   "model.hidden",
+                                         "model.heads", "data.tokens",    "data.break_mode",
+                                         "data.mask",   "data.mask_keep", "data.mask_random" };
 static const char *const classify_keys[] = { "train.class_weights" };
 
 static Status refuse_keys(const Config *c, const ConfigOrigin *origin, const char *const *keys,

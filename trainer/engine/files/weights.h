@@ -88,8 +88,9 @@ typedef struct HeadRows {
  * of a square of patches are made to fit (models/positions.h), and filters of colour to grey images
  * (the sum over the channels, as timm) or of grey to colour (each an equal share), which the log
  * says. A table of more positions gives its first ones; heads of another task are left out, and one
- * without a row of the last layer may be missing whole. ERR_DATA naming path and the first tensors that are missing, have another shape, are not
- * the network's, or hold what is no finite number; nothing is changed then. */
+ * without a row of the last layer may be missing whole. ERR_DATA naming path and the first tensors
+ * that are missing, have another shape, are not the network's, or hold what is no finite number;
+ * nothing is changed then. */
 Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const SafeFile *file,
                        const char *path, HeadRows *rows);
 #endif

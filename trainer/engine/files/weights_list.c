@@ -1,7 +1,8 @@
 /* weights_list.c - the tensors of a network under the names of files (weights.h).
  *
- * The two names of a tensor of an image network are found by building the network twice, once under
- * each: tensors come in the same order. Those of transformers follow from the names in the graph. */
+ * The two names of a tensor of an image network are found by building the network twice, once
+ * under each: tensors come in the same order. Those of transformers follow from the names in the
+ * graph. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "trainer/engine/files/weights.h"

@@ -96,9 +96,9 @@ typedef struct Programs {
 static void choose_stages(const Session *s, int64_t batch, Programs *out)
 {
     const Config *c = s->config;
-    out->stages = config_is_text(c)
-                      ? canvas_choose(s->train ? s->train : s->val, batch, c->data.tokens, out->places)
-                      : progressive_stage_count(c);
+    out->stages = config_is_text(c) ? canvas_choose(s->train ? s->train : s->val, batch,
+                                                    c->data.tokens, out->places)
+                                    : progressive_stage_count(c);
 }
 
 static Status add_training(const Session *s, Executor *x, int64_t batch, int stage, Programs *out)

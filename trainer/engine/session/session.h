@@ -19,7 +19,8 @@
 #include "trainer/engine/session/prefetch.h"
 #include "trainer/engine/session/thread_plan.h"
 
-#define SESSION_STAGES_MAX (CANVAS_MAX > PROGRESSIVE_STAGES_MAX ? CANVAS_MAX : PROGRESSIVE_STAGES_MAX)
+#define SESSION_STAGES_MAX                                                                         \
+    (CANVAS_MAX > PROGRESSIVE_STAGES_MAX ? CANVAS_MAX : PROGRESSIVE_STAGES_MAX)
 #define SESSION_STEPS_MAX 2 /* training steps that are under way on a device at once */
 
 typedef enum SessionUse {

@@ -111,7 +111,7 @@ static bool same_parameters(const Graph *a, const Graph *b)
 TEST(networks_whose_weights_depend_on_the_image_size_say_so)
 {
     for (int i = 0; i < model_count(); i++) {
-        if (model_at(i)->tokens) continue;
+        if (model_at(i)->text) continue;
         Graph *large = build(model_at(i), 448), *small = build(model_at(i), 224);
         CHECK_STR(same_parameters(large, small) == model_at(i)->one_size ? model_at(i)->name : "",
                   "");
