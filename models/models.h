@@ -80,8 +80,6 @@ typedef struct ModelDef {
     bool blurs;                              /* has blurpool */
     bool one_size;                           /* its weights depend on the image size */
     int least_size;                          /* of the images it can take; 0: 1 */
-    bool tokens;   /* reads words in place of images (GraphOptions.tokens) */
-    bool segments; /* which may be of two segments (GraphOptions.segments) */
     /* the network with the same tensors, in the same order, under other names; NULL: none */
     const char *twin;
     ModelNames names; /* whose names these are; torchvision's where timm has the same */

@@ -20,7 +20,7 @@ static ModelOptions options(int64_t channels, int64_t size, int64_t classes)
 static ModelOptions options_for(const char *name, int64_t channels, int64_t size, int64_t classes)
 {
     ModelOptions o = options(channels, size, classes);
-    if (model_find(name) && model_find(name)->tokens) {
+    if (model_find(name) && model_find(name)->text) {
         o.graph.tokens = size;
         o.graph.masked = 2;
     }

@@ -22,7 +22,7 @@ static Graph *tiny(const char *name)
     ModelOptions o = tiny_options();
     const int least = model_find(name)->least_size;
     if (!model_find(name)->stems) o.stem = STEM_IMAGENET;
-    if (model_find(name)->tokens) {
+    if (model_find(name)->text) {
         o.graph.tokens = 8;
         o.graph.masked = 3;
     }

@@ -42,7 +42,7 @@ static ModelOptions options_of(const NetSpec *spec)
                                   .bn_ranks = spec->bn_ranks,
                                   .loss_scale = true } };
     for (int c = 0; c < OP_MAX_IMAGE_CHANNELS; c++) o.graph.std[c] = 1;
-    if (model_find(spec->name)->tokens) { /* whose words' gradient two nodes make */
+    if (model_find(spec->name)->text) { /* whose words' gradient two nodes make */
         o.graph.tokens = spec->size;
         o.graph.masked = 4;
     }
