@@ -137,6 +137,9 @@ typedef struct TokenOptions {
     /* of a sequence's tokens, the share to be found again; of those, the shares that are seen as
      * they are, and as a random word: the others are seen as <mask> */
     double mask, mask_keep, mask_random;
+    /* DATA_SYNTHETIC: words of the dictionary, with <mask>; 0: images are generated. Sequences have
+     * labels where classes are asked for */
+    int words;
 } TokenOptions;
 
 /* What becomes of files once they were read. */
@@ -164,7 +167,7 @@ typedef struct DatasetOptions {
      * without an index, where the own ones are not right. Generated images keep theirs */
     const struct ClassList *like;
     int64_t synthetic_images; /* DATA_SYNTHETIC: how many */
-    int synthetic_classes;
+    int synthetic_classes;    /* of text 0: words are to be found */
     /* training: most memory for seek indices (seek_index.h) made while files are read first; 0:
      * none */
     size_t seek_bytes;
@@ -175,7 +178,7 @@ typedef struct DatasetOptions {
     /* folders without an image are classes too, in a tar as well; class_map: lines without one */
     bool allow_empty;
     int scan_threads;  /* 0 = so many that a network file system is kept busy */
-    TokenOptions text; /* DATA_FAIRSEQ */
+    TokenOptions text; /* DATA_FAIRSEQ, DATA_SYNTHETIC */
 } DatasetOptions;
 
 /* What follows what in the training stream. */

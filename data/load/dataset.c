@@ -44,6 +44,11 @@ static DataRole listed_role(const DatasetOptions *o)
     return o->val_split > 0 ? DATA_TRAIN : o->role;
 }
 
+static bool is_generated(const SourceKind *kind)
+{
+    return kind == &source_synthetic || kind == &source_synthetic_text;
+}
+
 static Status check_options(const DatasetOptions *o)
 {
     ASSERT(o->format >= DATA_AUTO && o->format < DATA_FORMAT_COUNT);
@@ -62,6 +67,7 @@ static Status choose_kind(const SourceKind **out, const DatasetOptions *o)
 {
     TRY(check_options(o));
     *out = o->format != DATA_AUTO ? kinds[o->format] : NULL;
+    if (*out == &source_synthetic && o->text.words > 0) *out = &source_synthetic_text;
     for (size_t i = 0; !*out; i++) {
         bool yes = false;
         TRY(probe(guesses[i], o->path, listed_role(o), &yes));
@@ -240,13 +246,13 @@ static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOpti
     }
     d->role = o->role;
     d->index = index;
-    d->path = mem_strdup(kind == &source_synthetic ? kind->name : o->path);
+    d->path = mem_strdup(is_generated(kind) ? kind->name : o->path);
     Status status = d->path ? OK : ERR_MEMORY;
     if (status == OK && index) status = check_sets(index, o->path, false);
     if (status == OK) status = kind->open(&d->source, o, index);
     if (status == OK) d->source->kind = kind;
     if (status == OK) status = class_check_names(d->source, d->path);
-    if (status == OK && o->like && !index && kind != &source_synthetic)
+    if (status == OK && o->like && !index && !is_generated(kind))
         status = class_check_like(d->source, d->path, o->like);
     if (status == OK && !(d->learned = mem_calloc(1, sizeof *d->learned))) status = ERR_MEMORY;
     if (status == OK) status = bad_list_create(&d->reported, d->source->images, -1);
@@ -310,7 +316,7 @@ Status dataset_open(Dataset **out, const DatasetOptions *o)
     const SourceKind *kind = NULL;
     *out = NULL;
     TRY(make_index(&index, &kind, o));
-    if (kind == &source_synthetic) return open_with(out, kind, o, NULL);
+    if (is_generated(kind)) return open_with(out, kind, o, NULL);
     if (o->class_map && o->class_map[0]) TRY(map_classes(&index, kind, o));
     if (o->like && index) TRY(take_list(&index, o));
     if (o->val_split > 0) TRY(take_side(&index, kind, o));

@@ -18,7 +18,7 @@ bool sequences_facts(const Dataset *d, SequenceFacts *out)
                             .pairs = s->text[1] != NULL,
                             .sentences = b[0].sentences + b[1].sentences,
                             .text_tokens = b[0].tokens + b[1].tokens,
-                            .unknown = indexed_unknown(s->text[0]),
+                            .unknown = s->text[0] ? indexed_unknown(s->text[0]) : 0,
                             .sequences = s->base.images,
                             .tokens = s->tokens,
                             .too_long = b[0].too_long,

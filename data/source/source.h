@@ -74,7 +74,8 @@ struct Source { /* first member of each kind's struct; filled by its open, but f
 };
 
 extern const SourceKind source_imagefolder, source_list, source_idx, source_synthetic,
-    source_shards, source_webdataset, source_tfrecord, source_cifar, source_fairseq;
+    source_shards, source_webdataset, source_tfrecord, source_cifar, source_fairseq,
+    source_synthetic_text;
 
 /* size: what the caller will show, for sources that make their samples. Errors of read. */
 Status source_read(const Source *s, int64_t id, int size, ByteBuf *buf, Sample *out);

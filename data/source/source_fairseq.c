@@ -3,11 +3,13 @@
  * classification, input0/, label/ and for pairs input1/, each such a folder.
  *
  * A sample is a block that fits (tokens/blocks.h) behind <s>; of a classification sentence n of
- * input0, for pairs with </s> and sentence n of input1 behind it, cut to the longest sequence. */
+ * input0, for pairs with </s> and sentence n of input1 behind it, cut to the longest sequence.
+ * Generated text has a source of its own: random words, where nobody has files. */
 #include "data/source/source_fairseq.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "base/str.h"
 #include "data/tokens/indexed.h"
 #include <stdio.h>
@@ -208,6 +210,61 @@ static Status open_classes(FairseqSource *s, const DatasetOptions *o)
     return status;
 }
 
+/* ---- generated text ---- */
+
+/* Fixed: this text is the same in every run. */
+#define GENERATED_SEED 0x746578747320u
+
+static Status name_words(Dictionary **out, int words)
+{
+    StrBuf text = { 0 };
+    str_add(&text, "<s>\n<pad>\n</s>\n<unk>\n");
+    for (int i = TOKEN_WORDS; i + 1 < words; i++) str_printf(&text, "w%d\n", i);
+    str_add(&text, "<mask>");
+    const Status status = text.failed ? ERR_MEMORY : dictionary_make(out, text.text, "synthetic");
+    str_free(&text);
+    return status;
+}
+
+static Status generate_labels(FairseqSource *s, int classes)
+{
+    TRY(source_number_classes(&s->base, classes));
+    s->labels = mem_alloc((size_t)s->base.images * sizeof *s->labels);
+    for (int64_t i = 0; s->labels && i < s->base.images; i++) {
+        s->labels[i] = (int32_t)(i % classes);
+        s->base.class_images[i % classes]++;
+    }
+    return s->labels ? OK : ERR_MEMORY;
+}
+
+/* Sequences as long as they may be. */
+static Status generate(FairseqSource *s, const DatasetOptions *o)
+{
+    if (o->synthetic_images < 1 || o->text.words <= TOKEN_WORDS + 1)
+        return fail(ERR_USAGE, "synthetic data needs at least one sequence and %d words",
+                    TOKEN_WORDS + 2);
+    if (!(s->name = mem_strdup("synthetic"))) return ERR_MEMORY;
+    TRY(name_words(&s->dictionary, o->text.words));
+    blocks_begin(&s->blocks[0], BREAK_EOS, s->o.tokens - 1);
+    for (int64_t i = 0; i < o->synthetic_images; i++)
+        TRY(blocks_add(&s->blocks[0], s->o.tokens - 1));
+    TRY(blocks_end(&s->blocks[0]));
+    s->base.images = s->blocks[0].count;
+    s->tokens = s->base.images * s->o.tokens;
+    return o->synthetic_classes > 0 ? generate_labels(s, o->synthetic_classes)
+                                    : use_words(&s->base, s->dictionary);
+}
+
+static void draw_words(const FairseqSource *s, int64_t id, int32_t *ids)
+{
+    Rng rng = rng_at(GENERATED_SEED, RNG_SYNTHETIC, (uint32_t)id, 0);
+    const int64_t last = s->o.tokens - 1;
+    for (int64_t i = 1; i < last; i++)
+        ids[i] = (int32_t)(TOKEN_WORDS +
+                           rng_below(&rng, (uint64_t)(s->dictionary->words - TOKEN_WORDS - 1)));
+    ids[last] = TOKEN_EOS;
+}
+
 /* ---- both ---- */
 
 /* Tokens of a sequence that is not cut yet. */
@@ -273,7 +330,7 @@ static Status fairseq_open(Source **out, const DatasetOptions *o, const Index *i
     s->o = o->text;
     s->o.tokens = tokens;
     s->base.kind = &source_fairseq;
-    Status status = open_files(s, o);
+    Status status = o->format == DATA_SYNTHETIC ? generate(s, o) : open_files(s, o);
     if (status == OK) *out = &s->base;
     else fairseq_close(&s->base);
     return status;
@@ -289,7 +346,8 @@ static Status fairseq_read(const Source *base, int64_t id, ByteBuf *buf, Sample 
     TRY(byte_buf_reserve(buf, (size_t)tokens * sizeof(int32_t)));
     int32_t *ids = (int32_t *)(void *)buf->data;
     ids[0] = TOKEN_BOS;
-    TRY(indexed_read(s->text[0], s->blocks[0].start[id], second - 1, ids + 1));
+    if (!s->text[0]) draw_words(s, id, ids);
+    else TRY(indexed_read(s->text[0], s->blocks[0].start[id], second - 1, ids + 1));
     if (second < tokens) {
         ids[second] = TOKEN_EOS;
         TRY(indexed_read(s->text[1], s->blocks[1].start[id], tokens - second - 1,
@@ -312,13 +370,25 @@ static void fairseq_describe(const Source *base, int64_t id, char *out, size_t b
 
 const FairseqSource *source_fairseq_of(const Source *s)
 {
-    return s->kind == &source_fairseq ? (const FairseqSource *)s : NULL;
+    return s->kind == &source_fairseq || s->kind == &source_synthetic_text
+               ? (const FairseqSource *)s
+               : NULL;
 }
 
 const SourceKind source_fairseq = {
     .name = "fairseq",
     .in_memory = true,
     .probe = fairseq_probe,
+    .open = fairseq_open,
+    .read = fairseq_read,
+    .label = fairseq_label,
+    .describe = fairseq_describe,
+    .close = fairseq_close,
+};
+
+const SourceKind source_synthetic_text = {
+    .name = "synthetic",
+    .in_memory = true,
     .open = fairseq_open,
     .read = fairseq_read,
     .label = fairseq_label,

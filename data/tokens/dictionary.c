@@ -126,6 +126,48 @@ Status dictionary_load(Dictionary **out, const char *path, bool masked)
     return status;
 }
 
+static Status take_words(Dictionary *d, const char *words)
+{
+    size_t lines = 1;
+    for (const char *p = words; *p; p++) lines += *p == '\n';
+    if (lines > MAX_WORDS) return fail(ERR_DATA, "%s: more than %d words", d->path, MAX_WORDS);
+    TRY(reserve(d, lines));
+    for (char *word = d->text, *end; word; word = end) {
+        end = strchr(word, '\n');
+        if (end) *end++ = '\0';
+        add_word(d, word, 0);
+    }
+    d->listed = d->words;
+    d->mask = dictionary_find(d, mask_word);
+    return OK;
+}
+
+Status dictionary_make(Dictionary **out, const char *words, const char *path)
+{
+    Dictionary *d = mem_calloc(1, sizeof *d);
+    *out = NULL;
+    if (!d) return ERR_MEMORY;
+    d->text = mem_strdup(words);
+    d->path = mem_strdup(path);
+    const Status status = d->text && d->path ? take_words(d, words) : ERR_MEMORY;
+    if (status == OK) *out = d;
+    else dictionary_destroy(d);
+    return status;
+}
+
+Status dictionary_check_like(const Dictionary *d, const Dictionary *like)
+{
+    for (int i = 0; i < d->words && i < like->words; i++)
+        if (strcmp(d->names[i], like->names[i]) != 0)
+            return fail(ERR_DATA,
+                        "%s: another dictionary than that of %s: word %d is \"%s\", not \"%s\"",
+                        d->path, like->path, i, d->names[i], like->names[i]);
+    return d->words == like->words
+               ? OK
+               : fail(ERR_DATA, "%s: another dictionary than that of %s: it has %d words, not %d",
+                      d->path, like->path, d->words, like->words);
+}
+
 void dictionary_destroy(Dictionary *d)
 {
     if (!d) return;

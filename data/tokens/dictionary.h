@@ -26,6 +26,11 @@ typedef struct Dictionary {
 
 /* masked: with <mask>. ERR_DATA names file and line. */
 Status dictionary_load(Dictionary **out, const char *path, bool masked);
+/* The same of all its words, one a line in the order of their ids, as a checkpoint has them; path:
+ * of the checkpoint. ERR_MEMORY, or ERR_DATA where there are too many. */
+Status dictionary_make(Dictionary **out, const char *words, const char *path);
+/* ERR_DATA names the first word of d that is another one in `like`. */
+Status dictionary_check_like(const Dictionary *d, const Dictionary *like);
 void dictionary_destroy(Dictionary *d);                     /* NULL ok */
 int dictionary_find(const Dictionary *d, const char *word); /* id, -1: none of its words */
 /* Of a dictionary of labels: the words up to the last that came at all, without the first four;

@@ -33,6 +33,7 @@ static const char *const keys[] = {
     "model",
     "lookahead_images",
     "config",
+    "words",
     "spent",
     "convoy",
 };
@@ -44,8 +45,9 @@ static Status rewrite(SafeFile *f, char **argv)
     int count = 0;
     for (int i = 0; i < KEYS; i++) {
         const char *value = safetensors_metadata(f, keys[i]);
-        if (strcmp(keys[i], argv[3]) == 0) value = argv[4];
-        if (value && value[0]) pairs[count++] = (SafePair){ keys[i], value };
+        const bool edited = strcmp(keys[i], argv[3]) == 0;
+        if (edited) value = argv[4];
+        if (value && (value[0] || !edited)) pairs[count++] = (SafePair){ keys[i], value };
     }
     SafeTensor *tensors = mem_calloc((size_t)safetensors_count(f), sizeof *tensors);
     if (!tensors) return ERR_MEMORY;

@@ -55,11 +55,21 @@ static const EventRow *find_event(const JsonValue *record)
     return NULL;
 }
 
+/* Of a run on text the images are sequences. */
+static const JsonValue *find_number(const JsonValue *record, const char *name)
+{
+    char other[64];
+    const JsonValue *v = json_get(record, name);
+    if (v || strncmp(name, "images", 6) != 0) return v;
+    snprintf(other, sizeof other, "sequences%s", name + 6);
+    return json_get(record, other);
+}
+
 static Status check_fields(const EventRow *row, const JsonValue *record)
 {
     for (int i = 0; i < FIELDS_MAX && row->numbers[i]; i++) {
         const char *name = row->numbers[i];
-        const JsonValue *v = json_get(record, name);
+        const JsonValue *v = find_number(record, name);
         bool may_be_null = row->nullable && !strcmp(row->nullable, name);
         if (v && (v->type == JSON_NUMBER || (v->type == JSON_NULL && may_be_null))) continue;
         return fail(ERR_DATA, "%s: %s is missing or no number", row->name, name);

@@ -228,6 +228,9 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
     if (held->both)
         log_info("%s: predict and export use its %s weights (ema.best)", args->checkpoint,
                  e.ema_best ? "averaged" : "trained");
+    if (e.masks)
+        log_info("%s: in bits, as fairseq prints it: loss %.3f, ppl %.2f", args->checkpoint,
+                 e.loss / M_LN2, e.ppl);
     if (!images) return OK;
     return comm_agree(s->comm, s->comm->rank == 0 ? eval_tables_write(s, args, &r, images) : OK);
 }
@@ -270,7 +273,7 @@ static Status work(Comm *comm, Config *c, const Args *args)
     char *path = NULL;
     c->train.precision_auto = CONFIG_OTHER; /* evaluation is not bound to it */
     c->log.format = LOG_FORMAT_LINE;
-    TRY(comm_agree(comm, comm->rank == 0 ? eval_tables_check(args) : OK));
+    TRY(comm_agree(comm, comm->rank == 0 ? eval_tables_check(args, c) : OK));
     TRY(comm_agree(comm, comm->rank == 0 ? choose_checkpoint(&path, c, args) : OK));
     own.checkpoint = path ? path : ""; /* rank 0 reads it */
     Status status = comm->rank == 0 ? ask_run(&run, c, path) : OK;
@@ -279,9 +282,12 @@ static Status work(Comm *comm, Config *c, const Args *args)
     learnt->remedy = " (data.class_map can rename it or leave it out)";
     status = comm_agree(comm, status);
     comm_broadcast(comm, &run.classes, sizeof run.classes, 0, "classes");
-    if (c->model.classes == 0) c->model.classes = run.classes;
+    const bool masked = config_is_masked(c); /* its classes are words, which the set has too */
+    if (c->model.classes == 0 && !masked) c->model.classes = run.classes;
     if (status == OK)
-        status = session_open(&session, c, comm, SESSION_EVAL, run.learnt.names ? learnt : NULL);
+        status = session_open(&session, c, comm, SESSION_EVAL,
+                              run.learnt.names && !masked ? learnt : NULL);
+    if (status == OK) status = comm_agree(comm, learnt_check_words(&run.learnt, session.val));
     if (status == OK && c->data.val_split > 0)
         log_info("validation images are split off %s (data.val_split: %g)", c->data.train,
                  c->data.val_split);

@@ -108,7 +108,7 @@ static Status export_safetensors(const CheckpointModel *m, const char *path, Mod
     WeightList list;
     Output o = { .steps = m->meta.step, .spare = spare };
     StrBuf images = { 0 };
-    SafePair about[5] = { { "convoy", version_text() },
+    SafePair about[6] = { { "convoy", version_text() },
                           /* without it transformers takes no file */
                           { "format", "pt" } };
     int pairs = 2;
@@ -122,6 +122,7 @@ static Status export_safetensors(const CheckpointModel *m, const char *path, Mod
         about[pairs++] = (SafePair){ "class_names", m->meta.class_names };
         about[pairs++] = (SafePair){ "named_classes", m->meta.named_classes ? "1" : "0" };
     }
+    if (m->meta.words && m->meta.words[0]) about[pairs++] = (SafePair){ "words", m->meta.words };
     if (status == OK && images.failed) status = ERR_MEMORY;
     if (status == OK) status = safetensors_write(path, o.tensors, o.count, about, pairs);
     str_free(&images);
@@ -159,6 +160,9 @@ static Status export_to(const CheckpointModel *m, const Args *args)
     if (str_ends_with_nocase(path, ".onnx")) {
         if (args_value(args, "--names"))
             return fail(ERR_USAGE, "--names: only for a .safetensors file");
+        if (m->def->text)
+            return fail(ERR_USAGE, "%s: %s reads text, for which only .safetensors is supported",
+                        path, m->def->name);
         return onnx_export(m, path, args_value(args, "--with-input") != NULL);
     }
     if (args_value(args, "--with-input"))

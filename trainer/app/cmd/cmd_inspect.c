@@ -23,7 +23,10 @@ static const ArgRow model_rows[] = {
     { "NAME", .help = "a network of the table below" },
     { "--image-size", "N", .help = "size of the images (default: as published)", .min = 8,
       .max = 4096 },
-    { "--classes", "N", .help = "number of classes (default 1000)", .min = 1, .max = 1e6 },
+    { "--classes", "N",
+      .help = "number of classes (default 1000), or of words where the network learns masked ones "
+              "(default 50265)",
+      .min = 1, .max = 1e6 },
     { "--parameters", .help =
                           "print instead the names and shapes of the parameters, which patterns in "
                           "optimizer.groups and model.freeze match" },
@@ -63,19 +66,24 @@ static void add_networks(StrBuf *text)
 static Status read_model_keys(ModelOptions *out, const ModelDef *def, const Args *args)
 {
     Config *c FREED_BY(config_destroy_at) = NULL;
-    char channels[40];
-    const char *sets[ARGS_SET_MAX + 3] = { channels, "data.mean=0", "data.std=1" };
+    char channels[40], name[128];
+    const char *sets[ARGS_SET_MAX + 4] = { name, "data.mean=0", "data.std=1", channels };
+    const int own = def->text ? 3 : 4; /* text has no channels */
+    snprintf(name, sizeof name, "model.name=%s", def->name);
     snprintf(channels, sizeof channels, "model.in_channels=%d", def->input.channels);
     for (int i = 0; i < args->set_count; i++) {
         const char *set = args->sets[i];
-        if (strncmp(set, "model.", 6) != 0 || strncmp(set, "model.name=", 11) == 0 ||
-            strncmp(set, "model.init=", 11) == 0)
+        const bool words =
+            str_starts_with(set, "data.tokens=") || str_starts_with(set, "data.mask=");
+        if ((!str_starts_with(set, "model.") && !(def->text && words)) ||
+            str_starts_with(set, "model.name=") || str_starts_with(set, "model.init="))
             return fail(ERR_USAGE,
-                        "%s: only model.* keys can be set here, without model.name and model.init",
-                        set);
-        sets[i + 3] = set;
+                        "%s: only model.* keys%s can be set here, without model.name and "
+                        "model.init",
+                        set, def->text ? ", data.tokens and data.mask" : "");
+        sets[i + own] = set;
     }
-    TRY(config_load(&c, NULL, sets, args->set_count + 3));
+    TRY(config_load(&c, NULL, sets, args->set_count + own));
     *out = config_model_options(c, def->input.size, -1);
     return OK;
 }
@@ -101,6 +109,23 @@ static void list_parameters(const Graph *g, StrBuf *text)
     }
 }
 
+static void describe_input(const ModelDef *def, const ModelOptions *o, StrBuf *text)
+{
+    const GraphOptions *g = &o->graph;
+    str_printf(text, "%s: %s; ", def->name, def->summary);
+    if (!def->text)
+        str_printf(text, "%lld x %lld pixels, %lld channels, %lld classes%s%s\n",
+                   (long long)g->height, (long long)g->width, (long long)g->channels,
+                   (long long)g->classes, o->blurpool == BLURPOOL_NONE ? "" : "; blurpool ",
+                   o->blurpool == BLURPOOL_NONE ? "" : blurpool_names[o->blurpool]);
+    else if (g->masked > 0)
+        str_printf(text, "one sequence of %lld tokens, %lld of them masked, %lld words\n",
+                   (long long)g->tokens, (long long)g->masked, (long long)g->words);
+    else
+        str_printf(text, "one sequence of %lld tokens, %lld words, %lld classes\n",
+                   (long long)g->tokens, (long long)g->words, (long long)g->classes);
+}
+
 static Status describe_model(const ModelDef *def, const Args *args)
 {
     const bool dot = args_value(args, "--dot"), parameters = args_value(args, "--parameters");
@@ -108,7 +133,10 @@ static Status describe_model(const ModelDef *def, const Args *args)
     TRY(read_model_keys(&o, def, args));
     o.graph.height = def->input.size;
     TRY(args_whole(args, "--image-size", &o.graph.height));
+    if (def->text && args_value(args, "--image-size"))
+        return fail(ERR_USAGE, "--image-size: %s reads text", def->name);
     TRY(args_whole(args, "--classes", &o.graph.classes));
+    if (o.graph.masked > 0) o.graph.words = o.graph.classes;
     o.graph.width = o.graph.height;
     Graph *graph FREED_BY(graph_destroy_at) = NULL;
     StrBuf text = { 0 };
@@ -118,13 +146,12 @@ static Status describe_model(const ModelDef *def, const Args *args)
     } else if (status == OK && parameters) {
         list_parameters(graph, &text);
     } else if (status == OK) {
-        str_printf(&text, "%s: %s; %lld x %lld pixels, %lld channels, %lld classes%s%s\n",
-                   def->name, def->summary, (long long)o.graph.height, (long long)o.graph.width,
-                   (long long)o.graph.channels, (long long)o.graph.classes,
-                   o.blurpool == BLURPOOL_NONE ? "" : "; blurpool ",
-                   o.blurpool == BLURPOOL_NONE ? "" : blurpool_names[o.blurpool]);
+        describe_input(def, &o, &text);
         describe_weights(def, &text);
         status = graph_dump_table(graph, &text);
+        if (def->text)
+            str_printf(&text, "forward_gflops_per_token %.6f\n",
+                       graph_flops(graph, PHASE_FORWARD) / (double)o.graph.tokens * 1e-9);
         str_printf(&text, "amx_share %.3f\n", precision_amx_share(graph));
     }
     return log_print_text(status, &text);
@@ -148,7 +175,8 @@ static const Command cmd_inspect_model = {
     .summary = "print layers, shapes, parameters and FLOPs of a network",
     .about =
         "Prints the layers of a network for one image and 1000 classes: output shapes, "
-        "parameters, FLOPs and the size of each layer's output. The first lines list the published "
+        "parameters, FLOPs and the size of each layer's output; of text, for one sequence of "
+        "data.tokens. The first lines list the published "
         "weights: name, top-1 on ImageNet, and how that was evaluated (image size, the shorter "
         "side before the crop, interpolation; mean and std where they are not ImageNet's).",
     .args = model_rows,

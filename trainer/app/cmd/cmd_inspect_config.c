@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "trainer/app/cmd/command_run.h"
 #include "trainer/app/cmd/commands.h"
+#include "trainer/engine/config/units.h"
 #include "trainer/engine/plan/progressive.h"
 #include "trainer/engine/plan/schedule.h"
 #include "trainer/engine/plan/train_plan.h"
@@ -25,7 +26,8 @@ static const ArgRow rows[] = {
       .help =
           "print instead the steps at which these epochs begin, such as 0,2.5,5; 0 is the first" },
     { "--ranks", "N", .help = "plan for N ranks without starting them", .min = 1, .max = 1 << 20 },
-    { "--images", "N", .help = "plan for a training set of N images without opening it", .min = 1,
+    { "--images", "N",
+      .help = "plan for a training set of N images or sequences without opening it", .min = 1,
       .max = IMAGES_MAX },
     { "--markdown", .help = "print docs/config.md" },
     ARG_ROW_SET,
@@ -99,13 +101,13 @@ static Status add_epochs(StrBuf *text, const TrainPlan *p, const Schedule *s, co
     return OK;
 }
 
-static void add_batches(StrBuf *text, const TrainPlan *p)
+static void add_batches(StrBuf *text, const TrainPlan *p, const Units *u)
 {
     TrainPlan at = *p;
     for (int64_t step = 0; step < p->total_steps; step = train_plan_phase_end(p, step)) {
         train_plan_enter(&at, step);
-        str_printf(text, "global batch     %lld images: per rank %lld %s of %lld",
-                   (long long)at.global_batch, (long long)at.accumulate,
+        str_printf(text, "global batch     %lld %s: per rank %lld %s of %lld",
+                   (long long)at.global_batch, u->many, (long long)at.accumulate,
                    at.accumulate == 1 ? "batch" : "micro-batches", (long long)at.batch);
         if (p->phase_count > 0) str_printf(text, ", from step %lld", (long long)step + 1);
         str_add(text, "\n");
@@ -168,9 +170,12 @@ static Status print_plan(const Config *c, const TrainPlan *p, const Schedule *s,
 {
     StrBuf text = { 0 };
     Status status = OK;
-    str_printf(&text, "images           %lld\nranks            %d\n", (long long)p->images, ranks);
-    add_batches(&text, p);
-    add_sizes(&text, p, c);
+    const Units *u = units_of(c);
+    str_printf(&text, "%-16s %lld\nranks            %d\n", u->many, (long long)p->images, ranks);
+    add_batches(&text, p, u);
+    if (config_is_text(c))
+        str_printf(&text, "longest sequence %lld tokens\n", (long long)c->data.tokens);
+    else add_sizes(&text, p, c);
     str_printf(&text, "steps            %lld, %.3f per epoch\n", (long long)p->total_steps,
                train_plan_steps(p, c->train.epochs) / c->train.epochs);
     str_printf(&text, "memory           %s\n\n", memory);

@@ -7,6 +7,7 @@
 #include "trainer/app/cmd/command_run.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/app/cmd/unread.h"
+#include "trainer/engine/config/units.h"
 #include "trainer/engine/session/memory.h"
 #include "trainer/engine/session/session_open.h"
 
@@ -33,8 +34,8 @@ static void add_report(const Session *s, StrBuf *text)
         if (only_where_any && r.bytes[i] == 0) continue;
         str_printf(text, "%-28s %15zu\n", memory_item_name(i), r.bytes[i]);
     }
-    str_printf(text, "%-28s %15zu bytes, %.2f GiB per rank at %lld images per micro-batch\n",
-               "total", r.total, (double)r.total / GIB, (long long)s->plan.batch);
+    str_printf(text, "%-28s %15zu bytes, %.2f GiB per rank at %lld %s per micro-batch\n", "total",
+               r.total, (double)r.total / GIB, (long long)s->plan.batch, units_of(s->config)->many);
     str_printf(text, "%-28s %15zu bytes if activations shared no memory\n", "",
                r.total - r.bytes[MEMORY_ACTIVATIONS] + r.activations_naive);
     if (s->backend->v->device) {
@@ -57,8 +58,8 @@ static Status add_device(Session *s, StrBuf *text)
         str_printf(text, ", in addition to %.2f GiB for CUDA and its libraries\n",
                    (double)MEMORY_RESERVE / GIB);
     else str_add(text, " of this host's memory\n");
-    str_printf(text, "%-28s %15lld images per micro-batch\n", "largest batch per rank",
-               (long long)largest);
+    str_printf(text, "%-28s %15lld %s per micro-batch\n", "largest batch per rank",
+               (long long)largest, units_of(s->config)->many);
     return OK;
 }
 

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/thread.h"
+#include "data/data.h"
 #include "data/load/pack.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/engine/files/outputs.h"
@@ -71,6 +72,9 @@ static Status command(const Args *args)
                       .baseline = args_value(args, "--baseline") != NULL };
     Dataset *d FREED_BY(dataset_close_at) = NULL;
     TRY(dataset_open(&d, &data));
+    SequenceFacts facts;
+    if (sequences_facts(d, &facts))
+        return fail(ERR_USAGE, "%s: contains text, which needs no packing", data.path);
     return pack(d, &o, args_value(args, "--verify") != NULL);
 }
 

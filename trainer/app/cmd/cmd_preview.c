@@ -280,6 +280,8 @@ static Status preview(Comm *comm, Config *c, const Args *args)
     Session s FREED_BY(session_close) = { 0 };
     if (!str_ends_with_nocase(out, ".html"))
         return fail(ERR_USAGE, "--out %s: must end in .html", out);
+    if (config_is_text(c))
+        return fail(ERR_USAGE, "model.name: %s reads text; a preview shows images", c->model.name);
     TRY(args_whole(args, "--images", &images));
     TRY(comm_agree(comm, comm->rank == 0 ? fs_check_writable(out) : OK));
     TRY(session_open_data(&s, c, comm));

@@ -186,10 +186,16 @@ bool eval_tables_wanted(const Args *args)
     return wanted;
 }
 
-Status eval_tables_check(const Args *args)
+Status eval_tables_check(const Args *args, const Config *c)
 {
     for (int i = 0; i < TABLES; i++) {
         const char *path = args_value(args, tables[i].option);
+        if (path && config_is_masked(c))
+            return fail(ERR_USAGE, "%s: %s (model.name) learns masked words, not classes",
+                        tables[i].option, c->model.name);
+        if (path && tables[i].print == print_page && config_is_text(c))
+            return fail(ERR_USAGE, "%s: shows images; %s (model.name) reads text", tables[i].option,
+                        c->model.name);
         if (path && tables[i].print == print_page && !str_ends_with_nocase(path, ".html"))
             return fail(ERR_USAGE, "%s %s: must end in .html", tables[i].option, path);
         if (path) TRY(fs_check_writable(path));

@@ -6,8 +6,9 @@
 #include "trainer/engine/train/evaluate.h"
 
 bool eval_tables_wanted(const Args *args);
-/* A name that cannot be written to is said before the work, not after it. */
-Status eval_tables_check(const Args *args);
+/* A name that cannot be written to, or a table that this network has not, is said before the work,
+ * not after it. */
+Status eval_tables_check(const Args *args, const Config *c);
 /* images: [dataset_images(s->val)]. */
 Status eval_tables_write(const Session *s, const Args *args, const EvalResult *r,
                          const EvalImage *images);

@@ -122,13 +122,16 @@ static void print_row(StrBuf *text, const char *name, const Row *r, double image
 
 static void print_head(const Session *s, const char *device, StrBuf *text)
 {
-    char fused[512] = "", kernels[512] = "";
+    char fused[512] = "", kernels[512] = "", one[64];
     const BackendVTable *v = s->backend->v;
     const int64_t size = progressive_image_size(s->config, s->stage);
     if (v->fusion.describe) v->fusion.describe(s->backend, fused, sizeof fused);
-    str_printf(text, "%s in %s, %lld images of %lld x %lld pixels per step, on %s\n",
-               s->config->model.name, precision_names[s->device.precision],
-               (long long)s->plan.global_batch, (long long)size, (long long)size, device);
+    if (config_is_text(s->config))
+        snprintf(one, sizeof one, "sequences of %lld tokens", (long long)s->config->data.tokens);
+    else
+        snprintf(one, sizeof one, "images of %lld x %lld pixels", (long long)size, (long long)size);
+    str_printf(text, "%s in %s, %lld %s per step, on %s\n", s->config->model.name,
+               precision_names[s->device.precision], (long long)s->plan.global_batch, one, device);
     str_printf(text, "fused (device.fuse): %s\n", fused[0] ? fused : "nothing");
     if (v->describe_kernels) v->describe_kernels(s->backend, kernels, sizeof kernels);
     if (kernels[0]) str_printf(text, "run by cuDNN: %s\n", kernels);
@@ -144,14 +147,17 @@ static void print_head(const Session *s, const char *device, StrBuf *text)
 
 static void print_table(const Budget *b, StrBuf *text)
 {
-    const double images = (double)b->session->plan.global_batch;
-    str_printf(text, "%-24s %6s %10s %10s %10s %10s\n", "operation", "runs", "MB/image",
-               "GFLOP/img", "least ms", "expect ms");
+    const Config *c = b->session->config;
+    const bool tokens = config_is_text(c);
+    const double images = (double)(b->session->plan.global_batch * (tokens ? c->data.tokens : 1));
+    str_printf(text, "%-24s %6s %10s %10s %10s %10s\n", "operation", "runs",
+               tokens ? "MB/token" : "MB/image", tokens ? "GFLOP/tok" : "GFLOP/img", "least ms",
+               "expect ms");
     for (int k = 0; k < OP_COUNT; k++)
         if (b->kinds[k].count) print_row(text, op_name((OpKind)k), &b->kinds[k], images);
     print_row(text, "sum", &b->sum, images);
-    str_printf(text, "%-24s %6s %10s %10s %10.0f %10.0f\n", "images/s", "", "", "",
-               1e3 * images / b->sum.least_ms, 1e3 * images / b->sum.expected_ms);
+    str_printf(text, "%-24s %6s %10s %10s %10.0f %10.0f\n", tokens ? "tokens/s" : "images/s", "",
+               "", "", 1e3 * images / b->sum.least_ms, 1e3 * images / b->sum.expected_ms);
 }
 
 static Status print_budget(const Session *s)
@@ -198,16 +204,18 @@ Status inspect_bytes(const Args *args)
     const ModelDef *def = model_find(args->positional[0]);
     const char *size = args_value(args, "--image-size"), *classes = args_value(args, "--classes");
     char texts[4][96], published[16];
-    const char *const first[] = { texts[0],
-                                  texts[1],
-                                  texts[2],
-                                  texts[3],
-                                  "data.mean=0",
-                                  "data.std=1",
-                                  "data.format=synthetic",
-                                  "data.synthetic_images=100000000",
-                                  "train.batch_per_rank=256",
-                                  "device.fuse=all" };
+    const char *const first[] = {
+        texts[0],
+        texts[1],
+        texts[2],
+        texts[3],
+        "data.mean=0",
+        "data.std=1",
+        "data.format=synthetic",
+        def->text ? "data.synthetic_images=100000" : "data.synthetic_images=100000000",
+        def->text ? "train.batch_per_rank=32" : "train.batch_per_rank=256",
+        "device.fuse=all"
+    };
     enum { FIRST = sizeof first / sizeof first[0] };
     Args with = *args;
     with.config = NULL;
@@ -216,9 +224,16 @@ Status inspect_bytes(const Args *args)
         return fail(ERR_USAGE, "--bytes allows at most %d keys", ARGS_SET_MAX - FIRST);
     snprintf(published, sizeof published, "%d", def->input.size);
     snprintf(texts[0], sizeof texts[0], "model.name=%s", def->name);
-    snprintf(texts[1], sizeof texts[1], "model.in_channels=%d", def->input.channels);
-    snprintf(texts[2], sizeof texts[2], "model.classes=%s", classes ? classes : "1000");
-    snprintf(texts[3], sizeof texts[3], "data.image_size=%s", size ? size : published);
+    snprintf(texts[1], sizeof texts[1], "model.in_channels=%d",
+             def->text ? 3 : def->input.channels);
+    snprintf(texts[2], sizeof texts[2], "model.classes=%s",
+             classes     ? classes
+             : def->text ? "0"
+                         : "1000");
+    snprintf(texts[3], sizeof texts[3], "data.image_size=%s",
+             size        ? size
+             : def->text ? "224"
+                         : published);
     for (int i = 0; i < FIRST; i++) with.sets[with.set_count++] = first[i];
     for (int i = 0; i < args->set_count; i++) with.sets[with.set_count++] = args->sets[i];
     return command_run(&with, report_bytes);

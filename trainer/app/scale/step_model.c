@@ -6,22 +6,7 @@
 #include "trainer/engine/plan/progressive.h"
 #include "trainer/engine/train/reducer.h"
 #include <math.h>
-#include <string.h>
-
-#define FORWARD_SHARE (1.0 / 3) /* backward computes twice as much */
-
-/* Parameters of masked language models as Hugging Face counts them (RobertaForMaskedLM, whose
- * output shares the matrix of the embedding): 124,697,433 and 355,412,057. */
-typedef struct TextRow {
-    const char *name;
-    int layers;
-    double head, layer, embedding;
-    int64_t tokens;
-} TextRow;
-static const TextRow texts[] = {
-    { "roberta-base", 12, 642393, 7087872, 39000576, 512 },
-    { "roberta-large", 24, 1101913, 12596224, 52000768, 512 },
-};
+#include <stdio.h>
 
 static Status build_step_model(Graph **out, const Config *c, const ModelDef *def)
 {
@@ -32,13 +17,15 @@ static Status build_step_model(Graph **out, const Config *c, const ModelDef *def
     return model_build(out, def, &o);
 }
 
-/* Adds the parameters' gradients that node makes. done: FLOPs up to and with it. */
+/* Adds the parameters' gradients that node makes, or completes, in the order of their slab. done:
+ * FLOPs up to and with it. */
 static void add_gradients(StepModel *m, const Graph *g, int node, double done)
 {
     const GraphNode *n = graph_node(g, node);
-    for (int k = 0; k < OP_MAX_OUTPUTS; k++) {
-        const GraphTensor *t = n->out[k] == TENSOR_NONE ? NULL : graph_tensor(g, n->out[k]);
-        if (t && t->role == ROLE_GRAD)
+    for (int k = 0; k < OP_MAX_OUTPUTS + OP_MAX_INPUTS; k++) {
+        const TensorId id = k < OP_MAX_OUTPUTS ? n->out[k] : n->in[k - OP_MAX_OUTPUTS];
+        const GraphTensor *t = id == TENSOR_NONE ? NULL : graph_tensor(g, id);
+        if (t && t->role == ROLE_GRAD && t->last_writer == node)
             m->gradients[m->count++] =
                 (Gradient){ .elements = (double)tensor_elements(&t->desc), .ready = done };
     }
@@ -62,35 +49,20 @@ static Status list_gradients(StepModel *m, const Graph *g)
     return OK;
 }
 
-static Status list_text(StepModel *m, const TextRow *t)
-{
-    const int count = t->layers + 2;
-    m->gradients = mem_calloc((size_t)count, sizeof *m->gradients);
-    if (!m->gradients) return ERR_MEMORY;
-    m->tokens = t->tokens;
-    m->count = count;
-    m->gradients[0] = (Gradient){ t->head, FORWARD_SHARE };
-    for (int i = 1; i <= t->layers; i++)
-        m->gradients[i] =
-            (Gradient){ t->layer, FORWARD_SHARE + (1 - FORWARD_SHARE) * i / t->layers };
-    m->gradients[count - 1] = (Gradient){ t->embedding, 1 };
-    return OK;
-}
-
 static Status list_network(StepModel *m, const Config *c, const char *network)
 {
     const ModelDef *def = model_find(network);
+    Config local = *c; /* shares its strings */
     Graph *g FREED_BY(graph_destroy_at) = NULL;
-    char near[MODEL_SUGGESTION_BYTES];
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (strcmp(texts[i].name, network) == 0) return list_text(m, &texts[i]);
+    char name[128], near[MODEL_SUGGESTION_BYTES];
     if (!def) {
         model_suggest(network, near, sizeof near);
-        return fail(ERR_USAGE,
-                    "unknown network %s%s; roberta-base and roberta-large are known here too",
-                    network, near);
+        return fail(ERR_USAGE, "unknown network %s%s", network, near);
     }
-    TRY(build_step_model(&g, c, def));
+    snprintf(name, sizeof name, "%s", network);
+    local.model.name = name;
+    m->tokens = def->text ? c->data.tokens : 0;
+    TRY(build_step_model(&g, &local, def));
     Status status = list_gradients(m, g);
     if (c->model.bn != BN_CHOICE_SYNC) m->norms = 0;
     m->norm_ranks = c->model.bn_group;

@@ -8,9 +8,7 @@
  * ranks that wait for the slowest.
  *
  * When a gradient is there is told by the operations' FLOPs, forward and backward together taking
- * the whole time. Of networks that are not ours only the numbers of parameters are known: there a
- * third of the time is forward, all layers take the same, and their gradients come one layer at a
- * time, from the last to the first; then those of the embedding. */
+ * the whole time. */
 #ifndef CONVOY_TRAINER_APP_SCALE_STEP_MODEL_H
 #define CONVOY_TRAINER_APP_SCALE_STEP_MODEL_H
 #include "trainer/app/scale/fabric.h"
@@ -46,8 +44,7 @@ typedef struct StepModel {
 
 /* The network, images and buckets of a config. ERR_USAGE. */
 Status step_model_create(StepModel *out, const Config *c);
-/* The same of another network: one of ours by its name, or roberta-base, roberta-large. ERR_USAGE
- * where there is none of that name. */
+/* The same of another network, by its name. ERR_USAGE where there is none of that name. */
 Status step_model_create_like(StepModel *out, const Config *c, const char *network);
 void step_model_destroy(StepModel *m);
 

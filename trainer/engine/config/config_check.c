@@ -373,7 +373,9 @@ static Status check_kind(const Config *c, const ConfigOrigin *origin)
 {
     const bool text = config_is_text(c), masked = config_is_masked(c);
     const Refusal rows[] = {
-        { text && c->data.format != DATA_AUTO && c->data.format != DATA_FAIRSEQ, "data.format",
+        { text && c->data.format != DATA_AUTO && c->data.format != DATA_FAIRSEQ &&
+              c->data.format != DATA_SYNTHETIC,
+          "data.format",
           ": networks of text read what fairseq-preprocess writes; use fairseq or auto" },
         { !text && c->data.format == DATA_FAIRSEQ, "data.format",
           ": fairseq is text, which requires a network that reads it, such as roberta_base "

@@ -303,13 +303,22 @@ bool config_is_masked(const Config *c)
     return config_is_text(c) && c->model.head == HEAD_MLM;
 }
 
+/* Of a network whose data are not here: the dictionary's of the published RoBERTa. */
+#define USUAL_WORDS 50265
+
+static int64_t usual_words(const Config *c)
+{
+    return config_is_masked(c) && c->model.classes > 0 ? c->model.classes : USUAL_WORDS;
+}
+
 TokenOptions config_token_options(const Config *c)
 {
     return (TokenOptions){ .tokens = c->data.tokens,
                            .break_mode = c->data.break_mode,
                            .mask = c->data.mask,
                            .mask_keep = c->data.mask_keep,
-                           .mask_random = c->data.mask_random };
+                           .mask_random = c->data.mask_random,
+                           .words = config_is_text(c) ? (int)usual_words(c) : 0 };
 }
 
 void config_set_batch(const Config *c, int64_t batch, GraphOptions *g)
@@ -340,13 +349,16 @@ ModelOptions config_model_options(const Config *c, int64_t image_size, int64_t c
                        .layers = (int)c->model.layers,
                        .hidden = (int)c->model.hidden,
                        .heads = (int)c->model.heads };
-    if (classes < 0) classes = c->model.classes > 0 ? c->model.classes : 1000;
+    const int64_t usual = config_is_masked(c) ? USUAL_WORDS : config_is_text(c) ? 2 : 1000;
+    if (classes < 0) classes = c->model.classes > 0 ? c->model.classes : usual;
     o.graph = (GraphOptions){ .batch = 1,
                               .channels = c->model.in_channels,
                               .height = image_size,
                               .width = image_size,
                               .classes = classes,
-                              .tokens = config_is_text(c) ? c->data.tokens : 0 };
+                              .tokens = config_is_text(c) ? c->data.tokens : 0,
+                              .words = config_is_text(c) ? usual_words(c) : 0 };
+    if (config_is_masked(c)) o.graph.words = classes;
     config_set_batch(c, 1, &o.graph);
     for (int i = 0; i < c->model.in_channels; i++) {
         o.graph.mean[i] = (float)c->data.mean.values[c->data.mean.count == 1 ? 0 : i];

@@ -40,7 +40,7 @@ enum {
     NUMBER_BYTES = 32,
     MESSAGE_BYTES = 1024,
     SCALARS = 21,
-    TEXTS = 4,
+    TEXTS = 5,
     PAIRS = SCALARS + TEXTS + 2
 };
 
@@ -87,6 +87,7 @@ static const struct {
 } meta_texts[TEXTS] = { { "model", offsetof(CheckpointMeta, model) },
                         { "config", offsetof(CheckpointMeta, config) },
                         { "class_names", offsetof(CheckpointMeta, class_names) },
+                        { "words", offsetof(CheckpointMeta, words) },
                         { "spent", offsetof(CheckpointMeta, spent) } };
 
 static const char **text_of(CheckpointMeta *meta, int i)

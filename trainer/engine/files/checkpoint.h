@@ -41,9 +41,12 @@ typedef struct CheckpointMeta {
     const char *model;       /* model.name */
     const char *config;      /* resolved YAML */
     const char *class_names; /* one a line, in the order of labels */
-    int64_t named_classes;   /* 1: they are of folders or texts, not the numbers of labels */
-    const char *spent;       /* of cost_write() */
-    const char *writer;      /* its version of convoy, as it calls itself; NULL: not told */
+    /* of a network that classifies text, its dictionary, one word a line in the order of ids; "":
+     * class_names are that, or it reads images */
+    const char *words;
+    int64_t named_classes; /* 1: they are of folders or texts, not the numbers of labels */
+    const char *spent;     /* of cost_write() */
+    const char *writer;    /* its version of convoy, as it calls itself; NULL: not told */
 } CheckpointMeta;
 
 typedef struct CheckpointWriter CheckpointWriter;

@@ -7,27 +7,41 @@
 #include <string.h>
 
 Status checkpoint_model_graph(Graph **out, const CheckpointModel *m, int64_t classes, int64_t batch,
-                              int64_t image_size)
+                              int64_t size)
 {
-    if (image_size == 0) image_size = m->config->data.image_size;
-    ModelOptions o = config_model_options(m->config, image_size, classes);
-    o.graph.batch = batch;
+    const bool text = config_is_text(m->config);
+    const int64_t side = text ? 1 : size ? size : m->config->data.image_size;
+    ModelOptions o = config_model_options(m->config, side, classes);
+    config_set_batch(m->config, batch, &o.graph);
+    o.graph.words = m->words;
+    o.graph.places = text ? size : 0;
     return model_build(out, m->def, &o);
 }
 
-/* Rows of the last layer's weights in the file. */
+/* Rows in the file of the weights that are input slot `slot` of node n. */
+static Status find_rows(int64_t *out, const CheckpointModel *m, const Graph *g, const GraphNode *n,
+                        int slot, const char *path)
+{
+    const char *name = graph_tensor(g, n->in[slot])->name;
+    const SafeTensor *t = safetensors_find(m->file, name);
+    if (!t)
+        return fail(ERR_DATA, "%s: tensor %s is missing, which %s requires", path, name,
+                    m->def->name);
+    *out = t->desc.dims[0];
+    return OK;
+}
+
+/* Rows of the last layer's weights, and of the words' table. */
 static Status find_classes(CheckpointModel *m, const char *path)
 {
     Graph *probe = NULL;
     TRY(checkpoint_model_graph(&probe, m, 1, 1, 0));
     const GraphNode *last = graph_node(probe, graph_tensor(probe, graph_logits(probe))->producer);
-    const char *name = graph_tensor(probe, last->in[LINEAR_IN_W])->name;
-    const SafeTensor *t = safetensors_find(m->file, name);
-    Status status = OK;
-    if (t) m->classes = t->desc.dims[0];
-    else
-        status =
-            fail(ERR_DATA, "%s: tensor %s is missing, which %s requires", path, name, m->def->name);
+    Status status = find_rows(&m->classes, m, probe, last, LINEAR_IN_W, path);
+    for (int i = 0; i < graph_node_count(probe) && status == OK; i++) {
+        const GraphNode *n = graph_node(probe, i);
+        if (n->kind == OP_EMBED) status = find_rows(&m->words, m, probe, n, EMBED_IN_WORDS, path);
+    }
     graph_destroy(probe);
     return status;
 }
@@ -74,6 +88,9 @@ static Status open_parts(CheckpointModel *m, const char *path, int64_t batch)
     m->def = model_find(m->meta.model);
     if (!m->def)
         return fail(ERR_DATA, "%s: a checkpoint of %s, an unknown network", path, m->meta.model);
+    if (m->def->text != config_is_text(m->config))
+        return fail(ERR_DATA, "%s: a checkpoint of %s with the configuration of %s", path,
+                    m->meta.model, m->config->model.name);
     TRY(find_classes(m, path));
     TRY(checkpoint_model_graph(&m->graph, m, m->classes, batch, 0));
     TRY(check_tensors(m, path));
@@ -93,6 +110,18 @@ Status checkpoint_model_choose(CheckpointModel *m, WeightsChoice which, const ch
 {
     TRY(weights_choose(m->file, which, m->config->ema.best, path, &m->ema));
     return check_tensors(m, path);
+}
+
+Status checkpoint_model_dictionary(Dictionary **out, const CheckpointModel *m, const char *path)
+{
+    const char *words = m->meta.words && m->meta.words[0] ? m->meta.words : m->meta.class_names;
+    TRY(dictionary_make(out, words ? words : "", path));
+    const int count = (*out)->words;
+    if (count == m->words && (*out)->mask >= 0) return OK;
+    dictionary_destroy(*out);
+    *out = NULL;
+    return fail(ERR_DATA, "%s: has the names of %d words%s, but weights for %lld", path, count,
+                count == m->words ? " without <mask>" : "", (long long)m->words);
 }
 
 void checkpoint_model_close(CheckpointModel *m)

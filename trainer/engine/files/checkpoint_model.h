@@ -13,6 +13,7 @@ typedef struct CheckpointModel {
     Config *config;      /* as the run had it */
     const ModelDef *def;
     int64_t classes;
+    int64_t words;     /* of the table in the file; 0: it reads images */
     Graph *graph;      /* for evaluation, of the batch it was opened with */
     bool ema;          /* averaged weights were chosen */
     bool foreign;      /* opened by foreign_model_open(): of meta only class_names count */
@@ -25,13 +26,16 @@ Status checkpoint_model_open(CheckpointModel *out, const char *path, int64_t bat
 /* Which weights safetensors_find() finds in file from here on; raw ones until then. ERR_DATA naming
  * path, as checkpoint_model_open(), or where there are none such. */
 Status checkpoint_model_choose(CheckpointModel *m, WeightsChoice which, const char *path);
-/* The network of m's configuration for inference on images of this size, 0: the configuration's;
- * returns to caller (graph_destroy). */
+/* The network of m's configuration for inference on images of this size, or on text in a canvas of
+ * so many places, 0: the configuration's; returns to caller (graph_destroy). */
 Status checkpoint_model_graph(Graph **out, const CheckpointModel *m, int64_t classes, int64_t batch,
-                              int64_t image_size);
+                              int64_t size);
 /* The configuration that a checkpoint holds; returns to caller (config_destroy). ERR_DATA naming
  * path. */
 Status checkpoint_model_config(Config **out, const CheckpointMeta *meta, const char *path);
+/* The dictionary of a network that reads text; returns to caller (dictionary_destroy). ERR_DATA
+ * where the file has another number of words than the network, or none. */
+Status checkpoint_model_dictionary(Dictionary **out, const CheckpointModel *m, const char *path);
 void checkpoint_model_close(CheckpointModel *m); /* NULL inside is fine */
 /* Whether ImageNet's names stand in: for third-party weights of 1,000 classes without names. A run
  * of our own with 1,000 numbered classes may be of any data. */

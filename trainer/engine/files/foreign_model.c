@@ -39,6 +39,10 @@ static Status find_model(const ModelDef **def, const ModelWeights **weights, con
     *def = model_find(name);
     if (!*def)
         return fail(ERR_USAGE, "--model: unknown network %s (convoy inspect model --help)", name);
+    if ((*def)->text)
+        return fail(ERR_USAGE,
+                    "--model: %s reads text, and only checkpoints of Convoy have a dictionary",
+                    name);
     *weights = (*def)->weights;
     for (int i = 0; colon && i < MODEL_WEIGHTS_MAX && (*def)->weights[i].name; i++)
         if (strcmp((*def)->weights[i].name, colon + 1) == 0) *weights = &(*def)->weights[i];

@@ -10,11 +10,13 @@ Status learnt_open(Learnt *out, const SafeFile *file, const char *path)
 {
     const char *text = safetensors_metadata(file, "class_names");
     const char *named = safetensors_metadata(file, "named_classes");
+    const char *words = safetensors_metadata(file, "words");
     *out = (Learnt){ .text = NULL };
     if (!text || !safetensors_metadata(file, "convoy")) return OK; /* another's may mean others */
     out->text = mem_strdup(text);
     out->path = mem_strdup(path);
-    if (!out->text || !out->path) return ERR_MEMORY;
+    out->words = mem_strdup(words && words[0] ? words : text);
+    if (!out->text || !out->path || !out->words) return ERR_MEMORY;
     TRY(class_list_parse(&out->list, &out->names, out->text, named && strcmp(named, "1") == 0,
                          out->path));
     out->list.closed = true;
@@ -55,8 +57,20 @@ Status learnt_open_run(Learnt *out, const Config *c)
     return status == ERR_DATA ? OK : status; /* what cannot be listed is told later */
 }
 
+Status learnt_check_words(const Learnt *l, const Dataset *d)
+{
+    SequenceFacts facts;
+    Dictionary *theirs = NULL;
+    if (!d || !l->words || !sequences_facts(d, &facts)) return OK;
+    Status status = dictionary_make(&theirs, l->words, l->path);
+    if (status == OK) status = dictionary_check_like(facts.dictionary, theirs);
+    dictionary_destroy(theirs);
+    return status;
+}
+
 void learnt_close(Learnt *l)
 {
+    mem_free(l->words);
     mem_free(l->names);
     mem_free(l->text);
     mem_free(l->path);

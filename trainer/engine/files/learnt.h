@@ -1,4 +1,5 @@
-/* learnt.h - the classes that weights were trained on, as their file says. */
+/* learnt.h - the classes that weights were trained on, and of text its words, as their file
+ * says. */
 #ifndef CONVOY_TRAINER_ENGINE_FILES_LEARNT_H
 #define CONVOY_TRAINER_ENGINE_FILES_LEARNT_H
 #include "data/data.h"
@@ -9,6 +10,7 @@ typedef struct Learnt {
     ClassList list; /* count 0: not known. Its owner is the file */
     const char **names;
     char *text, *path;
+    char *words; /* of a network that reads text, one a line; of another without meaning */
 } Learnt;
 
 /* Of a checkpoint, or of what convoy export wrote. ERR_MEMORY. */
@@ -18,5 +20,8 @@ Status learnt_open_file(Learnt *out, const char *path);
 /* Those that the run of c goes on with: of the newest checkpoint in its folder, or of the one that
  * it is to start from. ERR_MEMORY. */
 Status learnt_open_run(Learnt *out, const Config *c);
+/* Whether a set has the words that they were trained on, where both are known. ERR_DATA names the
+ * first that is another. */
+Status learnt_check_words(const Learnt *l, const Dataset *d);
 void learnt_close(Learnt *l); /* {0} ok */
 #endif

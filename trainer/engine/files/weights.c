@@ -63,12 +63,19 @@ static int count_prefixed(const WeightList *list, const SafeFile *file)
     return count;
 }
 
-/* Those behind a prefix count only where none is found. */
+/* The more, the fewer are missing of those that a file has to have. Those behind a prefix count only
+ * where none is found. */
 static int count_found(const WeightList *list, const SafeFile *file)
 {
-    int found = 0;
-    for (int i = 0; i < list->count; i++) found += weights_find(file, &list->items[i]) != NULL;
-    return found > 0 ? list->count + found : count_prefixed(list, file);
+    enum { MANY = 1 << 24 };
+    int found = 0, wanted = 0;
+    for (int i = 0; i < list->count; i++) {
+        const Weight *w = &list->items[i];
+        if (w->kind != WEIGHT_WHOLE && w->kind != WEIGHT_PART) continue;
+        wanted++;
+        found += weights_find(file, w) != NULL;
+    }
+    return found > 0 ? 2 * MANY + found - wanted : MANY + count_prefixed(list, file) - wanted;
 }
 
 bool weights_change_meaning(const ModelDef *def, ModelNames names)

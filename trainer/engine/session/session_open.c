@@ -129,6 +129,13 @@ static Status advise_split(Status status, const char *path)
     return status;
 }
 
+/* Of generated data. */
+static int synthetic_classes(const Config *c)
+{
+    if (config_is_masked(c)) return 0;
+    return c->model.classes > 0 ? (int)c->model.classes : config_is_text(c) ? 2 : 1000;
+}
+
 /* Collective and agreed: all ranks return the same status. like: as DatasetOptions has it, on rank
  * 0 at least. */
 static Status open_set(Dataset **out, const Config *c, DataRole role, const ClassList *like,
@@ -155,7 +162,7 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, const Clas
                          .val_split = c->data.val_split,
                          .val_split_seed = (uint64_t)c->data.val_split_seed,
                          .synthetic_images = c->data.synthetic_images,
-                         .synthetic_classes = c->model.classes > 0 ? (int)c->model.classes : 1000,
+                         .synthetic_classes = synthetic_classes(c),
                          .index = place,
                          .allow_empty = c->data.allow_empty_classes,
                          .seek_bytes = seek_bytes(c),
@@ -220,7 +227,7 @@ static Status open_sets(Session *s, SessionUse use, const ClassList *learnt)
         own = dataset_class_list(s->train, "data.train");
         own.may_lack = c->data.allow_empty_classes;
         own.remedy = " (data.class_map can exclude it)";
-        learnt = &own;
+        learnt = config_is_masked(c) ? NULL : &own; /* words are compared as such (check_words) */
     }
     return use == SESSION_EVAL || has_val ? open_set(&s->val, c, DATA_VAL, learnt, s->comm) : OK;
 }
@@ -242,11 +249,21 @@ static Status check_kind(const Config *c, const Dataset *d, const char *key, int
     return OK;
 }
 
+static Status check_words(const Session *s)
+{
+    SequenceFacts train, val;
+    if (!s->train || !s->val || !sequences_facts(s->train, &train) ||
+        !sequences_facts(s->val, &val))
+        return OK;
+    return dictionary_check_like(val.dictionary, train.dictionary);
+}
+
 static Status count_classes(Session *s, int64_t learnt)
 {
     const Config *c = s->config;
     if (s->train) TRY(check_kind(c, s->train, "data.train", &s->words));
     if (s->val) TRY(check_kind(c, s->val, "data.val", &s->words));
+    TRY(check_words(s));
     TRY(check_classes(s, learnt));
     s->classes = c->model.classes;
     /* IDX files without the last class know fewer */

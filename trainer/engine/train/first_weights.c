@@ -101,6 +101,14 @@ static void say(const HeadRows *rows, ClassesBy by, const Session *s, const char
                  path, rows->taken, ways[by], (long long)s->classes - rows->taken);
 }
 
+/* Whether a file's classes are words, or this network's are: then they are the dictionary's, which
+ * is the same, or a head of another task's. */
+static bool same_words(const Session *s, const SafeFile *file)
+{
+    const char *words = safetensors_metadata(file, "words");
+    return config_is_masked(s->config) || (config_is_text(s->config) && (!words || !words[0]));
+}
+
 static Status restore_from(const Session *s, const SafeFile *file, const char *path)
 {
     Learnt learnt;
@@ -109,7 +117,8 @@ static Status restore_from(const Session *s, const SafeFile *file, const char *p
     ClassesBy by = CLASSES_UNKNOWN;
     Status status = learnt_open(&learnt, file, path);
     if (!rows.from) status = ERR_MEMORY;
-    rows.known = learnt.names;
+    if (status == OK) status = learnt_check_words(&learnt, s->train);
+    rows.known = learnt.names && !same_words(s, file);
     for (size_t c = 0; rows.from && c < classes; c++) rows.from[c] = (int)c;
     if (status == OK && rows.known) status = match_rows(&rows, &by, s, &learnt.list);
     if (status == OK)

@@ -447,6 +447,19 @@ static Status run_steps(Loop *l)
 
 /* ---- the run ---- */
 
+static Status list_names(Loop *l)
+{
+    const Session *s = l->s;
+    SequenceFacts facts;
+    StrBuf *classes = &l->checkpoint.class_names, *words = &l->checkpoint.words;
+    for (int i = 0; i < dataset_classes(s->train); i++)
+        str_printf(classes, "%s%s", i ? "\n" : "", dataset_class_name(s->train, i));
+    if (sequences_facts(s->train, &facts) && facts.classified)
+        for (int i = 0; i < facts.dictionary->words; i++)
+            str_printf(words, "%s%s", i ? "\n" : "", facts.dictionary->names[i]);
+    return classes->failed || words->failed ? ERR_MEMORY : OK;
+}
+
 static Status open_parts(Loop *l)
 {
     Session *s = l->s;
@@ -456,10 +469,7 @@ static Status open_parts(Loop *l)
     TRY(train_plan_check_turns(s->config, &s->plan, s->eval != NULL));
     if (!(l->checkpoint.dir = fs_join(run_dir, "checkpoints"))) return ERR_MEMORY;
     TRY(config_dump_yaml(s->config, &l->checkpoint.config_text));
-    for (int i = 0; i < dataset_classes(s->train); i++)
-        str_printf(&l->checkpoint.class_names, "%s%s", i ? "\n" : "",
-                   dataset_class_name(s->train, i));
-    if (l->checkpoint.class_names.failed) return ERR_MEMORY;
+    TRY(list_names(l));
     TRY(stepper_create(&l->stepper, s));
     TRY(tracing_create(&l->tracing, s->config->log.trace_steps, run_dir, s->comm->rank,
                        s->executor));
@@ -550,6 +560,7 @@ Status loop_run(Session *s, const RunEvents *events, Energy *energy)
     on_save_destroy(l.checkpoint.on_save);
     str_free(&l.checkpoint.config_text);
     str_free(&l.checkpoint.class_names);
+    str_free(&l.checkpoint.words);
     mem_free(l.checkpoint.dir);
     return status;
 }

@@ -99,6 +99,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .diverged = l->rollback.diverged,
                             .rolled_to = l->rollback.to,
                             .class_names = l->checkpoint.class_names.text,
+                            .words = l->checkpoint.words.text,
                             .named_classes = dataset_named_classes(s->train),
                             .model = s->config->model.name,
                             .config = l->checkpoint.config_text.text };

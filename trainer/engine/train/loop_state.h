@@ -22,6 +22,7 @@ typedef struct Loop {
     struct {
         char *dir;
         StrBuf class_names;       /* one a line */
+        StrBuf words;             /* CheckpointMeta has them */
         StrBuf config_text;       /* resolved YAML */
         CheckpointWriter *writer; /* rank 0 only, as is the next */
         OnSave *on_save;          /* NULL without checkpoint.on_save */

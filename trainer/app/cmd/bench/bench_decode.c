@@ -209,6 +209,8 @@ static Status replay(const Config *c, const BenchOptions *o)
 
 Status bench_decode(Comm *comm, const Config *c, const BenchOptions *o)
 {
+    if (config_is_text(c))
+        return fail(ERR_USAGE, "model.name: %s reads text; only images are decoded", c->model.name);
     if (o->replay) return comm_agree(comm, comm->rank == 0 ? replay(c, o) : OK);
     Config local = bench_config(c);
     Session s FREED_BY(session_close) = { 0 };

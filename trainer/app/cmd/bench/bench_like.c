@@ -1,5 +1,5 @@
-/* bench_like.c - convoy bench allreduce --like NAME: the sums of a training step of a network, ours
- * or another, with its buckets, each started when backward would have made it.
+/* bench_like.c - convoy bench allreduce --like NAME: the sums of a training step of a network,
+ * with its buckets, each started when backward would have made it.
  *
  * Backward is modelled (trainer/app/scale/step_model.h): the host sleeps until a bucket is due, and
  * nothing computes meanwhile. The sums are real and go the way of training, though enqueued one by

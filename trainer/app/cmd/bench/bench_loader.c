@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "trainer/app/cmd/bench/bench.h"
+#include "trainer/engine/config/units.h"
 #include "trainer/engine/session/session_open.h"
 
 typedef enum Input { INPUT_COLD, INPUT_CACHED, INPUT_SYNTHETIC, INPUT_NOW, INPUT_COUNT } Input;
@@ -109,11 +110,22 @@ static bool all_forgotten(const Session *s, const BenchOptions *o)
 
 /* ---- printing ---- */
 
-static void print_rates(Input input, const Rates *r)
+/* Tokens of so many sequences, on average. */
+static double tokens_of(const Session *s, double sequences)
 {
+    SequenceFacts facts;
+    return sequences_facts(s->train, &facts)
+               ? sequences * (double)facts.tokens / (double)facts.sequences
+               : 0;
+}
+
+static void print_rates(const Session *s, Input input, const Rates *r)
+{
+    const Units *u = units_of(s->config);
     const LoaderStats *t = &r->stats;
     const char *name = bench_inputs[input];
-    log_info("%s_images_per_s %.1f", name, r->images_per_s);
+    log_info("%s_%s_per_s %.1f", name, u->many, r->images_per_s);
+    if (s->words) log_info("%s_tokens_per_s %.0f", name, tokens_of(s, r->images_per_s));
     log_info("%s_decode_ms_p50 %.3f", name, 1e3 * latency_counts_percentile(&t->decode, 0.5));
     log_info("%s_decode_ms_p99 %.3f", name, 1e3 * latency_counts_percentile(&t->decode, 0.99));
     if (t->readers > 0) {
@@ -131,11 +143,13 @@ static void print_rates(Input input, const Rates *r)
 static void print_main(const Session *s, const BenchOptions *o, const Rates *r)
 {
     const LoaderStats *t = &r->stats;
-    log_info("images %lld", (long long)(o->steps * s->plan.batch * s->comm->world));
+    const Units *u = units_of(s->config);
+    log_info("%s %lld", u->many, (long long)(o->steps * s->plan.batch * s->comm->world));
     log_info("decode_threads %d", t->decode_threads);
     log_info("readers %d", t->readers);
-    log_info("images_per_s %.1f", r->images_per_s);
-    log_info("decode_ms_per_image %.3f",
+    log_info("%s_per_s %.1f", u->many, r->images_per_s);
+    if (s->words) log_info("tokens_per_s %.0f", tokens_of(s, r->images_per_s));
+    log_info("decode_ms_per_%s %.3f", u->one,
              t->images > 0 ? t->decode.seconds * 1e3 / (double)t->images : 0);
     log_info("megabytes_read %.2f", (double)t->bytes_read * 1e-6);
 }
@@ -151,7 +165,7 @@ static Status bench_cold(Session *s, const BenchOptions *o)
         return OK;
     }
     TRY(measure_loader(s, s->train, o, &r));
-    print_rates(INPUT_COLD, &r);
+    print_rates(s, INPUT_COLD, &r);
     return OK;
 }
 
@@ -162,10 +176,13 @@ static Status bench_synthetic(Session *s, const BenchOptions *o)
     DatasetOptions options = { .format = DATA_SYNTHETIC,
                                .role = DATA_TRAIN,
                                .synthetic_images = dataset_images(s->train),
-                               .synthetic_classes = dataset_classes(s->train) };
+                               .synthetic_classes = dataset_classes(s->train),
+                               .text = config_token_options(s->config) };
+    if (s->words) options.text.words = (int)s->words;
+    if (config_is_masked(s->config)) options.synthetic_classes = 0;
     TRY(comm_agree(s->comm, dataset_open(&data, &options)));
     TRY(measure_loader(s, data, o, &r));
-    print_rates(INPUT_SYNTHETIC, &r);
+    print_rates(s, INPUT_SYNTHETIC, &r);
     return OK;
 }
 
@@ -176,7 +193,7 @@ static Status bench_cached(Session *s, Input input, const BenchOptions *o)
     if (input == INPUT_CACHED && !dataset_in_memory(s->train))
         TRY(measure_loader(s, s->train, o, &r));
     TRY(measure_loader(s, s->train, o, &r));
-    print_rates(input, &r);
+    print_rates(s, input, &r);
     print_main(s, o, &r);
     return OK;
 }
@@ -198,6 +215,21 @@ static Status bench_input(Session *s, Input input, const BenchOptions *o)
 
 /* ---- checksums ---- */
 
+/* Of image i of a batch with its label, or of the tokens of sequence i with its labels. */
+static uint32_t checksum_sample(const Batch *b, int64_t i, size_t image_bytes)
+{
+    const uint8_t *images = loader_field(b, "images");
+    const int32_t *labels = loader_field(b, "labels"), *ids = loader_field(b, "ids"),
+                  *starts = loader_field(b, "starts"), *rows = loader_field(b, "rows");
+    uint32_t crc = images ? crc32c_update(0, images + (size_t)i * image_bytes, image_bytes)
+                          : crc32c_update(0, ids + starts[i],
+                                          (size_t)(starts[i + 1] - starts[i]) * sizeof *ids);
+    for (int64_t m = 0; rows && m < b->masked; m++)
+        if (rows[m] >= starts[i] && rows[m] < starts[i + 1])
+            crc = crc32c_update(crc, &labels[m], sizeof labels[m]);
+    return rows ? crc : crc32c_update(crc, &labels[i], sizeof labels[i]);
+}
+
 /* The CRCs of this rank's images of one step, in order. */
 static Status checksum_step(const Session *s, Loader *loader, uint32_t *crcs)
 {
@@ -208,12 +240,8 @@ static Status checksum_step(const Session *s, Loader *loader, uint32_t *crcs)
         bool more = true;
         TRY(loader_next(loader, &batch, &more, NULL));
         ASSERT(more && batch.micro == micro);
-        const uint8_t *images = loader_field(&batch, "images");
-        const int32_t *labels = loader_field(&batch, "labels");
-        for (int64_t i = 0; i < s->plan.batch; i++) {
-            uint32_t crc = crc32c_update(0, images + (size_t)i * image_bytes, image_bytes);
-            *crcs++ = crc32c_update(crc, &labels[i], sizeof labels[i]);
-        }
+        for (int64_t i = 0; i < s->plan.batch; i++)
+            *crcs++ = checksum_sample(&batch, i, image_bytes);
         loader_release(loader, &batch);
     }
     return OK;
@@ -227,7 +255,7 @@ static Status checksum_steps(Session *s, const BenchOptions *o, Loader *loader, 
         TRY(comm_agree(s->comm, checksum_step(s, loader, crcs + own)));
         comm_allgather(s->comm, crcs, share * sizeof *crcs, "checksums");
         uint32_t all = crc32c_update(0, crcs, share * (size_t)s->comm->world * sizeof *crcs);
-        log_info("step %lld crc %08x images %lld", (long long)step, all,
+        log_info("step %lld crc %08x %s %lld", (long long)step, all, units_of(s->config)->many,
                  (long long)s->plan.global_batch);
     }
     return OK;

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "trainer/app/cmd/bench/bench.h"
 #include "trainer/app/report/statistics.h"
+#include "trainer/engine/config/units.h"
 #include "trainer/engine/rules/sharpness.h"
 #include "trainer/engine/session/session_open.h"
 #include "trainer/engine/train/evaluate.h"
@@ -192,8 +193,18 @@ static double last_overlap(Comm *comm, const BenchOptions *o, double *overlap)
     return sum / (double)o->steps;
 }
 
+/* Of the measured steps of text. */
+static int64_t tokens_of(const Session *s, const BenchOptions *o)
+{
+    const int64_t batch = s->plan.global_batch;
+    return sequences_count(s->train, (uint64_t)s->config->train.seed, o->warmup * batch,
+                           o->steps * batch)
+        .tokens;
+}
+
 static void print_times(const Session *s, const BenchOptions *o, StepTimes *t)
 {
+    const char *many = units_of(s->config)->many;
     double median = statistics_median(t->ms, o->steps), steps = (double)o->steps;
     double overlap = last_overlap(s->comm, o, t->overlap);
     log_info("model %s", s->config->model.name);
@@ -201,8 +212,9 @@ static void print_times(const Session *s, const BenchOptions *o, StepTimes *t)
     log_info("compute_threads %d", s->threads.compute);
     log_info("global_batch %lld", (long long)s->plan.global_batch);
     log_info("step_ms %.3f", median);
-    log_info("images_per_s %.3f", (double)s->plan.global_batch / median * 1e3);
-    log_info("mean_images_per_s %.3f", (double)s->plan.global_batch * steps / t->seconds);
+    log_info("%s_per_s %.3f", many, (double)s->plan.global_batch / median * 1e3);
+    log_info("mean_%s_per_s %.3f", many, (double)s->plan.global_batch * steps / t->seconds);
+    if (s->words) log_info("tokens_per_s %.1f", (double)tokens_of(s, o) / steps / median * 1e3);
     log_info("data_wait_ms %.3f", t->data_wait_s * 1e3 / steps);
     log_info("comm_wait_ms %.3f", t->comm_wait_s * 1e3 / steps);
     log_info("overlap %.4f", overlap);
@@ -248,7 +260,8 @@ static Status measure_evaluation(Session *s)
     const double start = clock_s();
     TRY(evaluate(s, &r));
     const double seconds = clock_s() - start;
-    log_info("images_per_s %.2f", (double)r.images / seconds);
+    log_info("%s_per_s %.2f", units_of(s->config)->many, (double)r.images / seconds);
+    if (s->words) log_info("tokens_per_s %.1f", (double)r.tokens / seconds);
     log_info("batch_ms %.3f",
              1e3 * seconds * (double)(s->plan.batch * s->comm->world) / (double)r.images);
     return OK;

@@ -214,9 +214,8 @@ static const ArgRow allreduce_rows[] = {
       .help = "exit code 69 if the bus bandwidth of the largest size is lower, in GB/s",
       .min = 1e-9, .max = 1e9 },
     { "--like", "NAME",
-      .help = "sum the buckets of a step of this network instead (one of Convoy's, or roberta-base "
-              "or roberta-large) while a modelled backward pass makes them; prints the exposed "
-              "milliseconds, efficiency, and images/s or tokens/s",
+      .help = "sum the buckets of a step of this network instead, while a modelled backward pass "
+              "makes them; prints the exposed milliseconds, efficiency, and images/s or tokens/s",
       .needs = "--rate" },
     { "--rate", "N", .help = "images/s or tokens/s of one rank that computes alone",
       .needs = "--like", .min = 1e-9, .max = 1e15 },

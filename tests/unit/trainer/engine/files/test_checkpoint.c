@@ -43,6 +43,7 @@ static CheckpointMeta meta_of(int64_t step)
                              .lr_factor = 0.25,
                              .rollbacks = 2,
                              .class_names = "0\n1",
+                             .words = "<s>\n<pad>",
                              .named_classes = 1,
                              .model = "resnet20",
                              .config = "model:\n  name: \"resnet20\"\n" };
@@ -126,6 +127,7 @@ TEST(everything_comes_back)
     CHECK(meta.lr_factor == 0.25);
     CHECK_INT(meta.rollbacks, 2);
     CHECK_STR(meta.class_names, "0\n1");
+    CHECK_STR(meta.words, "<s>\n<pad>");
     CHECK_INT(meta.named_classes, 1);
     CHECK(meta.seed == 0x7EDCBA9876543210);
     CHECK_INT(meta.global_batch, 32);
@@ -396,6 +398,7 @@ static void write_otherwise(const char *key, const char *value)
         "model",
         "lookahead_images",
         "config",
+        "words",
         "spent",
     };
     enum { KEYS = sizeof keys / sizeof keys[0] };

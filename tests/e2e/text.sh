@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# text.sh - a network learns masked words the same on any ranks and after a stop; what becomes of it
+# in eval, predict, export and in a classification of texts and of pairs; what is refused.
+source tests/e2e/lib/common.sh
+text=$SCRATCH/text
+mkdir -p "$text"
+
+# make_sentences NAME COUNT SEED - pairs of sentences, each glad or sad: NAME.0 and NAME.1, NAME.label
+# of the first, and NAME.both in one line.
+make_sentences()
+{
+    awk -v base="$text/$1" -v count="$2" -v state="$3" '
+        function draw(n) { state = (state * 16807) % 2147483647; return int(state / 2147483647 * n) }
+        function say(glad) {
+            return "the " noun[draw(6) + 1] " was " (glad ? good[draw(4) + 1] : bad[draw(4) + 1]) \
+                " and i " (glad ? "liked" : "hated") " it"
+        }
+        BEGIN {
+            split("film book song meal play day", noun)
+            split("good fine great lovely", good)
+            split("bad poor awful dull", bad)
+            for (i = 0; i < count; i++) {
+                glad = draw(2)
+                first = say(glad)
+                second = say(draw(2))
+                print first > (base ".0")
+                print second > (base ".1")
+                print glad ? "yes" : "no" > (base ".label")
+                print first " . " second > (base ".both")
+            }
+        }'
+}
+
+make_sentences train 200 7
+make_sentences valid 60 11
+data=$SCRATCH/words
+classes=$SCRATCH/classes
+pairs=$SCRATCH/pairs
+mkdir -p "$data" "$classes"/{input0,label} "$pairs"/{input0,input1,label}
+tokens() # OUT KIND OPTION... - both sets
+{
+    "$tools"/make_tokens "${@:3}" "$1" "train=$text/train.$2" "valid=$text/valid.$2" ||
+        broken "make_tokens $1"
+}
+tokens "$data" both
+tokens "$classes/input0" 0 --dict "$data/dict.txt"
+tokens "$classes/label" label
+cp "$classes"/input0/* "$pairs/input0"
+cp "$classes"/label/* "$pairs/label"
+tokens "$pairs/input1" 1 --dict "$data/dict.txt"
+cat > "$SCRATCH/small.yaml" << END
+model: {name: roberta_tiny, layers: 1, hidden: 32, heads: 2}
+data: {dir: $data, tokens: 24, break_mode: complete, threads: 1}
+train: {precision: fp32, epochs: 4, batch_per_rank: 8}
+optimizer: {name: adamw, lr: 5.0e-3, lr_scaling: none}
+schedule: {name: constant, warmup_epochs: 0}
+device: {backend: cpu, threads: 1}
+log: {every: 1}
+END
+
+# ---- masked words ----
+train whole 1
+expect_text "whole" 1 "at most 24 tokens"
+train parts 1 train.max_steps=37
+train parts 1
+expect_text "parts" some "resumed from"
+same "in one piece and in two" whole parts
+train micro 1 train.batch_per_rank=4 train.accumulate=2
+follows "1 x 8 and 1 x 4 accumulated twice" whole micro 1e-4
+if have_mpi; then
+    train two 2 train.batch_per_rank=4 train.epochs=1
+    train one 1 train.epochs=1
+    follows "1 x 8 and 2 x 4" one two 1e-5
+fi
+train other 1 train.seed=2 train.max_steps=3
+far "two seeds" whole other 1e-3
+run=$SCRATCH/whole
+expect "eval" 0 run 1 eval "$run"
+expect_text "eval" 1 "of the masked words found, 60 sequences"
+expect_text "eval" 1 "in bits, as fairseq prints it: loss"
+expect "inspect checkpoint" 0 run 1 inspect checkpoint "$run"
+expect "inspect dataset" 0 run 1 inspect dataset "$data" data.tokens=24
+expect "bench step" 0 run 1 bench step "$SCRATCH/small.yaml" --steps 2 --warmup 1
+expect_text "bench step" 1 "tokens_per_s"
+expect "bench loader" 0 run 1 bench loader "$SCRATCH/small.yaml" --steps 2 --input now
+expect "inspect memory" 0 run 1 inspect memory "$SCRATCH/small.yaml" data.dir=
+expect_text "inspect memory" some "sequences per micro-batch"
+expect "inspect config" 0 run 1 inspect config "$SCRATCH/small.yaml"
+expect_text "inspect config" 1 "longest sequence 24 tokens"
+expect "inspect model" 0 run 1 inspect model roberta_large data.tokens=512
+expect_text "inspect model" 1 "parameters 355411033"
+
+# ---- <mask> filled in ----
+lines=$SCRATCH/lines
+printf '<mask> film was good and i liked <mask>\n\nthe zebra was <mask>\n' > "$lines"
+expect "predict" 0 run 1 predict "$run" "$lines" --top 1
+expect_text "predict" 1 "$lines:1:1"
+expect_text "predict" 1 "$lines:1:8"
+expect_text "predict" 1 "$lines:3:4"
+expect_text "predict" 1 'read as <unk>: 1; the first is "zebra"'
+grep -A1 ":1:1$" "$out" | grep -q '%  the$' || broken_run "predict: the first word is not 'the'"
+expect "predict --csv" 0 run 1 predict "$run" - --csv --top 2 < "$lines"
+expect_text "predict --csv" 2 "standard input,1,8,"
+expect "predict --json" 0 run 1 predict "$run" "$lines" --json --top 1
+expect_text "predict --json" 1 '"line":1,"position":8,"top":[{"class":'
+yes '<mask>' | head -22 | paste -sd ' ' > "$lines"
+expect "predict many" 0 run 1 predict "$run" "$lines" --csv --top 1
+expect_text "predict many" 22 "$lines,1,"
+yes the | head -23 | paste -sd ' ' > "$lines"
+echo "the film was <mask>" >> "$lines"
+expect "predict too long" 65 run 1 predict "$run" "$lines" --csv --top 1
+expect_one_error "predict too long" "$lines:1: 23 words; the network reads at most 22 (data.tokens)"
+expect_text "predict too long" 1 "$lines,2,4,1,"
+echo "the film was good" > "$lines"
+expect_error "no mask" 65 "$lines:1: no <mask> in this line" 1 predict "$run" "$lines"
+expect_error "no file" 65 "nowhere: " 1 predict "$run" nowhere
+
+# ---- classes ----
+expect "export" 0 run 1 export "$run" "$SCRATCH/whole.safetensors"
+grep -qa '"lm_head.decoder.weight"' "$SCRATCH/whole.safetensors" || broken "no decoder is exported"
+classify=(model.head=classify data.break_mode=none "data.dir=$classes" train.epochs=2)
+train glad 1 "${classify[@]}" "model.init=$run"
+expect_text "from a checkpoint" 1 "the last layer, which it does not have, starts from scratch"
+train again 1 "${classify[@]}" "model.init=$SCRATCH/whole.safetensors"
+same "from a checkpoint and from its export" glad again
+expect "eval glad" 0 run 1 eval "$SCRATCH/glad" --per-class "$SCRATCH/classes.csv" \
+    --confusion "$SCRATCH/confusion.csv"
+expect_text "eval glad" 1 "top-1 100.00 % of 60 sequences"
+[[ $(cut -d, -f2 "$SCRATCH/classes.csv" | sort | paste -sd' ') == "class no yes" ]] ||
+    broken "the table of classes has other classes"
+printf 'the film was awful and i hated it\nthe day was great and i liked it\n' > "$lines"
+expect "predict glad" 0 run 1 predict "$SCRATCH/glad" "$lines" --top 1
+[[ $(grep -o '[a-z]*$' "$out" | grep -xE 'yes|no' | paste -sd' ') == "no yes" ]] ||
+    broken_run "predict glad: not 'no' and 'yes'"
+train pairs 1 "${classify[@]}" "data.dir=$pairs" "model.init=$SCRATCH/glad"
+expect_text "from a classification" 1 "weights from"
+printf 'the film was awful and i hated it\tthe day was great and i liked it\n' > "$lines"
+expect "predict pairs" 0 run 1 predict "$SCRATCH/pairs" "$lines" --top 1 --csv
+expect_text "predict pairs" 1 "$lines,1,1,no,"
+train bert 1 "${classify[@]}" model.name=bert_tiny "data.dir=$pairs" train.max_steps=3
+
+# ---- refused ----
+other=$SCRATCH/other
+mkdir -p "$other"
+sed 's/film/movie/' "$data/dict.txt" > "$SCRATCH/dict.txt"
+for set in train valid; do sed 's/film/movie/' "$text/$set.both" > "$text/$set.movie"; done
+tokens "$other" movie --dict "$SCRATCH/dict.txt"
+differs="another dictionary than that of"
+train_fails init 65 "$differs" 1 "data.dir=$other" "model.init=$run"
+train_fails whole 65 "$differs" 1 "data.dir=$other"
+train_fails vals 65 "$differs" 1 data.dir= "data.train=$data" "data.val=$other"
+expect_error "eval of other words" 65 "$differs" 1 eval "$run" "data.val=$other"
+expect_error "eval --per-class" 64 "learns masked words" 1 eval "$run" --per-class "$SCRATCH/a.csv"
+expect_error "eval --gallery" 64 "reads text" 1 eval "$SCRATCH/glad" --gallery "$SCRATCH/a.html"
+expect_error "export" 64 "only .safetensors" 1 export "$run" "$SCRATCH/a.onnx"
+expect_error "preview" 64 "reads text" 1 preview "$SCRATCH/small.yaml" --out "$SCRATCH/a.html"
+expect_error "bench decode" 64 "reads text" 1 bench decode "$SCRATCH/small.yaml"
+expect_error "pack" 64 "contains text" 1 pack "$data" "$SCRATCH/packed"
+expect_error "index" 64 "needs no index" 1 index "$data"
+expect_error "predict --model" 64 "reads text" 1 predict "$SCRATCH/whole.safetensors" "$lines" \
+    --model roberta_base
+train_fails split 64 "data.val_split requires a network that reads images" 1 data.val_split=0.1
+train_fails head 65 "has no labels, which requires model.head: mlm" 1 model.head=classify
+train_fails labels 65 "has labels, which requires model.head: classify" 1 "data.dir=$classes"
+make_data "$SCRATCH/images" 2 2
+train_fails images 65 "has images" 1 "data.dir=$SCRATCH/images"
+cat > "$SCRATCH/small.yaml" << END
+model: {name: resnet20}
+data: {dir: $data}
+END
+train_fails resnet 65 "has text (fairseq), but resnet20 (model.name) reads images" 1
+exit "$failed"
