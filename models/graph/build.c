@@ -204,7 +204,8 @@ static TensorId add_indices(Graph *g, const char *name, int rank, int64_t a, int
 TensorId graph_embed(Graph *g, const char *name, const EmbedOptions *e)
 {
     const GraphOptions *o = &g->options;
-    const int64_t places = o->places ? o->places : o->batch * o->tokens, words = o->words ? o->words : o->classes;
+    const int64_t places = o->places ? o->places : o->batch * o->tokens;
+    const int64_t words = o->words ? o->words : o->classes;
     const EmbedAttr attr = { .offset = e->offset };
     TensorId in[OP_MAX_INPUTS];
     if (g->status != OK) return TENSOR_NONE;

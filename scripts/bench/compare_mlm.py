@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Ten updates of masked language modelling by Convoy, replayed by transformers.
 
-    scripts/bench/compare_mlm.py DATA [--convoy ./convoy] [--updates 10] [--ranks 1] [--accumulate 1]
+    scripts/bench/compare_mlm.py DATA [--convoy ./convoy] [--updates 10] [--ranks 1]
+        [--accumulate 1] [--break none]
 
 DATA is a folder that fairseq-preprocess wrote. A RobertaForMaskedLM with two layers and random
 weights is saved; Convoy trains it from that file with dropout off. The batches are those that
 `convoy inspect dataset --batch` writes. transformers makes the same updates with torch's AdamW and
-the rates of metrics.jsonl. Compared are the losses, which must be within 1e-4 of each other, and the
-logits of Convoy's exported last weights with torch's own, within 1e-3 of the largest.
+the rates of metrics.jsonl. Compared are the losses, which must be within 1e-4 of each other, and
+the logits of Convoy's exported last weights with torch's own, within 1e-3 of the largest.
 
 Needs torch, transformers, safetensors; tested with torch 2.15.0 and transformers 5.24.0.
 """
@@ -31,7 +32,7 @@ def words_of(data):
 
 
 def make_model(words):
-    """Its table of one segment, which is part of the positions here and in fairseq, does not learn."""
+    """Its table of one segment is part of the positions here and in fairseq: it does not learn."""
     torch.manual_seed(3)
     model = RobertaForMaskedLM(RobertaConfig(
         vocab_size=words, hidden_size=128, num_hidden_layers=2, num_attention_heads=2,
@@ -81,7 +82,8 @@ def main():
         first = os.path.join(folder, "first.safetensors")
         state = {k: v.clone().contiguous() for k, v in model.state_dict().items()}
         save_file(state, first)
-        keys = ["data.dir=" + options.data, "data.tokens=%d" % TOKENS, "data.break_mode=" + options.mode,
+        keys = ["data.dir=" + options.data, "data.tokens=%d" % TOKENS,
+                "data.break_mode=" + options.mode,
                 "train.batch_per_rank=%d" % batch, "train.accumulate=%d" % options.accumulate,
                 "train.max_steps=%d" % options.updates, "model.init=" + first]
         config = os.path.join(folder, "config.yaml")
@@ -93,11 +95,13 @@ def main():
             [options.convoy, "train", config] + keys + ["run.dir=" + out])
         run([options.convoy, "export", out, os.path.join(folder, "last.safetensors")])
         batches = []
+        seen = [key for key in keys if not key.startswith(("data.dir", "model.init"))]
         for k in range(options.updates):
             path = os.path.join(folder, "batch.safetensors")
-            subprocess.run([options.convoy, "inspect", "dataset", options.data] + [k for k in keys if not k.startswith(("data.dir", "model.init"))] +
+            subprocess.run([options.convoy, "inspect", "dataset", options.data] + seen +
                            ["train.batch_per_rank=16", "train.accumulate=1",
-                            "--batch", str(k), "--out", path], check=True, stdout=subprocess.DEVNULL)
+                            "--batch", str(k), "--out", path], check=True,
+                           stdout=subprocess.DEVNULL)
             batches.append(padded(load_file(path)))
         steps = []
         with open(os.path.join(out, "metrics.jsonl")) as f:
@@ -119,7 +123,8 @@ def main():
     own = make_model(words_of(options.data))
     print(own.load_state_dict(last, strict=True))
     with torch.no_grad():
-        a, b = model.eval()(ids, attention_mask=mask).logits, own.eval()(ids, attention_mask=mask).logits
+        a = model.eval()(ids, attention_mask=mask).logits
+        b = own.eval()(ids, attention_mask=mask).logits
     apart = ((a - b).abs().max() / a.abs().max()).item()
     print("largest difference: loss %.2e, logits of the last weights %.2e of the largest" %
           (worst, apart))

@@ -5,12 +5,15 @@ source tests/e2e/lib/common.sh
 text=$SCRATCH/text
 mkdir -p "$text"
 
-# make_sentences NAME COUNT SEED - pairs of sentences, each glad or sad: NAME.0 and NAME.1, NAME.label
-# of the first, and NAME.both in one line.
+# make_sentences NAME COUNT SEED - pairs of sentences, each glad or sad: NAME.0 and NAME.1,
+# NAME.label of the first, and NAME.both in one line.
 make_sentences()
 {
     awk -v base="$text/$1" -v count="$2" -v state="$3" '
-        function draw(n) { state = (state * 16807) % 2147483647; return int(state / 2147483647 * n) }
+        function draw(n) {
+            state = (state * 16807) % 2147483647
+            return int(state / 2147483647 * n)
+        }
         function say(glad) {
             return "the " noun[draw(6) + 1] " was " (glad ? good[draw(4) + 1] : bad[draw(4) + 1]) \
                 " and i " (glad ? "liked" : "hated") " it"

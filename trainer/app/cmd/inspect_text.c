@@ -16,7 +16,7 @@ Status inspect_text_print(const Dataset *d, const SequenceFacts *f)
     StrBuf text = { 0 };
     str_printf(&text, "format %s\nwords %d, with <mask>\nsentences %lld\n", dataset_format_name(d),
                f->dictionary->words, (long long)f->sentences);
-    str_printf(&text, "tokens %lld, of which %.4f %% are <unk>\n", (long long)f->text_tokens,
+    str_printf(&text, "tokens %lld, %.4f %% of them <unk>\n", (long long)f->text_tokens,
                percent(f->unknown, f->text_tokens));
     str_printf(&text, "sequences %lld of at most %lld tokens (data.tokens%s%s)\n",
                (long long)f->sequences, (long long)o->tokens,

@@ -97,8 +97,8 @@ const ConfigKey config_keys[] = {
     {ENUM(data, format, "auto", data_format_names), KEY_RUNTIME,
      "Format of the dataset: one folder per class (imagefolder), written by convoy pack (shards), "
      "tar files (webdataset), tfrecord, a text file of paths and classes (list), MNIST files "
-     "(idx), CIFAR files (cifar), text that fairseq-preprocess wrote (fairseq), or generated images "
-     "(synthetic); auto detects it"},
+     "(idx), CIFAR files (cifar), text that fairseq-preprocess wrote (fairseq), or generated "
+     "images (synthetic); auto detects it"},
     {BOOL(data, allow_empty_classes, "false"), KEY_RUNTIME,
      "Accept class folders without images, in a tar too (torchvision's allow_empty), and a "
      "data.val without some classes of data.train; false: both are errors"},

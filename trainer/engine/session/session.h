@@ -65,8 +65,8 @@ typedef struct Session {
 /* Ranks whose batches a batch norm in training takes its statistics from, by model.bn and
  * model.bn_group; 1: its own alone. */
 int session_bn_ranks(const Session *s);
-/* Which of a kind of programs (stages[s->stages]) computes a micro-batch: of text, the smallest that
- * holds so many tokens, else one. */
+/* Which of a kind of programs (stages[s->stages]) computes a micro-batch: of text, the smallest
+ * that holds its tokens, else one. */
 Program *session_program(Program *const stages[], const Session *s, Program *one, int64_t tokens);
 /* Prepares the programs on the backend and sets the last stage. Allocates no slab yet. */
 Status session_add_programs(Session *s);

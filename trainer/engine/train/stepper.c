@@ -22,9 +22,9 @@
  * ends with the updates. Device without: the communication thread, in a pinned copy
  * (host_reduce.h). Metrics are always summed by the host.
  *
- * Every loss gradient carries the factor 1 / global batch, or of masked words 1 / their number in the
- * global batch, which is arithmetic (sequences.h). So the sum over ranks is the gradient of the mean
- * loss whatever the slices. Batch norm over ranks (model.bn: sync) sums within forward and
+ * Every loss gradient carries the factor 1 / global batch, or of masked words 1 / their number in
+ * the global batch, which is arithmetic (sequences.h). So the sum over ranks is the gradient of the
+ * mean loss whatever the slices. Batch norm over ranks (model.bn: sync) sums within forward and
  * backward, in every micro-batch: by the communication thread, for whom the issuing thread waits,
  * or by the device.
  * A rank that fails inside the step (its data, its disk) still

@@ -192,7 +192,7 @@ TEST(masked_words_are_told_in_tokens)
         "{\"event\":\"eval\",\"time\":1003,\"step\":100,\"loss\":2.5,\"top1\":0.25,\"top5\":0.5,"
         "\"ema_loss\":2.25,\"masked\":0.15,\"ppl\":12.182}");
     SAYS(1004, "loss        6.4120  ppl 609.1  learning rate 0.5",
-         "speed       12340.0 tokens/s, 3085.0 of each rank; step 200.0 ms, ", "  30:00 left\n",
+         "speed       12340.0 tokens/s, 3085.0 per rank; step 200.0 ms, ", "  30:00 left\n",
          "evaluation  loss 2.5000, ppl 12.182 (averaged loss 2.2500), 25.00 % of the masked words "
          "found, at step 100; best loss 2.1000 (ppl 8.1662) at step 50\n");
     top_screen_free(&t);

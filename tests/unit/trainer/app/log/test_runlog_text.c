@@ -145,7 +145,7 @@ TEST(sentences_are_classified_as_images_are)
          *steps = file_of("classes", "steps.txt");
     CHECK_CONTAINS(log, "1000 sequences of at most 512 tokens, 3 classes, 100 for validation\n");
     CHECK_CONTAINS(steps, "step 1 loss 6.412 lr 0.0005 12340.0 tokens/s, ");
-    CHECK_CONTAINS(log, "eval: loss 2.1000, top-1 25.00 % of 100 sequences\n");
+    CHECK_CONTAINS(log, "eval on 100 sequences: loss 2.1000, top-1 25.00 %\n");
     CHECK_CONTAINS(metrics, "\"tokens_per_s\":12340}");
     CHECK(!strstr(steps, "ppl") && !strstr(metrics, "ppl") && !strstr(metrics, "words"));
     CHECK(!strstr(metrics, "masked") && !strstr(metrics, "image"));

@@ -115,7 +115,7 @@ TEST(a_page_about_masked_words)
     static const char *const parts[] = { "last val loss",
                                          "best val loss",
                                          "<th>tokens/s",
-                                         "batch: sequences per step over all ranks. tokens/s: ",
+                                         "planned: steps of the whole run. tokens/s: ",
                                          "Training perplexity",
                                          "loss in nats",
                                          "Evaluation: perplexity",
@@ -155,7 +155,7 @@ TEST(a_page_about_images_is_as_it_was)
 {
     write_run("a", READS_IMAGES, 1);
     Files f = report_of((const char *const[]){ "a" }, 1);
-    CHECK_CONTAINS(f.page, "batch: images per step over all ranks. images/s: median");
+    CHECK_CONTAINS(f.page, "planned: steps of the whole run. images/s: median");
     CHECK_CONTAINS(f.page, "J/image");
     CHECK(!strstr(f.page, "tokens") && !strstr(f.page, "equences"));
     CHECK(!strstr(f.page, "in nats") && !strstr(f.page, "erplexity"));
@@ -169,7 +169,7 @@ TEST(runs_on_images_and_on_text_share_a_page)
     write_run("a", READS_IMAGES, 1);
     write_run("b", READS_MASKED, 1);
     Files f = report_of((const char *const[]){ "a", "b" }, 2);
-    CHECK_CONTAINS(f.page, "batch: samples per step over all ranks. samples/s: median");
+    CHECK_CONTAINS(f.page, "planned: steps of the whole run. samples/s: median");
     CHECK_CONTAINS(f.page, "images/s over all ranks");
     CHECK_CONTAINS(f.page, "tokens/s over all ranks");
     CHECK_CONTAINS(f.page, "best top-1 %");
