@@ -98,7 +98,7 @@ DESTDIR ?=
 
 ROOMS := base base/process kernels kernels/ops kernels/cpu $(CUDA_ROOMS) models models/graph \
          data $(wildcard data/*) $(wildcard trainer/*) $(wildcard trainer/*/*) \
-         $(wildcard trainer/app/cmd/*)
+         trainer/app/cmd/bench trainer/app/cmd/predict
 LIB   := $(wildcard $(addsuffix /*.c,$(ROOMS))) $(EMU_SOURCES)
 LIB   := $(filter-out trainer/app/main.c $(CUDA_UNUSED),$(LIB))
 APP   := $(filter trainer/app/%,$(LIB))

@@ -15,7 +15,8 @@ make_sentences()
             return int(state / 2147483647 * n)
         }
         function say(glad) {
-            return "the " noun[draw(6) + 1] " was " (glad ? good[draw(4) + 1] : bad[draw(4) + 1]) \
+            return "the " noun[draw(6) + 1] " was " \
+                (glad ? good[draw(4) + 1] : bad[draw(4) + 1]) \
                 " and i " (glad ? "liked" : "hated") " it"
         }
         BEGIN {

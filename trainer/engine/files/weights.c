@@ -63,8 +63,8 @@ static int count_prefixed(const WeightList *list, const SafeFile *file)
     return count;
 }
 
-/* The more, the fewer are missing of those that a file has to have. Those behind a prefix count
- * only where none is found. */
+/* The more, the fewer are missing of the tensors that a file has to have. Those behind a prefix
+ * count only where none is found. */
 static int count_found(const WeightList *list, const SafeFile *file)
 {
     enum { MANY = 1 << 24 };
