@@ -12,6 +12,7 @@
 #include "data/load/dataset_internal.h"
 #include "data/load/worker.h"
 #include "data/source/packed_files.h"
+#include "data/source/source_fairseq.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,13 @@ static DataRole listed_role(const DatasetOptions *o)
 static bool is_generated(const SourceKind *kind)
 {
     return kind == &source_synthetic || kind == &source_synthetic_text;
+}
+
+/* The words of a text that has no labels are no classes of its sequences. */
+static bool has_classes(const Source *s)
+{
+    const FairseqSource *text = source_fairseq_of(s);
+    return !text || text->labels;
 }
 
 static Status check_options(const DatasetOptions *o)
@@ -252,7 +260,7 @@ static Status open_with(Dataset **out, const SourceKind *kind, const DatasetOpti
     if (status == OK) status = kind->open(&d->source, o, index);
     if (status == OK) d->source->kind = kind;
     if (status == OK) status = class_check_names(d->source, d->path);
-    if (status == OK && o->like && !index && !is_generated(kind))
+    if (status == OK && o->like && !index && !is_generated(kind) && has_classes(d->source))
         status = class_check_like(d->source, d->path, o->like);
     if (status == OK && !(d->learned = mem_calloc(1, sizeof *d->learned))) status = ERR_MEMORY;
     if (status == OK) status = bad_list_create(&d->reported, d->source->images, -1);

@@ -282,11 +282,9 @@ static Status work(Comm *comm, Config *c, const Args *args)
     learnt->remedy = " (data.class_map can rename it or leave it out)";
     status = comm_agree(comm, status);
     comm_broadcast(comm, &run.classes, sizeof run.classes, 0, "classes");
-    const bool masked = config_is_masked(c); /* its classes are words, which the set has too */
-    if (c->model.classes == 0 && !masked) c->model.classes = run.classes;
+    if (c->model.classes == 0 && !config_is_masked(c)) c->model.classes = run.classes;
     if (status == OK)
-        status = session_open(&session, c, comm, SESSION_EVAL,
-                              run.learnt.names && !masked ? learnt : NULL);
+        status = session_open(&session, c, comm, SESSION_EVAL, run.learnt.names ? learnt : NULL);
     if (status == OK) status = comm_agree(comm, learnt_check_words(&run.learnt, session.val));
     if (status == OK && c->data.val_split > 0)
         log_info("validation images are split off %s (data.val_split: %g)", c->data.train,

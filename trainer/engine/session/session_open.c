@@ -227,7 +227,7 @@ static Status open_sets(Session *s, SessionUse use, const ClassList *learnt)
         own = dataset_class_list(s->train, "data.train");
         own.may_lack = c->data.allow_empty_classes;
         own.remedy = " (data.class_map can exclude it)";
-        learnt = config_is_masked(c) ? NULL : &own; /* words are compared as such (check_words) */
+        learnt = &own;
     }
     return use == SESSION_EVAL || has_val ? open_set(&s->val, c, DATA_VAL, learnt, s->comm) : OK;
 }
@@ -246,6 +246,9 @@ static Status check_kind(const Config *c, const Dataset *d, const char *key, int
                     facts.classified ? "labels" : "no labels",
                     facts.classified ? "classify" : "mlm");
     if (text) *words = facts.dictionary->words;
+    if (config_is_masked(c) && c->model.classes > 0 && c->model.classes != *words)
+        return fail(ERR_USAGE, "model.classes is %lld, but the dictionary of %s has %lld words",
+                    (long long)c->model.classes, key, (long long)*words);
     return OK;
 }
 

@@ -85,8 +85,8 @@ static Status open_session(Session *s, Comm *comm, const Config *c)
     learnt.list.may_lack = c->data.allow_empty_classes;
     learnt.list.remedy = remedy.text;
     status = comm_agree(comm, status == OK && remedy.failed ? ERR_MEMORY : status);
-    const ClassList *like = learnt.names && !config_is_masked(c) ? &learnt.list : NULL;
-    if (status == OK) status = session_open(s, c, comm, SESSION_TRAIN, like);
+    if (status == OK)
+        status = session_open(s, c, comm, SESSION_TRAIN, learnt.names ? &learnt.list : NULL);
     if (status == OK) status = comm_agree(comm, learnt_check_words(&learnt, s->train));
     str_free(&remedy);
     learnt_close(&learnt);
