@@ -10,7 +10,8 @@ mkdir -p "$text"
 make_sentences()
 {
     awk -v base="$text/$1" -v count="$2" -v state="$3" '
-        function draw(n) {
+        function draw(n)
+        {
             state = (state * 16807) % 2147483647
             return int(state / 2147483647 * n)
         }

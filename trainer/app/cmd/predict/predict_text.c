@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define LINE_BYTES_MAX (1 << 20)
+#define BLANKS         " \t\r\v\f"
 enum { PIECE_BYTES = 4096, WORD_BYTES = 64 };
 
 typedef struct Texts {
@@ -37,7 +38,7 @@ static void add_token(Texts *t, int32_t id)
 static void add_words(Texts *t, char *text)
 {
     char *rest = NULL;
-    for (char *word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
+    for (char *word = strtok_r(text, BLANKS, &rest); word; word = strtok_r(NULL, BLANKS, &rest)) {
         const int id = dictionary_find(t->words, word);
         if (id < 0 && t->unknown++ == 0)
             str_visible(t->first_unknown, sizeof t->first_unknown, word);
@@ -149,7 +150,7 @@ static Status read_line(FILE *file, const PredictPlace *at, StrBuf *line, bool *
 
 static bool is_blank(const StrBuf *line)
 {
-    return line->length == 0 || line->text[strspn(line->text, " \t")] == '\0';
+    return line->length == 0 || line->text[strspn(line->text, BLANKS)] == '\0';
 }
 
 /* Lines without words are passed over. */
