@@ -217,8 +217,8 @@ static Status build_text(Graph *g, const ModelDef *def, const ModelOptions *o)
 #define ROBERTA(id, layers, heads, about) ROW("roberta_" id, layers, heads, roberta, false, about)
 #define BERT(id, layers, heads, about)    ROW("bert_" id, layers, heads, bert, true, about)
 static const ModelDef rows[] = {
-    ROBERTA("tiny", 2, 2, "RoBERTa of 2 layers of 128 channels (sizes: Turc et al. 2019)"),
-    ROBERTA("mini", 4, 4, "RoBERTa of 4 layers of 256 channels (sizes: Turc et al. 2019)"),
+    ROBERTA("tiny", 2, 2, "RoBERTa, 2 layers of 128, Turc et al. 2019"),
+    ROBERTA("mini", 4, 4, "RoBERTa, 4 layers of 256, Turc et al. 2019"),
     ROBERTA("base", 12, 12, "RoBERTa, Liu et al. 2019 (transformers)"),
     ROBERTA("large", 24, 16, "RoBERTa, Liu et al. 2019 (transformers)"),
     BERT("tiny", 2, 2, "BERT, Turc et al. 2019 (transformers)"),
