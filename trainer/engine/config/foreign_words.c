@@ -49,6 +49,13 @@ const ForeignWord foreign_words[] = {
     { "use_cache cache_images", "data.cache=ram", NULL },
     { "balanced_sampler weighted_sampler", "data.order=balanced", NULL },
 
+    { "tokens_per_sample max_seq_length max_position_embeddings", "data.tokens=N",
+      "with <s> and </s>" },
+    { "sample_break_mode", "data.break_mode=MODE", NULL },
+    { "mask_prob mlm_probability", "data.mask=SHARE", NULL },
+    { "leave_unmasked_prob", "data.mask_keep=SHARE", NULL },
+    { "random_token_prob", "data.mask_random=SHARE", NULL },
+
     { "b batch_size bs batch train_batch_size per_device_train_batch_size max_sentences "
       "micro_batch_size",
       "train.batch_per_rank=N", PER_RANK },
