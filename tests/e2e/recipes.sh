@@ -14,7 +14,7 @@ for file in configs/recipes/*.yaml; do
     grep -q '^memory  *[0-9.]* GiB per rank' "$out" || broken_run "$file: no memory"
     grep -q '^last ' "$out" || broken_run "$file: no learning rates"
 done
-((count >= 13)) || broken "$count recipes, expected 13"
+((count >= 15)) || broken "$count recipes, expected 15"
 
 # A row of MLPerf's table, by the commands in the file.
 file=configs/recipes/resnet50-mlperf.yaml
