@@ -96,9 +96,22 @@ static void say_kernels(const Session *s)
     str_free(&names);
 }
 
+/* How far the programs' places follow the tokens of a micro-batch. */
+static void say_places(const Session *s)
+{
+    StrBuf list = { 0 };
+    for (int i = 0; i < s->stages; i++)
+        str_printf(&list, "%s%lld", i ? ", " : "", (long long)s->places[i]);
+    if (!list.failed)
+        log_detail("a micro-batch of %lld sequences takes the smallest of %s places that holds it",
+                   (long long)s->plan.batch, list.text);
+    str_free(&list);
+}
+
 void announce_programs(const Session *s)
 {
     if (s->val && !config_is_text(s->config)) say_evaluation(s);
+    if (config_is_text(s->config)) say_places(s);
     say_frozen(s);
     say_fusions(s);
     say_kernels(s);

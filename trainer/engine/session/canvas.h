@@ -1,7 +1,7 @@
 /* canvas.h - how many places the programs of a run on text have (kernels/op_embed.h). The sequences
  * of a micro-batch lie one behind the other, so it seldom fills the batch * tokens places that it
- * could: there are programs for several numbers of places, around those that the lengths of the
- * sequences make likely, and each micro-batch takes the smallest that holds it. */
+ * could: there are programs for several numbers of places, chosen by the micro-batches that the
+ * shuffled set begins with, and each micro-batch takes the smallest that holds it. */
 #ifndef CONVOY_TRAINER_ENGINE_SESSION_CANVAS_H
 #define CONVOY_TRAINER_ENGINE_SESSION_CANVAS_H
 #include "data/data.h"
