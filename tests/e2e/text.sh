@@ -130,7 +130,7 @@ train again 1 "${classify[@]}" "model.init=$SCRATCH/whole.safetensors"
 same "from a checkpoint and from its export" glad again
 expect "eval glad" 0 run 1 eval "$SCRATCH/glad" --per-class "$SCRATCH/classes.csv" \
     --confusion "$SCRATCH/confusion.csv"
-expect_text "eval glad" 1 "eval on 60 sequences: loss [0-9.]*, top-1 100.00 %"
+expect_text "eval glad" 1 ", top-1 100.00 %"
 [[ $(cut -d, -f2 "$SCRATCH/classes.csv" | sort | paste -sd' ') == "class no yes" ]] ||
     broken "the table of classes has other classes"
 printf 'the film was awful and i hated it\nthe day was great and i liked it\n' > "$lines"
