@@ -27,8 +27,8 @@ static const ArgRow rows[] = {
     ARG_ROW_ROLE,
     ARG_ROW_ALLOW_EMPTY,
     { "--batch", "STEP",
-      .help = "text: write what the network is given in this training step (from 0), or with "
-              "--role val in this batch, to the file --out",
+      .help = "text: write what the network is given in this step (from 0) of a run with one rank, "
+              "or with --role val in this batch, to the file --out",
       .max = 1e15 },
     { "--out", "FILE", .help = "a .safetensors file: ids, where, starts, order, rows, labels",
       .needs = "--batch", .flags = ARG_WRITES },

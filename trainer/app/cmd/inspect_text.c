@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "trainer/engine/files/safetensors.h"
+#include "trainer/engine/plan/train_plan.h"
 #include <string.h>
 
 static double percent(int64_t part, int64_t whole)
@@ -73,9 +74,13 @@ static Status write_batch(Loader *l, const LoaderOptions *o, int64_t skip, const
 Status inspect_text_batch(const Dataset *d, DataRole role, const Config *c, int64_t step,
                           const char *path)
 {
-    const bool train = role == DATA_TRAIN, global = c->train.batch_mode == BATCH_GLOBAL;
-    const int64_t batch = global ? c->train.global_batch
-                                 : c->train.batch_per_rank * (int64_t)c->train.accumulate.values[0];
+    const bool train = role == DATA_TRAIN;
+    TrainPlan plan = { .global_batch = c->train.batch_per_rank };
+    if (train) TRY(train_plan_make(&plan, c, 1, dataset_images(d)));
+    if (train && step >= plan.total_steps)
+        return fail(ERR_USAGE, "--batch: the run has only %lld steps", (long long)plan.total_steps);
+    if (train) train_plan_enter(&plan, step);
+    const int64_t batch = plan.global_batch;
     LoaderOptions o = { .seed = (uint64_t)c->train.seed,
                         .threads = 1,
                         .slots = 3,
@@ -83,13 +88,11 @@ Status inspect_text_batch(const Dataset *d, DataRole role, const Config *c, int6
                         .world = 1,
                         .global_batch = batch,
                         .first_step = train ? step : 0,
+                        .shift = train ? train_plan_images(&plan, step) - step * batch : 0,
                         .last_step = train ? step + 1 : -1,
                         .max_bad_fraction = 1 };
     Loader *l = NULL;
     config_fill_text(c, &o);
-    if (train && batch > dataset_images(d))
-        return fail(ERR_USAGE, "--batch: the set has %lld sequences, fewer than a batch of %lld",
-                    (long long)dataset_images(d), (long long)batch);
     TRY(loader_create(&l, d, &o));
     const Status status = write_batch(l, &o, train ? 0 : step, path);
     loader_destroy(l);

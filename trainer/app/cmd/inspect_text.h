@@ -7,8 +7,8 @@
 /* Prints sentences, sequences, how full they are, and unknown words. */
 Status inspect_text_print(const Dataset *d, const SequenceFacts *f);
 /* Writes the inputs of a network for one global batch of c, by the names that data/load/loader.h
- * gives them, to a safetensors file: of training step (0-based), or of an evaluation's batch. ERR_*
- * names path. */
+ * gives them, to a safetensors file: of step (0-based) of a run with one rank, or of an
+ * evaluation's batch. ERR_* names path. */
 Status inspect_text_batch(const Dataset *d, DataRole role, const Config *c, int64_t step,
                           const char *path);
 #endif

@@ -55,12 +55,20 @@ typedef struct ProgramOptions {
     bool training, accumulate;
 } ProgramOptions;
 
+/* Each sequence of n tokens has at most rate n + 1 masked ones. most: with room for all tokens. */
+static int64_t masked_rows(const Config *c, const ProgramOptions *p, int64_t most)
+{
+    const int64_t rows = (int64_t)(c->data.mask * (double)p->places) + p->batch;
+    return rows < most ? rows : most;
+}
+
 static Status add_program(const Session *s, Executor *x, const ProgramOptions *p, Program **out)
 {
     const ModelDef *def = model_find(s->config->model.name);
     ASSERT(def);
     ModelOptions o = model_options(s, p->training, p->batch, p->image_size);
     o.graph.places = p->places;
+    o.graph.masked = masked_rows(s->config, p, o.graph.masked);
     FuseOptions fuse = { .add_into_batchnorm_bwd = s->backend->v->fusion.add_into_batchnorm_bwd,
                          .takes = s->backend->v->fusion.takes,
                          .cookie = s->backend };
@@ -160,9 +168,22 @@ Program *session_program(Program *const stages[], const Session *s, Program *one
     return stages[i];
 }
 
+/* Validation masks the same tokens every time. */
+static Status check_masked(const Session *s)
+{
+    if (!s->val || !config_is_masked(s->config)) return OK;
+    const uint64_t seed = (uint64_t)s->config->train.seed;
+    if (sequences_count(s->val, seed, 0, dataset_images(s->val)).masked > 0) return OK;
+    return fail(ERR_DATA,
+                "data.val: not one of its tokens is masked; raise data.mask (it is %g), or give "
+                "more text",
+                s->config->data.mask);
+}
+
 Status session_add_programs(Session *s)
 {
     Programs programs = { 0 };
+    TRY(check_masked(s));
     TRY(create_executor(s, &s->executor));
     Status status = add_programs(s, s->use, s->executor, s->plan.batch, &programs);
     memcpy(s->stage_first, programs.first, sizeof s->stage_first);

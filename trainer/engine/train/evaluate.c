@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "trainer/engine/config/units.h"
 #include "trainer/engine/guard/signals.h"
 #include <math.h>
 #include <string.h>
@@ -106,17 +107,16 @@ static Status evaluate_batch(Session *s, double sums[SUM_COUNT], Details *detail
 static void show_progress(const Session *s, int64_t batches, double start_s, double *shown_s)
 {
     const int64_t all = dataset_images(s->val);
-    const int64_t batch =
-        program_tensor(s->eval, graph_input(program_graph(s->eval), "labels"))->desc.dims[0];
-    const int64_t done = batches * batch * s->comm->world;
+    const int64_t done = batches * s->plan.batch * s->comm->world;
+    const Units *u = units_of(s->config);
     if (s->config->log.format != LOG_FORMAT_LINE || done >= all || !log_progress_due(shown_s))
         return;
     StrBuf left = { 0 };
     const double rate = (double)done / (*shown_s - start_s);
     str_add_duration(&left, (double)(all - done) / rate);
     if (!left.failed)
-        log_progress("evaluating: %lld of %lld images, %.1f images/s, %s left", (long long)done,
-                     (long long)all, rate, left.text);
+        log_progress("evaluating: %lld of %lld %s, %.1f %s, %s left", (long long)done,
+                     (long long)all, u->many, rate, u->rate, left.text);
     str_free(&left);
 }
 
@@ -169,7 +169,6 @@ static Status evaluate_all(Session *s, EvalResult *out, Details *details)
                     images, (long long)dataset_images(s->val), sums[SUM_WEIGHT], given);
     /* an image that cannot be decoded counts as wrong; of masked words only they count */
     const double judged = masked ? sums[SUM_WEIGHT] : images;
-    if (judged == 0) return fail(ERR_DATA, "%s: no word of it is masked", s->config->data.val);
     *out = (EvalResult){ .images = (int64_t)images,
                          .bad = (int64_t)sums[SUM_BAD],
                          .loss = sums[SUM_LOSS] / sums[SUM_WEIGHT],
