@@ -166,7 +166,8 @@ train_fails init 65 "$differs" 1 "data.dir=$other" "model.init=$run"
 train_fails whole 65 "$differs" 1 "data.dir=$other"
 train_fails vals 65 "$differs" 1 data.dir= "data.train=$data" "data.val=$other"
 expect_error "eval of other words" 65 "$differs" 1 eval "$run" "data.val=$other"
-expect_error "eval of no labels" 65 "has no labels" 1 eval "$SCRATCH/glad" "data.val=$data"
+expect_error "eval of no labels" 65 "data.val has no labels, which model.head: classify requires" \
+    1 eval "$SCRATCH/glad" "data.val=$data"
 train_fails words 64 "model.classes is 9, but the dictionary" 1 model.classes=9
 expect_error "eval --per-class" 64 "learns masked words" 1 eval "$run" --per-class "$SCRATCH/a.csv"
 expect_error "eval --gallery" 64 "reads text" 1 eval "$SCRATCH/glad" --gallery "$SCRATCH/a.html"

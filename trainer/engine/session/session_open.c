@@ -215,8 +215,10 @@ static Status check_classes(const Session *s, int64_t learnt)
 }
 
 /* A network reads images or text, and of text it has the head that the set is for. */
-static Status check_kind(const Config *c, const Dataset *d, const char *key, int64_t *words)
+static Status check_kind(Session *s, const Dataset *d)
 {
+    const Config *c = s->config;
+    const char *key = d == s->train ? "data.train" : "data.val";
     SequenceFacts facts;
     const bool text = sequences_facts(d, &facts);
     if (text != config_is_text(c))
@@ -226,12 +228,13 @@ static Status check_kind(const Config *c, const Dataset *d, const char *key, int
     if (text && facts.classified == config_is_masked(c))
         return fail(ERR_DATA,
                     facts.classified ? "%s has labels, which requires model.head: classify"
-                                     : "%s has no labels; set model.head: mlm",
+                    : d == s->train  ? "%s has no labels; set model.head: mlm"
+                                     : "%s has no labels, which model.head: classify requires",
                     key);
-    if (text) *words = facts.dictionary->words;
-    if (config_is_masked(c) && c->model.classes > 0 && c->model.classes != *words)
+    if (text) s->words = facts.dictionary->words;
+    if (config_is_masked(c) && c->model.classes > 0 && c->model.classes != s->words)
         return fail(ERR_USAGE, "model.classes is %lld, but the dictionary of %s has %lld words",
-                    (long long)c->model.classes, key, (long long)*words);
+                    (long long)c->model.classes, key, (long long)s->words);
     return OK;
 }
 
@@ -246,7 +249,7 @@ static Status open_sets(Session *s, SessionUse use, const ClassList *learnt)
         return fail(ERR_USAGE, "data.val is set on some ranks only");
     if (use == SESSION_TRAIN) {
         TRY(open_set(&s->train, c, DATA_TRAIN, learnt, s->comm));
-        TRY(comm_agree(s->comm, check_kind(c, s->train, "data.train", &s->words)));
+        TRY(comm_agree(s->comm, check_kind(s, s->train)));
         own = dataset_class_list(s->train, "data.train");
         own.may_lack = c->data.allow_empty_classes;
         if (!config_is_text(c)) own.remedy = " (data.class_map can exclude it)";
@@ -267,7 +270,7 @@ static Status check_words(const Session *s)
 static Status count_classes(Session *s, int64_t learnt)
 {
     const Config *c = s->config;
-    if (s->val) TRY(check_kind(c, s->val, "data.val", &s->words));
+    if (s->val) TRY(check_kind(s, s->val));
     TRY(check_words(s));
     TRY(check_classes(s, learnt));
     s->classes = c->model.classes;
