@@ -137,6 +137,8 @@ typedef struct TokenOptions {
     /* of a sequence's tokens, the share to be found again; of those, the shares that are seen as
      * they are, and as a random word: the others are seen as <mask> */
     double mask, mask_keep, mask_random;
+    /* </s> between the texts of a pair: once, in the first segment (BERT), or twice (RoBERTa) */
+    bool one_separator;
     /* DATA_SYNTHETIC: words of the dictionary, with <mask>; 0: images are generated. Sequences have
      * labels where classes are asked for */
     int words;

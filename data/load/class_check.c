@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "data/source/source_fairseq.h"
 #include <string.h>
 
 enum { EMPTY_SHOWN = 8 }; /* classes that a warning names */
@@ -30,8 +31,11 @@ Status class_check_like(const Source *s, const char *path, const ClassList *like
     if (status == OK && c < own.count)
         status = fail(ERR_DATA,
                       "%s: class %s has label %d here and %d in %s, and labels of format %s cannot "
-                      "be changed; keep the images in one folder per class, or in a list",
-                      path, own.names[c], c, to[c], like->owner, s->kind->name);
+                      "be changed; %s",
+                      path, own.names[c], c, to[c], like->owner, s->kind->name,
+                      source_fairseq_of(s)
+                          ? "make both with one dictionary (fairseq-preprocess --srcdict)"
+                          : "keep the images in one folder per class, or in a list");
     mem_free(to);
     return status;
 }

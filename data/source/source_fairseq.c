@@ -3,7 +3,8 @@
  * classification, input0/, label/ and for pairs input1/, each such a folder.
  *
  * A sample is a block that fits (tokens/blocks.h) behind <s>; of a classification sentence n of
- * input0, for pairs with </s> and sentence n of input1 behind it, cut to the longest sequence.
+ * input0, for pairs with </s> (TokenOptions) and sentence n of input1 behind it, cut to the longest
+ * sequence.
  * Generated text has a source of its own: random words, where nobody has files. */
 #include "data/source/source_fairseq.h"
 #include "base/fs.h"
@@ -91,8 +92,8 @@ static Status tell_too_long(const FairseqSource *s)
     const Blocks *b = &s->blocks[0];
     const int64_t most = s->o.tokens;
     if (b->count == 0 && b->too_long > 0)
-        return fail(ERR_DATA, "%s: all %lld sequences are longer than data.tokens (%lld)", s->name,
-                    (long long)b->too_long, (long long)most);
+        return fail(ERR_DATA, "%s: no sequence fits in data.tokens (%lld); longer ones: %lld",
+                    s->name, (long long)most, (long long)b->too_long);
     if (b->count == 0) return fail(ERR_DATA, "%s: no tokens", s->name);
     if (b->too_long > 0)
         log_warning("%s: %lld of %lld sequences are longer than data.tokens (%lld) and are "
@@ -271,7 +272,7 @@ static void draw_words(const FairseqSource *s, int64_t id, int32_t *ids)
 static int64_t whole_tokens(const FairseqSource *s, int64_t id)
 {
     const int64_t first = 1 + s->blocks[0].length[id];
-    return s->text[1] ? first + 1 + s->blocks[1].length[id] : first;
+    return s->text[1] ? first + !s->o.one_separator + s->blocks[1].length[id] : first;
 }
 
 int64_t source_fairseq_tokens(const FairseqSource *s, int64_t id, int64_t *second)
@@ -282,14 +283,29 @@ int64_t source_fairseq_tokens(const FairseqSource *s, int64_t id, int64_t *secon
     return tokens;
 }
 
-static void count_tokens(FairseqSource *s)
+/* lost: pairs that keep nothing of their second text. */
+static void warn_cut(const FairseqSource *s, int64_t lost)
 {
-    int64_t second;
+    char pairs[96] = "";
+    if (s->text[1])
+        snprintf(pairs, sizeof pairs, "; pairs without any of their second text: %lld",
+                 (long long)lost);
+    log_warning("%s: %lld of %lld sequences are longer than data.tokens (%lld) and are cut%s",
+                s->name, (long long)s->truncated, (long long)s->base.images, (long long)s->o.tokens,
+                pairs);
+}
+
+static void count_tokens(FairseqSource *s, DataRole role)
+{
+    int64_t second, lost = 0;
     for (int64_t id = 0; id < s->base.images; id++) {
         const int64_t tokens = source_fairseq_tokens(s, id, &second);
+        const bool cut = whole_tokens(s, id) > tokens;
         s->tokens += tokens;
-        s->truncated += whole_tokens(s, id) > tokens;
+        s->truncated += cut;
+        lost += cut && tokens <= second + !s->o.one_separator;
     }
+    if (s->truncated > 0 && role == DATA_TRAIN) warn_cut(s, lost);
 }
 
 static void fairseq_close(Source *base)
@@ -314,7 +330,7 @@ static Status open_files(FairseqSource *s, const DatasetOptions *o)
     if (!(s->name = fs_join(o->path, set_names[o->role]))) return ERR_MEMORY;
     TRY(is_classified(o->path, &classified));
     TRY(classified ? open_classes(s, o) : open_words(s, o));
-    count_tokens(s);
+    count_tokens(s, o->role);
     return OK;
 }
 
@@ -323,8 +339,8 @@ static Status fairseq_open(Source **out, const DatasetOptions *o, const Index *i
     (void)index;
     const int64_t tokens = o->text.tokens > 0 ? o->text.tokens : DEFAULT_TOKENS;
     if (tokens < MIN_TOKENS || tokens > MAX_TOKENS)
-        return fail(ERR_USAGE, "data.tokens: %lld is not in %d .. %d", (long long)tokens,
-                    MIN_TOKENS, MAX_TOKENS);
+        return fail(ERR_USAGE, "sequences of %lld tokens; from %d to %d are allowed (data.tokens)",
+                    (long long)tokens, MIN_TOKENS, MAX_TOKENS);
     FairseqSource *s = mem_calloc(1, sizeof *s);
     if (!s) return ERR_MEMORY;
     s->o = o->text;
@@ -349,9 +365,9 @@ static Status fairseq_read(const Source *base, int64_t id, ByteBuf *buf, Sample 
     if (!s->text[0]) draw_words(s, id, ids);
     else TRY(indexed_read(s->text[0], s->blocks[0].start[id], second - 1, ids + 1));
     if (second < tokens) {
-        ids[second] = TOKEN_EOS;
-        TRY(indexed_read(s->text[1], s->blocks[1].start[id], tokens - second - 1,
-                         ids + second + 1));
+        const int64_t begin = second + !s->o.one_separator;
+        ids[second] = TOKEN_EOS; /* or the first word, which is read over it */
+        TRY(indexed_read(s->text[1], s->blocks[1].start[id], tokens - begin, ids + begin));
     }
     *out = source_file_sample(buf->data, (size_t)tokens * sizeof(int32_t), 0);
     return OK;

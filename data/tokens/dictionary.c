@@ -160,11 +160,11 @@ Status dictionary_check_like(const Dictionary *d, const Dictionary *like)
     for (int i = 0; i < d->words && i < like->words; i++)
         if (strcmp(d->names[i], like->names[i]) != 0)
             return fail(ERR_DATA,
-                        "%s: another dictionary than that of %s: word %d is \"%s\", not \"%s\"",
+                        "%s: differs from the dictionary of %s: word %d is \"%s\", not \"%s\"",
                         d->path, like->path, i, d->names[i], like->names[i]);
     return d->words == like->words
                ? OK
-               : fail(ERR_DATA, "%s: another dictionary than that of %s: it has %d words, not %d",
+               : fail(ERR_DATA, "%s: differs from the dictionary of %s: it has %d words, not %d",
                       d->path, like->path, d->words, like->words);
 }
 

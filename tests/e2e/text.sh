@@ -82,9 +82,14 @@ far "two seeds" whole other 1e-3
 run=$SCRATCH/whole
 expect "eval" 0 run 1 eval "$run"
 expect_text "eval" 1 "of the masked words found, 60 sequences"
-expect_text "eval" 1 "in bits, as fairseq prints it: loss"
+expect_text "eval" 1 "(base 2), ppl"
 expect "inspect checkpoint" 0 run 1 inspect checkpoint "$run"
 expect "inspect dataset" 0 run 1 inspect dataset "$data" data.tokens=24
+mkdir -p "$SCRATCH/apart"
+cp -r "$data" "$SCRATCH/apart/train"
+cp -r "$data" "$SCRATCH/apart/val"
+expect "inspect dataset, sets apart" 0 run 1 inspect dataset "$SCRATCH/apart" data.tokens=24
+expect_text "inspect dataset, sets apart" 2 "data.break_mode"
 expect "bench step" 0 run 1 bench step "$SCRATCH/small.yaml" --steps 2 --warmup 1
 expect_text "bench step" 1 "tokens_per_s"
 expect "bench loader" 0 run 1 bench loader "$SCRATCH/small.yaml" --steps 2 --input now
@@ -116,6 +121,8 @@ echo "the film was <mask>" >> "$lines"
 expect "predict too long" 65 run 1 predict "$run" "$lines" --csv --top 1
 expect_one_error "predict too long" "$lines:1: 23 words; the network reads at most 22 (data.tokens)"
 expect_text "predict too long" 1 "$lines,2,4,1,"
+printf 'the <mask>\0' > "$lines"
+expect_error "a zero byte" 65 "$lines:1: contains a zero byte" 1 predict "$run" "$lines"
 echo "the film was good" > "$lines"
 expect_error "no mask" 65 "$lines:1: no <mask> in this line" 1 predict "$run" "$lines"
 expect_error "no file" 65 "nowhere: " 1 predict "$run" nowhere
@@ -139,10 +146,14 @@ expect "predict glad" 0 run 1 predict "$SCRATCH/glad" "$lines" --top 1
     broken_run "predict glad: not 'no' and 'yes'"
 train pairs 1 "${classify[@]}" "data.dir=$pairs" "model.init=$SCRATCH/glad"
 expect_text "from a classification" 1 "weights from"
+expect_text "from a classification" 0 "are cut"
 printf 'the film was awful and i hated it\tthe day was great and i liked it\n' > "$lines"
 expect "predict pairs" 0 run 1 predict "$SCRATCH/pairs" "$lines" --top 1 --csv
 expect_text "predict pairs" 1 "$lines,1,1,no,"
-train bert 1 "${classify[@]}" model.name=bert_tiny "data.dir=$pairs" train.max_steps=3
+train bert 1 "${classify[@]}" model.name=bert_tiny "data.dir=$pairs" train.max_steps=3 \
+    data.tokens=10
+expect_text "bert" 1 "200 of 200 sequences are longer than data.tokens (10) and are cut; pairs"
+expect "predict bert" 0 run 1 predict "$SCRATCH/bert" "$lines" --top 1
 
 # ---- refused ----
 other=$SCRATCH/other
@@ -150,12 +161,13 @@ mkdir -p "$other"
 sed 's/film/movie/' "$data/dict.txt" > "$SCRATCH/dict.txt"
 for set in train valid; do sed 's/film/movie/' "$text/$set.both" > "$text/$set.movie"; done
 tokens "$other" movie --dict "$SCRATCH/dict.txt"
-differs="another dictionary than that of"
+differs="differs from the dictionary of"
 train_fails init 65 "$differs" 1 "data.dir=$other" "model.init=$run"
 train_fails whole 65 "$differs" 1 "data.dir=$other"
 train_fails vals 65 "$differs" 1 data.dir= "data.train=$data" "data.val=$other"
 expect_error "eval of other words" 65 "$differs" 1 eval "$run" "data.val=$other"
-expect_error "eval of no labels" 65 "has no labels" 1 eval "$SCRATCH/glad" "data.val=$data"
+expect_error "eval of no labels" 65 "data.val has no labels, which model.head: classify requires" \
+    1 eval "$SCRATCH/glad" "data.val=$data"
 train_fails words 64 "model.classes is 9, but the dictionary" 1 model.classes=9
 expect_error "eval --per-class" 64 "learns masked words" 1 eval "$run" --per-class "$SCRATCH/a.csv"
 expect_error "eval --gallery" 64 "reads text" 1 eval "$SCRATCH/glad" --gallery "$SCRATCH/a.html"
@@ -167,8 +179,18 @@ expect_error "index" 64 "needs no index" 1 index "$data"
 expect_error "predict --model" 64 "reads text" 1 predict "$SCRATCH/whole.safetensors" "$lines" \
     --model roberta_base
 train_fails split 64 "data.val_split requires a network that reads images" 1 data.val_split=0.1
-train_fails head 65 "has no labels, which requires model.head: mlm" 1 model.head=classify
+for key in data.image_size=32 data.mean=0 data.augment=none model.bn=sync; do
+    train_fails images 64 "${key%=*} requires a network that reads images" 1 "$key"
+done
+train_fails long 64 "data.tokens" 1 data.tokens=32769
+train_fails weights 64 "train.class_weights requires model.head: classify" 1 \
+    train.class_weights=auto
+train_fails head 65 "data.train has no labels; set model.head: mlm" 1 model.head=classify
 train_fails labels 65 "has labels, which requires model.head: classify" 1 "data.dir=$classes"
+train_fails vals 65 "data.val has labels, which requires model.head: classify" 1 data.dir= \
+    "data.train=$data" "data.val=$classes"
+train_fails trains 65 "data.train has no labels; set model.head: mlm" 1 model.head=classify \
+    data.dir= "data.train=$data" "data.val=$classes"
 make_data "$SCRATCH/images" 2 2
 train_fails images 65 "has images" 1 "data.dir=$SCRATCH/images"
 cat > "$SCRATCH/small.yaml" << END

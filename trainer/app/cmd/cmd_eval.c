@@ -229,7 +229,7 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
         log_info("%s: predict and export use its %s weights (ema.best)", args->checkpoint,
                  e.ema_best ? "averaged" : "trained");
     if (e.masks)
-        log_info("%s: in bits, as fairseq prints it: loss %.3f, ppl %.2f", args->checkpoint,
+        log_info("%s: as fairseq prints it: loss %.3f (base 2), ppl %.2f", args->checkpoint,
                  e.loss / M_LN2, e.ppl);
     if (!images) return OK;
     return comm_agree(s->comm, s->comm->rank == 0 ? eval_tables_write(s, args, &r, images) : OK);
@@ -279,7 +279,7 @@ static Status work(Comm *comm, Config *c, const Args *args)
     Status status = comm->rank == 0 ? ask_run(&run, c, path) : OK;
     ClassList *learnt = &run.learnt.list;
     learnt->may_lack = true;
-    learnt->remedy = " (data.class_map can rename it or leave it out)";
+    if (!config_is_text(c)) learnt->remedy = " (data.class_map can rename it or leave it out)";
     status = comm_agree(comm, status);
     comm_broadcast(comm, &run.classes, sizeof run.classes, 0, "classes");
     if (c->model.classes == 0 && !config_is_masked(c)) c->model.classes = run.classes;

@@ -185,8 +185,9 @@ static Status command(const Args *args)
     TRY(checkpoint_model_open(&m, path, 1));
     TRY(checkpoint_model_choose(&m, which, path));
     TRY(export_to(&m, args));
-    log_info("%s: %s, %lld classes, from %s at step %lld%s", out, m.def->name, (long long)m.classes,
-             path, (long long)m.meta.step, m.ema ? ", averaged weights" : "");
+    log_info("%s: %s, %lld %s, from %s at step %lld%s", out, m.def->name, (long long)m.classes,
+             config_is_masked(m.config) ? "words" : "classes", path, (long long)m.meta.step,
+             m.ema ? ", averaged weights" : "");
     return OK;
 }
 

@@ -68,7 +68,7 @@ static Status read_model_keys(ModelOptions *out, const ModelDef *def, const Args
     Config *c FREED_BY(config_destroy_at) = NULL;
     char channels[40], name[128];
     const char *sets[ARGS_SET_MAX + 4] = { name, "data.mean=0", "data.std=1", channels };
-    const int own = def->text ? 3 : 4; /* text has no channels */
+    const int own = def->text ? 1 : 4;
     snprintf(name, sizeof name, "model.name=%s", def->name);
     snprintf(channels, sizeof channels, "model.in_channels=%d", def->input.channels);
     for (int i = 0; i < args->set_count; i++) {

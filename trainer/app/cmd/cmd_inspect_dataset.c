@@ -165,28 +165,6 @@ static Status inspect(const Dataset *d, const char *path)
 
 /* ---- command ---- */
 
-/* Both sets of a folder, or the one that was asked for. Bad images of one do not keep the other
- * from being read. */
-static Status inspect_sets(const DatasetOptions *o, bool one)
-{
-    int bad = 0;
-    for (int role = 0; role < DATA_ROLE_COUNT; role++) {
-        DatasetOptions own = *o;
-        if (one && role != (int)o->role) continue;
-        Dataset *dataset FREED_BY(dataset_close_at) = NULL;
-        char *path FREED = fs_join(o->path, data_role_names[role]);
-        if (!path) return ERR_MEMORY;
-        own.path = path;
-        own.role = (DataRole)role;
-        log_info("%s:", path);
-        TRY(dataset_open(&dataset, &own));
-        if (inspect(dataset, path) == OK) continue;
-        log_warning("%s", status_message());
-        bad++;
-    }
-    return bad == 0 ? OK : fail(ERR_DATA, "%s: not all images can be read", o->path);
-}
-
 /* As a run of a network of text reads it. */
 static Status load_config(const Args *args, Config **out)
 {
@@ -216,13 +194,39 @@ static Status inspect_any(const Args *args, const Dataset *d, const DatasetOptio
     return inspect_text_batch(d, o->role, c, step, out);
 }
 
+/* Both sets of a folder, or the one that was asked for; a batch is of one. Bad images of one do not
+ * keep the other from being read. */
+static Status inspect_sets(const Args *args, const DatasetOptions *o, const Config *c)
+{
+    const bool one = args_value(args, "--role") || args_value(args, "--batch");
+    int bad = 0;
+    for (int role = 0; role < DATA_ROLE_COUNT; role++) {
+        DatasetOptions own = *o;
+        if (one && role != (int)o->role) continue;
+        Dataset *dataset FREED_BY(dataset_close_at) = NULL;
+        char *path FREED = fs_join(o->path, data_role_names[role]);
+        if (!path) return ERR_MEMORY;
+        own.path = path;
+        own.role = (DataRole)role;
+        log_info("%s:", path);
+        TRY(dataset_open(&dataset, &own));
+        const Status status = inspect_any(args, dataset, &own, c);
+        if (status == OK) continue;
+        if (status != ERR_DATA) return status;
+        log_warning("%s", status_message());
+        bad++;
+    }
+    return bad == 0 ? OK : fail(ERR_DATA, "%s: not all images can be read", o->path);
+}
+
 static Status inspect_dir(const Args *args, DatasetOptions *o, const Config *c)
 {
     Dataset *dataset = NULL;
     o->text = config_token_options(c);
+    o->text.one_separator = model_find(c->model.name)->segments;
     Status status = dataset_open(&dataset, o);
     if (status == ERR_DATA && fs_holds(o->path, "train") && fs_holds(o->path, "val"))
-        return inspect_sets(o, args_value(args, "--role"));
+        return inspect_sets(args, o, c);
     if (status == OK) status = inspect_any(args, dataset, o, c);
     dataset_close(dataset);
     return status;

@@ -209,19 +209,19 @@ Status inspect_bytes(const Args *args)
         texts[1],
         texts[2],
         texts[3],
-        "data.mean=0",
-        "data.std=1",
         "data.format=synthetic",
         def->text ? "data.synthetic_images=100000" : "data.synthetic_images=100000000",
         def->text ? "train.batch_per_rank=32" : "train.batch_per_rank=256",
-        "device.fuse=all"
+        "device.fuse=all",
+        "data.mean=0", /* these two of images alone */
+        "data.std=1"
     };
-    enum { FIRST = sizeof first / sizeof first[0] };
+    const int own = sizeof first / sizeof first[0] - (def->text ? 2 : 0);
     Args with = *args;
     with.config = NULL;
     with.set_count = 0;
-    if (args->set_count + FIRST > ARGS_SET_MAX)
-        return fail(ERR_USAGE, "--bytes allows at most %d keys", ARGS_SET_MAX - FIRST);
+    if (args->set_count + own > ARGS_SET_MAX)
+        return fail(ERR_USAGE, "--bytes allows at most %d keys", ARGS_SET_MAX - own);
     snprintf(published, sizeof published, "%d", def->input.size);
     snprintf(texts[0], sizeof texts[0], "model.name=%s", def->name);
     snprintf(texts[1], sizeof texts[1], "model.in_channels=%d",
@@ -234,7 +234,7 @@ Status inspect_bytes(const Args *args)
              size        ? size
              : def->text ? "224"
                          : published);
-    for (int i = 0; i < FIRST; i++) with.sets[with.set_count++] = first[i];
+    for (int i = 0; i < own; i++) with.sets[with.set_count++] = first[i];
     for (int i = 0; i < args->set_count; i++) with.sets[with.set_count++] = args->sets[i];
     return command_run(&with, report_bytes);
 }

@@ -341,20 +341,24 @@ Status config_check_input(const Config *c)
 
 /* Keys that say something of the one kind alone. */
 static const char *const image_keys[] = {
-    "model.in_channels", "model.stem",
-    "model.blurpool",    "model.zero_init_last_gamma",
-    "data.class_map",    "data.val_split",
-    "data.order",        "data.train_size",
-    "data.cache",        "data.progressive_sizes",
-    "data.tta",          "data.color_jitter",
-    "data.auto_augment", "data.random_erase",
-    "data.mixup",        "data.cutmix",
-    "data.seek_index",   "data.repeated_augmentation",
+    "model.in_channels",  "model.stem",
+    "model.blurpool",     "model.zero_init_last_gamma",
+    "model.bn",           "data.class_map",
+    "data.val_split",     "data.val_split_seed",
+    "data.order",         "data.allow_empty_classes",
+    "data.image_size",    "data.train_size",
+    "data.mean",          "data.std",
+    "data.augment",       "data.min_crop_area",
+    "data.interpolation", "data.train_interpolation",
+    "data.cache",         "data.progressive_sizes",
+    "data.tta",           "data.color_jitter",
+    "data.auto_augment",  "data.random_erase",
+    "data.mixup",         "data.cutmix",
+    "data.seek_index",    "data.repeated_augmentation",
 };
 static const char *const text_keys[] = { "model.head",  "model.layers",   "model.hidden",
                                          "model.heads", "data.tokens",    "data.break_mode",
                                          "data.mask",   "data.mask_keep", "data.mask_random" };
-static const char *const classify_keys[] = { "train.class_weights" };
 
 static Status refuse_keys(const Config *c, const ConfigOrigin *origin, const char *const *keys,
                           size_t count, const char *wanted)
@@ -384,11 +388,12 @@ static Status check_kind(const Config *c, const ConfigOrigin *origin)
           "and data.mask_keep add up to more than 1" },
         { masked && c->train.loss != LOSS_CROSS_ENTROPY, "train.loss",
           ": masked words are learnt by cross_entropy" },
+        { masked && c->train.class_weights[0], "train.class_weights",
+          "requires model.head: classify" },
     };
     TRY(refuse(origin, rows, sizeof rows / sizeof *rows));
-    if (text) TRY(REFUSE_KEYS(image_keys, "that reads images"));
-    else TRY(REFUSE_KEYS(text_keys, "that reads text"));
-    return masked ? REFUSE_KEYS(classify_keys, "that classifies") : OK;
+    return text ? REFUSE_KEYS(image_keys, "that reads images")
+                : REFUSE_KEYS(text_keys, "that reads text");
 }
 
 Status config_check(const Config *c, const ConfigOrigin *origin)

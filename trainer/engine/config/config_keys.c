@@ -216,7 +216,7 @@ const ConfigKey config_keys[] = {
      "Training fails if more than this share of the images (and at least 10) cannot be decoded"},
     {INT(data, synthetic_images, "1024", 1, 1e9), KEY_MATH,
      "Images per set with format: synthetic"},
-    {INT(data, tokens, "512", 8, 65536), KEY_MATH,
+    {INT(data, tokens, "512", 8, 32768), KEY_MATH,
      "Text: tokens of the longest sequence, with <s>; also the positions that the network has"},
     {ENUM(data, break_mode, "none", token_break_names), KEY_MATH,
      "Text: sequences are cut every data.tokens (none), or hold as many whole sentences as fit "

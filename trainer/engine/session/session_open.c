@@ -148,17 +148,17 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, const Clas
     *out = NULL;
     Status status = OK;
     if (!is_set(path) && c->data.format != DATA_SYNTHETIC)
-        status =
-            fail(ERR_USAGE,
-                 "%s is not set; give data.dir=DIR, a folder with train and val in it, or %s=DIR",
-                 key, key);
+        status = fail(
+            ERR_USAGE, "%s is not set; give data.dir=DIR, a folder %s, or %s=DIR", key,
+            config_is_text(c) ? "that fairseq-preprocess wrote" : "with train and val in it", key);
     if (status == OK) status = index_place(&place, c);
     choose_place(place, listed);
     DatasetOptions o = { .path = path,
                          .format = c->data.format,
                          .role = role,
                          .class_map = c->data.class_map,
-                         .like = like,
+                         /* masked words: the dictionaries are compared */
+                         .like = config_is_masked(c) ? NULL : like,
                          .val_split = c->data.val_split,
                          .val_split_seed = (uint64_t)c->data.val_split_seed,
                          .synthetic_images = c->data.synthetic_images,
@@ -167,13 +167,14 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, const Clas
                          .allow_empty = c->data.allow_empty_classes,
                          .seek_bytes = seek_bytes(c),
                          .text = config_token_options(c) };
+    o.text.one_separator = model_find(c->model.name)->segments;
     status = comm_agree(comm, status);
     if (status == OK) status = open_together(out, &o, key, comm);
     mem_free(place);
     if (status == OK) return OK;
     dataset_close(*out);
     *out = NULL;
-    return status == ERR_DATA ? advise_split(status, path) : status;
+    return status == ERR_DATA && !config_is_text(c) ? advise_split(status, path) : status;
 }
 
 void session_tell_order(const Dataset *d, const char *key, const char *path)
@@ -208,9 +209,33 @@ static Status check_classes(const Session *s, int64_t learnt)
     if (s->train || !dataset_named_classes(s->val)) return OK;
     if (wanted == 0 || wanted == dataset_classes(s->val) || learnt == dataset_classes(s->val))
         return OK;
-    return fail(ERR_DATA,
-                "data.val has %d class folders, but model.classes is %lld; labels would be wrong",
-                dataset_classes(s->val), (long long)wanted);
+    return fail(ERR_DATA, "data.val has %d %s, but model.classes is %lld; labels would be wrong",
+                dataset_classes(s->val), config_is_text(s->config) ? "classes" : "class folders",
+                (long long)wanted);
+}
+
+/* A network reads images or text, and of text it has the head that the set is for. */
+static Status check_kind(Session *s, const Dataset *d)
+{
+    const Config *c = s->config;
+    const char *key = d == s->train ? "data.train" : "data.val";
+    SequenceFacts facts;
+    const bool text = sequences_facts(d, &facts);
+    if (text != config_is_text(c))
+        return fail(ERR_DATA, "%s has %s (%s), but %s (model.name) reads %s", key,
+                    text ? "text" : "images", dataset_format_name(d), c->model.name,
+                    text ? "images" : "text");
+    if (text && facts.classified == config_is_masked(c))
+        return fail(ERR_DATA,
+                    facts.classified ? "%s has labels, which requires model.head: classify"
+                    : d == s->train  ? "%s has no labels; set model.head: mlm"
+                                     : "%s has no labels, which model.head: classify requires",
+                    key);
+    if (text) s->words = facts.dictionary->words;
+    if (config_is_masked(c) && c->model.classes > 0 && c->model.classes != s->words)
+        return fail(ERR_USAGE, "model.classes is %lld, but the dictionary of %s has %lld words",
+                    (long long)c->model.classes, key, (long long)s->words);
+    return OK;
 }
 
 /* Collective. Which sets there are must not depend on the rank. */
@@ -224,32 +249,13 @@ static Status open_sets(Session *s, SessionUse use, const ClassList *learnt)
         return fail(ERR_USAGE, "data.val is set on some ranks only");
     if (use == SESSION_TRAIN) {
         TRY(open_set(&s->train, c, DATA_TRAIN, learnt, s->comm));
+        TRY(comm_agree(s->comm, check_kind(s, s->train)));
         own = dataset_class_list(s->train, "data.train");
         own.may_lack = c->data.allow_empty_classes;
-        own.remedy = " (data.class_map can exclude it)";
+        if (!config_is_text(c)) own.remedy = " (data.class_map can exclude it)";
         learnt = &own;
     }
     return use == SESSION_EVAL || has_val ? open_set(&s->val, c, DATA_VAL, learnt, s->comm) : OK;
-}
-
-/* A network reads images or text, and of text it has the head that the set is for. */
-static Status check_kind(const Config *c, const Dataset *d, const char *key, int64_t *words)
-{
-    SequenceFacts facts;
-    const bool text = sequences_facts(d, &facts);
-    if (text != config_is_text(c))
-        return fail(ERR_DATA, "%s has %s (%s), but %s (model.name) reads %s", key,
-                    text ? "text" : "images", dataset_format_name(d), c->model.name,
-                    text ? "images" : "text");
-    if (text && facts.classified == config_is_masked(c))
-        return fail(ERR_DATA, "%s has %s, which requires model.head: %s", key,
-                    facts.classified ? "labels" : "no labels",
-                    facts.classified ? "classify" : "mlm");
-    if (text) *words = facts.dictionary->words;
-    if (config_is_masked(c) && c->model.classes > 0 && c->model.classes != *words)
-        return fail(ERR_USAGE, "model.classes is %lld, but the dictionary of %s has %lld words",
-                    (long long)c->model.classes, key, (long long)*words);
-    return OK;
 }
 
 static Status check_words(const Session *s)
@@ -264,8 +270,7 @@ static Status check_words(const Session *s)
 static Status count_classes(Session *s, int64_t learnt)
 {
     const Config *c = s->config;
-    if (s->train) TRY(check_kind(c, s->train, "data.train", &s->words));
-    if (s->val) TRY(check_kind(c, s->val, "data.val", &s->words));
+    if (s->val) TRY(check_kind(s, s->val));
     TRY(check_words(s));
     TRY(check_classes(s, learnt));
     s->classes = c->model.classes;

@@ -32,10 +32,10 @@ TEST(another_dictionary_is_told_by_its_first_word)
     CHECK_OK(dictionary_check_like(d, same));
     CHECK_STATUS(dictionary_check_like(d, other), ERR_DATA);
     CHECK_STR(status_message(),
-              "here: another dictionary than that of there: word 6 is \"<mask>\", not \"d\"");
+              "here: differs from the dictionary of there: word 6 is \"<mask>\", not \"d\"");
     CHECK_STATUS(dictionary_check_like(d, longer), ERR_DATA);
     CHECK_STR(status_message(),
-              "here: another dictionary than that of there: it has 7 words, not 8");
+              "here: differs from the dictionary of there: it has 7 words, not 8");
     dictionary_destroy(d);
     dictionary_destroy(same);
     dictionary_destroy(other);

@@ -1,7 +1,7 @@
 /* predict_text.c - see predict_text.h. A line becomes a sequence as in training:
- * <s> WORDS </s>, of two texts <s> WORDS </s> </s> WORDS </s>. The network's head has rows for as
- * many masked words as a sequence of training; a line with more of them is computed again for the
- * rest. */
+ * <s> WORDS </s>, of two texts <s> WORDS </s> </s> WORDS </s>, or with one </s> between them. The
+ * network's head has rows for as many masked words as a sequence of training; a line with more of
+ * them is computed again for the rest. */
 #include "trainer/app/cmd/predict/predict_text.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -12,7 +12,7 @@
 
 #define LINE_BYTES_MAX (1 << 20)
 #define BLANKS         " \t\r\v\f"
-enum { PIECE_BYTES = 4096, WORD_BYTES = 64 };
+enum { WORD_BYTES = 64 };
 
 typedef struct Texts {
     Predictor *p;
@@ -57,7 +57,7 @@ static void make_sequence(Texts *t, char *line)
     add_words(t, line);
     t->second = t->count;
     if (!tab) return;
-    add_token(t, TOKEN_EOS);
+    if (!t->p->model.def->segments) add_token(t, TOKEN_EOS);
     add_words(t, tab);
 }
 
@@ -129,15 +129,14 @@ static Status answer(Texts *t, char *line, PredictPlace at)
 /* Without its end; *more: there was one. */
 static Status read_line(FILE *file, const PredictPlace *at, StrBuf *line, bool *more)
 {
-    char piece[PIECE_BYTES];
     bool ends = false;
     str_clear(line);
-    while (!ends && fgets(piece, sizeof piece, file)) {
-        const size_t bytes = strlen(piece);
-        ends = bytes > 0 && piece[bytes - 1] == '\n';
-        if (!ends && bytes < sizeof piece - 1 && !feof(file))
+    for (int c; !ends && (c = getc(file)) != EOF;) {
+        const char byte = (char)c;
+        ends = byte == '\n';
+        if (byte == '\0')
             return fail(ERR_DATA, "%s:%lld: contains a zero byte", at->file, (long long)at->line);
-        str_add_n(line, piece, bytes - ends);
+        str_add_n(line, &byte, !ends);
         if (line->length > LINE_BYTES_MAX)
             return fail(ERR_DATA, "%s:%lld: more than %d bytes", at->file, (long long)at->line,
                         LINE_BYTES_MAX);
