@@ -87,7 +87,7 @@ page_holds "$SCRATCH/killed/report.html" "unfinished" "is incomplete and was lef
     > "$SCRATCH/watch.out" 2>&1 &
 watcher=$!
 for ((i = 0; i < 100; i++)); do
-    grep -q 'not there yet' "$SCRATCH/watch.out" && break
+    grep -q 'waiting for the run to appear' "$SCRATCH/watch.out" && break
     sleep 0.1
 done
 train_in_background live 1 train.epochs=1000

@@ -42,7 +42,7 @@ if command -v script > /dev/null; then
         2>&1 < /dev/null &
     watching=$!
     for ((tries = 0; tries < 500; tries++)); do
-        grep -q "not there yet" "$out" && break
+        grep -q "waiting for it to appear" "$out" && break
         sleep 0.02
     done
     settings later train.max_steps=1

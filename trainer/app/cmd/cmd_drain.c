@@ -23,7 +23,8 @@
 
 static const ArgRow rows[] = {
     { "--run", "RUN", .help = "only the ranks of the run in folder RUN" },
-    { "--wait", "SECONDS", .help = "how long to wait; 0 only asks", .max = 1e9, .fallback = 100 },
+    { "--wait", "SECONDS", .help = "how long to wait; 0: do not wait", .max = 1e9,
+      .fallback = 100 },
     ARG_ROW_END,
 };
 
@@ -109,7 +110,8 @@ static Status drain(Ranks *ranks, const char *run, double wait_s)
     for (; wait_s > 0 && ranks->count > 0 && clock_s() < end; clock_sleep_s(PERIOD_S))
         signal_ranks(ranks, 0);
     if (wait_s > 0 && ranks->count > 0)
-        return fail(ERR_PEER, "%d ranks are still running after %.0f s", ranks->count, wait_s);
+        return fail(ERR_PEER, "%d %s still running after %.0f s", ranks->count,
+                    ranks->count == 1 ? "rank is" : "ranks are", wait_s);
     return OK;
 }
 
@@ -127,10 +129,10 @@ const Command cmd_drain = {
     .group = "Train",
     .summary = "ask the ranks of this host to save a checkpoint and exit",
     .about =
-        "Asks every rank of convoy train on this host (of this program and this user) to save a "
-        "checkpoint and exit, as USR1 does, and waits until they are gone. The ranks of the same "
-        "run on other hosts exit with them. Exit code: 0 when none is left, also where none was "
-        "found; 76 when some are still there after the wait.",
+        "Asks every rank of convoy train on this host (same executable, same user) to save a "
+        "checkpoint and exit, by sending USR1, and waits until they have exited. The ranks of the "
+        "same run on other hosts exit too. Exit code: 0 if no rank is left or none was found; 76 "
+        "if some are still running after the wait.",
     .args = rows,
     .alone = command,
 };

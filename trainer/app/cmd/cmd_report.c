@@ -24,13 +24,13 @@ static const ArgRow rows[] = {
     { "RUN", .help = "a run folder (run.dir), or a folder of convoy scale, for all of its runs",
       .flags = ARG_REPEATED },
     { "--out", "FILE",
-      .help = "the page (.html); default: report.html in RUN, or in this folder for several runs. "
-              "Next to it: .csv (the records) and .scaling.csv (epoch times)",
+      .help = "the page (.html); default: report.html in RUN, or for several runs in the current "
+              "folder. Also writes .csv (the records) and .scaling.csv (epoch times) next to it",
       .flags = ARG_WRITES },
     { "--watch",
       .help =
-          "write the page again and again until all runs have ended, waiting for those that are "
-          "not there yet; an open browser reloads it. The CSV files come at the end" },
+          "rewrite the page until all runs have ended, and wait for runs that do not exist yet; an "
+          "open browser reloads it. The CSV files are written at the end" },
     { "--every", "SECONDS", .help = "refresh interval", .needs = "--watch", .min = 0.01, .max = 1e6,
       .fallback = 10 },
     ARG_ROW_END,
@@ -124,7 +124,7 @@ static Status watch(const char *out, const Args *args, double every_s)
         TRY(report_write_live(out, args->positional, args->positional_count, every_s, &ended));
         if (ended) return OK;
         if (all_over(args)) return report_write(out, args->positional, args->positional_count);
-        if (!told) log_info("%s: written every %g s until the runs end", out, every_s);
+        if (!told) log_info("%s: rewritten every %g s until the runs end", out, every_s);
         told = true;
         clock_sleep_s(every_s);
     }
@@ -151,11 +151,11 @@ const Command cmd_report_runs = {
     .group = "Look",
     .summary = "write a page about runs, with plots",
     .about =
-        "Writes one page about runs, readable in any browser without a network, and CSV files "
-        "next to it: loss, accuracy, images/s, waits for data and for gradient sums, energy and "
-        "money, environment, configuration. Unfinished runs are shown as far as they got; the "
-        "page lists what is missing. If runs differ only in their number of ranks, it also plots "
-        "epoch time and efficiency over ranks, with 95 % intervals from three values up.",
+        "Writes one self-contained HTML page about runs, and CSV files next to it: loss, accuracy, "
+        "images/s, time spent waiting for data and gradient sums, energy and cost, environment, "
+        "configuration. An unfinished run is shown up to its last record; the page lists missing "
+        "data. If runs differ only in their number of ranks, it also plots epoch time and "
+        "efficiency against the number of ranks. 95 % confidence intervals need three values.",
     .examples = "convoy report runs/demo\n"
                 "convoy report runs/a runs/b runs/c --out compare.html",
     .args = rows,

@@ -20,30 +20,31 @@ static const ArgRow rows[] = {
     ARG_ROW_CONFIG,
     { "--mpirun-args", "ARGS",
       .help =
-          "more words for mpirun: '--hostfile hosts --map-by slot'. Without it ranks run on this "
-          "host, with --oversubscribe where there are fewer CPUs (such points are labelled)" },
+          "extra arguments for mpirun, such as '--hostfile hosts --map-by slot'. By default ranks "
+          "run on this host, with --oversubscribe if there are more ranks than CPUs (such points "
+          "are labelled)" },
     { "--print", "KIND", .help = "run nothing: print the command lines of the unfinished points",
       .choices = print_words },
     { "--per-node", "N", .help = "ranks, and GPUs, per node for sbatch", .needs = "--print",
       .min = 1, .max = 1024, .fallback = 8 },
     { "--collect",
-      .help = "run nothing: take the finished points, whoever ran them, into scale.jsonl" },
+      .help = "run nothing: collect the finished points in scale.jsonl, however they were run" },
     { "--predict", "FILES",
-      .help = "run nothing: model the step for fabrics (configs/fabrics/*.json, separated by "
-              "commas); convoy report plots it as a prediction" },
+      .help = "run nothing: predict the step time on fabrics (configs/fabrics/*.json, separated by "
+              "commas); convoy report plots the prediction" },
     { "--rate", "IMAGES_PER_S",
-      .help = "speed of one rank that computes alone (default: as measured); 7162@400: in steps of "
-              "400 images (default: train.batch_per_rank)",
+      .help = "speed of one rank alone (default: as measured). 7162@400: measured with 400 images "
+              "per step (default: train.batch_per_rank)",
       .needs = "--predict" },
     { "--ranks", "LIST", .help = "numbers of ranks, such as 12,24,160 (default 1,2,4 to 256)",
       .needs = "--predict" },
     { "--op-us", "US",
-      .help = "time of each operation of the step besides its images: launch, gap, ramp",
+      .help = "fixed time per operation of the step, whatever its images: launch, gap, ramp",
       .needs = "--predict", .max = 1e6 },
-    { "--fixed-ms", "MS", .help = "time of a step besides those, such as the optimizer's",
+    { "--fixed-ms", "MS", .help = "further fixed time per step, such as the optimizer's",
       .needs = "--predict", .max = 1e6 },
     { "--spread", "PERCENT",
-      .help = "standard deviation of the ranks' times; a step waits for the slowest",
+      .help = "standard deviation of the ranks' compute times; a step waits for the slowest rank",
       .needs = "--predict", .max = 100 },
     { "--no-overlap", .help = "sum all gradients at once, after the backward pass",
       .needs = "--predict" },
@@ -131,9 +132,9 @@ const Command cmd_scale = {
     .about =
         "Trains CONFIG on several numbers of ranks (scale.ranks), several times each "
         "(scale.repeats), through mpirun. Prints epoch time and efficiency with 95 % intervals, "
-        "and plots them (report.html, as convoy report does). Every point is a run of its own in "
-        "the folder of the series (scale.dir); finished ones are skipped, so the same command "
-        "continues where it was stopped.",
+        "and plots them (report.html, as convoy report does). Every point is a separate run in the "
+        "folder of the series (scale.dir). Finished points are skipped, so the same command "
+        "continues a stopped series.",
     .examples = "convoy scale configs/scale-resnet20.yaml\n"
                 "convoy scale CONFIG scale.ranks=1,2,4,8 scale.steps=50 scale.data=synthetic\n"
                 "convoy scale CONFIG --print sbatch | sh; later: convoy scale CONFIG --collect",

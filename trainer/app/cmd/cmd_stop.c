@@ -18,7 +18,8 @@
 
 static const ArgRow rows[] = {
     { "RUN", .help = "the folder of the run" },
-    { "--wait", "SECONDS", .help = "how long to wait; 0 only asks", .max = 1e9, .fallback = 100 },
+    { "--wait", "SECONDS", .help = "how long to wait; 0: do not wait", .max = 1e9,
+      .fallback = 100 },
     ARG_ROW_END,
 };
 
@@ -114,9 +115,9 @@ const Command cmd_stop = {
     .summary = "ask a run to save a checkpoint and exit, from any host",
     .about =
         "Asks the run in folder RUN to save a checkpoint and exit with code 75, and waits until "
-        "it has. Works from any host that shares the folder. A run under convoy launch is not "
-        "started again. Exit code: 0 when nothing runs there any more, or nothing did; 76 when "
-        "it is still running after the wait.",
+        "it has. Works from any host that shares the folder. convoy launch does not restart the "
+        "run. Exit code: 0 if the run has ended or was not running; 76 if it is still running "
+        "after the wait.",
     .args = rows,
     .alone = command,
 };

@@ -64,7 +64,7 @@ static Status read_more(Tail *tail, TopScreen *t)
     }
     if (n < 0) return fail(ERR_DATA, "%s: cannot read: %s", tail->path, strerror(errno));
     if (tail->rest.length >= LINE_MAX)
-        return fail(ERR_DATA, "%s: a line has more than %zu bytes", tail->path, LINE_MAX);
+        return fail(ERR_DATA, "%s: a line is longer than %zu bytes", tail->path, LINE_MAX);
     return tail->rest.failed ? fail(ERR_MEMORY, "out of memory") : OK;
 }
 
@@ -126,9 +126,9 @@ const Command cmd_top = {
     .summary = "show how a run is doing",
     .about =
         "Shows how the run in folder RUN is doing: progress, loss, speed, waits, evaluation, "
-        "checkpoint, energy and cost, GPUs. It only reads metrics.jsonl and changes "
-        "nothing: start it wherever the folder can be seen. Exits when the run ends; waits for a "
-        "run that is not there yet.",
+        "checkpoint, energy and cost, GPUs. It only reads metrics.jsonl, so it works on any host "
+        "that sees the folder. In a terminal it waits for a run that does not exist yet, and exits "
+        "when the run ends.",
     .args = rows,
     .alone = command,
 };

@@ -211,7 +211,7 @@ static void add_gpu_line(const GpuRecord *g, StrBuf *out)
 {
     str_printf(out, "GPU %-3d    ", (int)g->gpu);
     if (!isnan(g->utilization))
-        str_printf(out, " %3.0f %% used (least %.0f)", 100 * g->utilization,
+        str_printf(out, " %3.0f %% used (min %.0f)", 100 * g->utilization,
                    100 * g->utilization_min);
     if (!isnan(g->memory_used_bytes))
         str_printf(out, "  %.1f GiB", g->memory_used_bytes / (1 << 30));
@@ -226,7 +226,7 @@ static void add_masked_eval_line(const TopScreen *t, const EvalRecord *e, StrBuf
     char best[RECORDS_SCORE_BYTES];
     records_format_score(true, records_score(&t->best), best);
     str_printf(out, "evaluation  loss %.4f, ppl %.5g", e->loss, e->ppl);
-    if (isfinite(e->ema_loss)) str_printf(out, " (averaged loss %.4f)", e->ema_loss);
+    if (isfinite(e->ema_loss)) str_printf(out, " (averaged weights: loss %.4f)", e->ema_loss);
     str_printf(out, ", %.2f %% of the masked words found, at step %lld; best %s at step %lld\n",
                100 * e->top1, (long long)e->step, best, (long long)t->best.step);
 }
@@ -241,7 +241,7 @@ static void add_eval_line(const TopScreen *t, StrBuf *out)
     const int64_t classes = t->last[RECORD_START].start.classes;
     str_printf(out, "evaluation  top-1 %.2f %%", 100 * e->top1);
     if (classes < 0 || classes > 5) str_printf(out, ", top-5 %.2f %%", 100 * e->top5);
-    if (isfinite(e->ema_top1)) str_printf(out, " (averaged %.2f %%)", 100 * e->ema_top1);
+    if (isfinite(e->ema_top1)) str_printf(out, " (averaged weights: %.2f %%)", 100 * e->ema_top1);
     str_printf(out, ", loss %.4f at step %lld; best %.2f %% at step %lld\n", e->loss,
                (long long)e->step, 100 * records_score(&t->best), (long long)t->best.step);
 }

@@ -239,10 +239,11 @@ static void explain(StrBuf *out, const RunSet *set, int64_t most)
 {
     if (set->count > CURVES_MAX) html_note(out, "Only the first 28 runs are drawn.");
     if (most >= PLOT_WINDOWS)
-        html_note(out, set->count > BANDS_MAX
-                           ? "Lines of many steps are smoothed."
-                           : "Lines of many steps are smoothed; each point is a mean, and the band "
-                             "shows the smallest and largest value in it.");
+        html_note(out,
+                  set->count > BANDS_MAX
+                      ? "Lines with many steps are smoothed."
+                      : "Lines with many steps are smoothed: each point is a mean, and the band "
+                        "spans the smallest to the largest value in that mean.");
 }
 
 /* Plots against one of them, under the choice of all. */

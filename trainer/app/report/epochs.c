@@ -192,19 +192,21 @@ static void explain(StrBuf *out, const Scaling *s)
                             : "batches follow neither weak nor strong scaling";
     bool epochs = false;
     for (int i = 0; i < s->count; i++) epochs = epochs || !s->rows[i].by_run;
-    const char *values = epochs ? "epochs, or runs where there are three of them" : "runs";
+    const char *values =
+        epochs ? "one epoch, or one run if three or more have an equal number of ranks" : "one run";
     html_notef(out,
-               "Time to train on the %lld %s of an epoch; %s. Values are %s; intervals are 95 "
-               "%%, Student's t, from three values up. Speed-up and efficiency are against %lld "
-               "%s; the interval of the efficiency is Fieller's. %s",
+               "Time to train on the %lld %s of an epoch; %s. A value is %s. 95 %% confidence "
+               "intervals (Student's t) need three values. Speed-up and efficiency are relative to "
+               "%lld %s; the interval of the efficiency is Fieller's. %s",
                (long long)s->images, s->units->many, batch, values, (long long)base->ranks,
                base->ranks == 1 ? "rank" : "ranks",
                s->from_steps
-                   ? "A value is the mean step time after the warm-up, times the steps of an epoch."
-                   : "The first epoch of a process has a column and does not count.");
+                   ? "The time of a run is its mean step time after the warm-up, times the steps "
+                     "of an epoch."
+                   : "The first epoch of a process is in a separate column and does not count.");
     if (s->fitted < 3) return;
     html_notef(out,
-               "Least squares of T = a + b/n: a = %.4g s, b = %.4g s; the part that does not "
+               "Least-squares fit of T = a + b/n: a = %.4g s, b = %.4g s. The part that does not "
                "scale, a/T, is %.1f %% at %lld ranks.",
                s->fit.constant, s->fit.slope, 100 * s->fit.constant / last->epoch_s.mean,
                (long long)last->ranks);
@@ -272,7 +274,7 @@ void section_scaling(StrBuf *out, const RunSet *set, const Scaling *scaling)
         add_table(out, scaling);
         html_note(out, "Costs use the prices (cost.*) in each run's config.yaml.");
     } else {
-        html_note(out, "Scaling needs runs on at least two numbers of ranks.");
+        html_note(out, "Scaling needs runs on at least two different numbers of ranks.");
     }
     if (set->prediction_count > 0) add_prediction_table(out, set);
 }

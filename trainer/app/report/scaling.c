@@ -226,11 +226,11 @@ static void describe(Scaling *s)
     }
     if (oversubscribed)
         str_add(&s->notes, "Oversubscribed points had more ranks than CPUs or GPUs: they show that "
-                           "it runs, but do not measure scaling.\n");
+                           "the run works, but do not measure scaling.\n");
     if (!same_threads)
-        str_add(&s->notes, "Ranks had different numbers of compute threads, so the ideal line does "
-                           "not apply: with "
-                           "device.threads set, each rank is the same hardware.\n");
+        str_add(&s->notes, "The number of compute threads per rank differs between points, so the "
+                           "ideal line does not apply. Set device.threads to give each rank the "
+                           "same number.\n");
 }
 
 /* The smallest number of ranks above this one; 0 for none. */
@@ -253,7 +253,9 @@ static Status make_rows(Scaling *s, const ReportRun *const *runs, int count,
             if (runs[i]->start.world == ranks) scratch[n++] = runs[i];
         TRY(make_row(&s->rows[s->count++], scratch, n));
     }
-    if (ranks > 0) str_printf(&s->notes, "Only %d numbers of ranks are shown.\n", SCALING_ROWS_MAX);
+    if (ranks > 0)
+        str_printf(&s->notes, "Only the %d smallest numbers of ranks are shown.\n",
+                   SCALING_ROWS_MAX);
     return OK;
 }
 

@@ -94,15 +94,17 @@ void section_spent(StrBuf *out, const RunSet *set)
     html_table_end(out);
     html_notef(
         out,
-        "Everything that was recorded, including work that a killed process lost. %s: "
-        "steps only. data wait: the share spent waiting for data, of the energy or, where that "
-        "is not known, of the time. Costs use the prices (cost.*) in each run's config.yaml.",
+        "Totals cover everything recorded, including work lost to a killed process. assumed: share "
+        "of the energy estimated by cost.host_watts. %s: training steps only. data wait: share of "
+        "the energy (or of the time, if energy is not known) spent waiting for data. Costs use the "
+        "prices (cost.*) in each run's config.yaml.",
         per_sample);
     if (isnan(target)) return;
     if (masked) snprintf(score, sizeof score, "loss of %.4f", target);
     else snprintf(score, sizeof score, "top-1 of %.2f %%", 100 * target);
-    html_notef(out,
-               "Target: %s, the best value that every evaluated run has reached; "
-               "spent until the end of the first evaluation that reached it.",
-               score);
+    html_notef(
+        out,
+        "Target: %s, the best value that every evaluated run has reached. Columns to target: "
+        "totals until the end of the first evaluation that reached it.",
+        score);
 }

@@ -20,7 +20,7 @@ static void describe_end(const ReportRun *r, char out[160])
     if (!r->done) snprintf(out, 160, "%s", r->lines ? "unfinished" : "nothing recorded");
     else if (r->code == 0) snprintf(out, 160, "done");
     else if (r->code == 75) snprintf(out, 160, "stopped, checkpoint saved (75)");
-    else snprintf(out, 160, "ended with %lld: %.100s", (long long)r->code, r->reason);
+    else snprintf(out, 160, "ended with code %lld: %.100s", (long long)r->code, r->reason);
 }
 
 /* The median of a value of the steps, by its place in them; NaN for none. */
@@ -176,8 +176,8 @@ static void add_run_items(StrBuf *out, int *items, const ReportRun *r)
                  (long long)nonfinite->step);
     if (r->resumes > 0)
         add_item(out, items, r->name,
-                 "continued %d %s from a checkpoint; steps that were done twice count once.",
-                 r->resumes, r->resumes == 1 ? "time" : "times");
+                 "continued %d %s from a checkpoint; repeated steps count once.", r->resumes,
+                 r->resumes == 1 ? "time" : "times");
     bool evaluates = !r->config || (r->config->data.val && r->config->data.val[0]) ||
                      r->config->data.val_split > 0;
     if (r->step_count > 0 && r->eval_count == 0 && evaluates)
@@ -236,8 +236,8 @@ void section_environment(StrBuf *out, const RunSet *set)
         html_row_end(out);
     }
     html_table_end(out);
-    html_note(out, "host: that of rank 0. CPUs: those that rank 0 may run on. threads: compute "
-                   "threads per rank.");
+    html_note(out, "host: rank 0's host. CPUs: CPUs that rank 0 may use. threads: compute threads "
+                   "per rank.");
 }
 
 /* ---- configuration ---- */
@@ -276,7 +276,7 @@ void section_differences(StrBuf *out, const RunSet *set)
     html_table(out, pointers, count + 2);
     for (int i = 0; i < set->count; i++) add_values(out, &set->runs[i], i + 1, keys, count);
     html_table_end(out);
-    if (count == DIFFERENCES_MAX) html_note(out, "Keys beyond these are not shown.");
+    if (count == DIFFERENCES_MAX) html_notef(out, "At most %d keys are shown.", DIFFERENCES_MAX);
 }
 
 void section_config(StrBuf *out, const RunSet *set)

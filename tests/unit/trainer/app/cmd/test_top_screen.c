@@ -50,7 +50,7 @@ TEST(an_averaged_evaluation_decides_where_the_run_says_so)
     add(&t,
         "{\"event\":\"eval\",\"time\":1002,\"step\":2,\"loss\":null,\"top1\":0.4,\"ema_loss\":1,"
         "\"ema_top1\":0.75,\"ema_best\":true}");
-    SAYS(1002, " (averaged 75.00 %), loss ", "best 75.00 % at step 2");
+    SAYS(1002, " (averaged weights: 75.00 %), loss ", "best 75.00 % at step 2");
     add(&t, "{\"event\":\"eval\",\"time\":1002,\"step\":3,\"loss\":1,\"top1\":0.875,\"ema_loss\":1,"
             "\"ema_top1\":0.5,\"ema_best\":false}");
     SAYS(1002, "best 87.50 % at step 3");
@@ -81,7 +81,7 @@ TEST(a_run_from_start_to_end)
         "\"memory_used_bytes\":1073741824,\"power_w\":300}");
     SAYS(1060, "top-1 40.00 %, top-5 70.00 %, loss 2.6000 at step 250; best 50.00 % at step 200",
          "checkpoint  step 250, 7 s ago; on_save of step 250: failed",
-         "GPU 2        97 % used (least 90)  1.0 GiB  300 W\n");
+         "GPU 2        97 % used (min 90)  1.0 GiB  300 W\n");
     SAYS(1060 + 7200, "no record for 2:00:06: it hangs or was killed");
     add(&t, "{\"event\":\"step\",\"time\":1060,\"step\":251,\"images_per_s\":640,\"step_ms\":200,"
             "\"data_wait_ms\":10,\"comm_wait_ms\":4,\"mfu\":0.4125}");
@@ -193,7 +193,8 @@ TEST(masked_words_are_told_in_tokens)
         "\"ema_loss\":2.25,\"masked\":0.15,\"ppl\":12.182}");
     SAYS(1004, "loss        6.4120  ppl 609.1  learning rate 0.5",
          "speed       12340.0 tokens/s, 3085.0 per rank; step 200.0 ms, ", "  30:00 left\n",
-         "evaluation  loss 2.5000, ppl 12.182 (averaged loss 2.2500), 25.00 % of the masked words "
+         "evaluation  loss 2.5000, ppl 12.182 (averaged weights: loss 2.2500), 25.00 % of the "
+         "masked words "
          "found, at step 100; best loss 2.1000 (ppl 8.1662) at step 50\n");
     top_screen_free(&t);
 }
