@@ -1,7 +1,8 @@
 /* canvas.h - how many places the programs of a run on text have (kernels/op_embed.h). The sequences
  * of a micro-batch lie one behind the other, so it seldom fills the batch * tokens places that it
  * could: there are programs for several numbers of places, around those that the lengths of the
- * sequences make likely, and each micro-batch takes the smallest that holds it. */
+ * sequences make likely, and each micro-batch takes the smallest that holds it; the last of a step
+ * the smallest that holds those of all ranks, so that these run the same program. */
 #ifndef CONVOY_TRAINER_ENGINE_SESSION_CANVAS_H
 #define CONVOY_TRAINER_ENGINE_SESSION_CANVAS_H
 #include "data/data.h"
