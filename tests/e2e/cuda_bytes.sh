@@ -63,6 +63,24 @@ awk -v a="$cudnns" -v b="$(number attention_bwd 3)" 'BEGIN { exit !(a < b) }' ||
 awk -v a="$cudnns_ms" -v b="$(number attention_bwd 6)" 'BEGIN { exit !(4 * a < b) }' ||
     broken_run "cuDNN's attention is expected in $cudnns_ms ms, ours in $(number attention_bwd 6)"
 
+# Text by tokens. Its tied words are read by the head and by the embedding, and dropped attention is
+# our own.
+text=(inspect model roberta_tiny --bytes --gpu configs/gpus/h200.json train.precision=bf16
+    train.batch_per_rank=8)
+expect "bytes of text" 0 run 1 "${text[@]}" data.tokens=128
+expect_text "bytes of text" 1 "roberta_tiny in bf16, 8 sequences of 128 tokens per step"
+expect_text "bytes of text" 1 "kB/token"
+for row in embed embed_bwd pick pick_bwd attention attention_bwd softmax_xent; do
+    awk -v row="$row" '$1 == row && $3 > 0 { found = 1 } END { exit !found }' "$out" ||
+        broken_run "bytes of text: $row moves nothing"
+done
+short=$(number attention_bwd 4) embedded=$(number embed 3)
+expect "bytes of longer text" 0 run 1 "${text[@]}" data.tokens=512
+awk -v a="$short" -v b="$(number attention_bwd 4)" 'BEGIN { exit !(b > 3.9 * a && b < 4.1 * a) }' ||
+    broken_run "attention takes $short MFLOP of 128 tokens, of 512 $(number attention_bwd 4)"
+awk -v a="$embedded" -v b="$(number embed 3)" 'BEGIN { exit !(a > 0 && b < 1.1 * a) }' ||
+    broken_run "a token embeds by $embedded kB of 128, of 512 by $(number embed 3)"
+
 # Images as the network was published with, or as they are asked for.
 expect "bytes of small images" 0 run 1 inspect model resnet20 --bytes --gpu configs/gpus/a100.json
 expect_text "bytes of small images" 1 "256 images of 32 x 32 pixels"

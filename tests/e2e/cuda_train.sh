@@ -82,14 +82,15 @@ train treated_eager 1 "${treated[@]}" device.cuda_graph=false
 same "erased and mixed, recorded and eager" treated treated_eager
 
 # Progressive resizing: each size has programs and recordings of its own,
-# over the same parameters and input slots.
+# over the same parameters and input slots. With this seed no ReLU's input is within rounding of
+# zero: the CPU's other instructions (ONEDNN_MAX_CPU_ISA) agree to 3e-8.
 grow=(data.synthetic_images=8 "data.progressive_sizes=8, 12" "data.progressive_until=3, 4"
     train.epochs=6 train.max_steps=0
-    optimizer.lr=0.002)
+    optimizer.lr=0.002 train.seed=4)
 train grow_cpu 1 "${grow[@]}" device.backend=cpu
 train grow 1 "${grow[@]}"
 follows "progressive resizing" grow grow_cpu "$(in_any_order 1e-5)"
-near "progressive resizing" grow grow_cpu "$(in_any_order 1e-4)"
+near "progressive resizing" grow grow_cpu "$(in_any_order 1e-5)"
 train grow_eager 1 "${grow[@]}" device.cuda_graph=false
 same "progressive resizing, recorded and eager" grow grow_eager
 

@@ -92,10 +92,11 @@ Status network_fill_gamma(Network *n, double gamma)
 }
 
 /* Makes an input of the program from host memory, which a device gets a copy of. */
-static Status place(Network *n, const char *name, const void *data, void **copy)
+static Status place(Network *n, const char *name, const void *data)
 {
     const Graph *g = program_graph(n->program);
     if (!n->backend->v->device) return program_set_input(n->program, name, data);
+    void **copy = &n->copies[n->copy_count++];
     OpTensor t = *program_tensor(n->program, graph_input(g, name));
     TRY(n->backend->v->alloc(n->backend, t.bytes, copy));
     t.data = *copy;
@@ -115,16 +116,54 @@ void network_draw_images(Network *n, uint32_t stream)
         n->images[i] = (uint8_t)floor(network_uniform(stream, (uint32_t)i) * 256);
 }
 
+static Status place_text(Network *n, const char *name, const int32_t *data)
+{
+    return graph_input(program_graph(n->program), name) == TENSOR_NONE ? OK : place(n, name, data);
+}
+
+/* Id i stands at place 7 i + 3, in a ring of all places. */
+static Status make_text(Network *n)
+{
+    const GraphOptions *o = &n->options.graph;
+    const int64_t places = o->batch * o->tokens;
+    n->text = mem_alloc((size_t)(5 * places + o->batch + 1 + o->masked) * sizeof *n->text);
+    if (!n->text) return ERR_MEMORY;
+    int32_t *ids = n->text, *where = ids + places, *order = where + 2 * places,
+            *segments = order + places, *starts = segments + places, *rows = starts + o->batch + 1;
+    for (int64_t i = 0; i < places; i++) {
+        order[i] = (int32_t)((7 * i + 3) % places);
+        ids[order[i]] = (int32_t)(i * (o->words < places ? o->words : places) / places);
+        where[2 * i] = (int32_t)(i / o->tokens);
+        where[2 * i + 1] = (int32_t)(i % o->tokens);
+        segments[i] = where[2 * i + 1] >= o->tokens / 2;
+    }
+    for (int64_t i = 0; i <= o->batch; i++) starts[i] = (int32_t)(i * o->tokens);
+    for (int64_t i = 0; i < o->masked; i++) rows[i] = (int32_t)(i * places / o->masked);
+    TRY(place_text(n, "ids", ids));
+    TRY(place_text(n, "where", where));
+    TRY(place_text(n, "order", order));
+    TRY(place_text(n, "segments", segments));
+    TRY(place_text(n, "starts", starts));
+    return place_text(n, "rows", rows);
+}
+
+static Status make_images(Network *n)
+{
+    n->images = mem_alloc((size_t)pixel_count(&n->options.graph));
+    if (!n->images) return ERR_MEMORY;
+    network_draw_images(n, IMAGE_STREAM);
+    return place(n, "images", n->images);
+}
+
 static Status make_inputs(Network *n)
 {
     const GraphOptions *o = &n->options.graph;
-    n->images = mem_alloc((size_t)pixel_count(o));
-    n->labels = mem_alloc((size_t)o->batch * sizeof *n->labels);
-    if (!n->images || !n->labels) return ERR_MEMORY;
-    network_draw_images(n, IMAGE_STREAM);
-    for (int64_t i = 0; i < o->batch; i++) n->labels[i] = (int32_t)((7 * i + 3) % o->classes);
-    TRY(place(n, "images", n->images, &n->device_images));
-    return place(n, "labels", n->labels, &n->device_labels);
+    const int64_t count = o->masked ? o->masked : o->batch;
+    n->labels = mem_alloc((size_t)count * sizeof *n->labels);
+    if (!n->labels) return ERR_MEMORY;
+    for (int64_t i = 0; i < count; i++) n->labels[i] = (int32_t)((7 * i + 3) % o->classes);
+    TRY(place(n, "labels", n->labels));
+    return o->tokens ? make_text(n) : make_images(n);
 }
 
 static Status open_backend(Network *n, NetworkBackend backend)
@@ -171,11 +210,11 @@ Status network_open(Network *n, NetworkBackend backend, const char *model_name,
 void network_close(Network *n)
 {
     executor_destroy(n->executor);
-    if (n->device_images) n->backend->v->free(n->backend, n->device_images);
-    if (n->device_labels) n->backend->v->free(n->backend, n->device_labels);
+    for (int i = 0; i < n->copy_count; i++) n->backend->v->free(n->backend, n->copies[i]);
     backend_destroy(n->backend);
     mem_free(n->images);
     mem_free(n->labels);
+    mem_free(n->text);
 }
 
 Status network_run(Network *n, float grad_scale, double *loss_sum)

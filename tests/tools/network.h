@@ -13,9 +13,11 @@ typedef struct Network {
     Executor *executor;
     Program *program;
     ModelOptions options;
-    uint8_t *images;
+    uint8_t *images; /* NULL of a network of text */
     int32_t *labels;
-    void *device_images, *device_labels; /* NULL on host memory */
+    int32_t *text;   /* all its inputs but the labels */
+    void *copies[8]; /* of inputs, on a device */
+    int copy_count;
 } Network;
 
 /* uniform in [0,1) at (stream, index) */
@@ -42,7 +44,8 @@ typedef enum NetworkBackend {
  * values turns rounding into noise: batch and size must leave the last stage a dozen or so per
  * channel. */
 ModelOptions network_narrow(int64_t batch, int64_t size);
-/* Builds model_name on the backend and commits it; images and labels come from the formula. */
+/* Builds model_name on the backend and commits it; images and labels come from the formula. Of
+ * text, every sequence has options.tokens words, all of them other ones if there are enough. */
 Status network_open(Network *n, NetworkBackend backend, const char *model_name,
                     const ModelOptions *o);
 void network_close(Network *n);

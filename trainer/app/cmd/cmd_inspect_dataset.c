@@ -223,7 +223,6 @@ static Status inspect_dir(const Args *args, DatasetOptions *o, const Config *c)
 {
     Dataset *dataset = NULL;
     o->text = config_token_options(c);
-    o->text.one_separator = model_find(c->model.name)->segments;
     Status status = dataset_open(&dataset, o);
     if (status == ERR_DATA && fs_holds(o->path, "train") && fs_holds(o->path, "val"))
         return inspect_sets(args, o, c);

@@ -114,10 +114,27 @@ static void add_update(Budget *b)
 
 /* ---- the table ---- */
 
-static void print_row(StrBuf *text, const char *name, const Row *r, double images)
+/* What the table is about: MB and GFLOP of an image, or kB and MFLOP of a token. */
+typedef struct Unit {
+    const char *name, *bytes, *flops;
+    double count, byte, flop; /* a byte and a FLOP in these units */
+} Unit;
+
+static Unit unit_of(const Session *s)
+{
+    const double batch = (double)s->plan.global_batch;
+    return config_is_text(s->config)
+               ? (Unit){ "tokens/s",  "kB/token",
+                         "MFLOP/tok", batch * (double)s->config->data.tokens,
+                         1e-3,        1e-6 }
+               : (Unit){ "images/s", "MB/image", "GFLOP/img", batch, 1e-6, 1e-9 };
+}
+
+static void print_row(StrBuf *text, const char *name, const Row *r, const Unit *u)
 {
     str_printf(text, "%-24s %6d %10.2f %10.3f %10.3f %10.3f\n", name, r->count,
-               r->bytes / images * 1e-6, r->flops / images * 1e-9, r->least_ms, r->expected_ms);
+               r->bytes / u->count * u->byte, r->flops / u->count * u->flop, r->least_ms,
+               r->expected_ms);
 }
 
 static void print_head(const Session *s, const char *device, StrBuf *text)
@@ -147,17 +164,14 @@ static void print_head(const Session *s, const char *device, StrBuf *text)
 
 static void print_table(const Budget *b, StrBuf *text)
 {
-    const Config *c = b->session->config;
-    const bool tokens = config_is_text(c);
-    const double images = (double)(b->session->plan.global_batch * (tokens ? c->data.tokens : 1));
-    str_printf(text, "%-24s %6s %10s %10s %10s %10s\n", "operation", "runs",
-               tokens ? "MB/token" : "MB/image", tokens ? "GFLOP/tok" : "GFLOP/img", "least ms",
-               "expect ms");
+    const Unit u = unit_of(b->session);
+    str_printf(text, "%-24s %6s %10s %10s %10s %10s\n", "operation", "runs", u.bytes, u.flops,
+               "least ms", "expect ms");
     for (int k = 0; k < OP_COUNT; k++)
-        if (b->kinds[k].count) print_row(text, op_name((OpKind)k), &b->kinds[k], images);
-    print_row(text, "sum", &b->sum, images);
-    str_printf(text, "%-24s %6s %10s %10s %10.0f %10.0f\n", tokens ? "tokens/s" : "images/s", "",
-               "", "", 1e3 * images / b->sum.least_ms, 1e3 * images / b->sum.expected_ms);
+        if (b->kinds[k].count) print_row(text, op_name((OpKind)k), &b->kinds[k], &u);
+    print_row(text, "sum", &b->sum, &u);
+    str_printf(text, "%-24s %6s %10s %10s %10.0f %10.0f\n", u.name, "", "", "",
+               1e3 * u.count / b->sum.least_ms, 1e3 * u.count / b->sum.expected_ms);
 }
 
 static Status print_budget(const Session *s)

@@ -388,6 +388,8 @@ static Status check_kind(const Config *c, const ConfigOrigin *origin)
           "and data.mask_keep add up to more than 1" },
         { masked && c->train.loss != LOSS_CROSS_ENTROPY, "train.loss",
           ": masked words are learnt by cross_entropy" },
+        { masked && c->train.label_smoothing > 0, "train.label_smoothing",
+          "requires model.head: classify; perplexity is of unsmoothed targets" },
         { masked && c->train.class_weights[0], "train.class_weights",
           "requires model.head: classify" },
     };

@@ -23,7 +23,9 @@ static int64_t usual_words(const Config *c)
 
 TokenOptions config_token_options(const Config *c)
 {
+    const ModelDef *def = model_find(c->model.name);
     return (TokenOptions){ .tokens = c->data.tokens,
+                           .one_separator = def && def->segments,
                            .break_mode = c->data.break_mode,
                            .mask = c->data.mask,
                            .mask_keep = c->data.mask_keep,

@@ -1,7 +1,8 @@
 /* canvas.h - how many places the programs of a run on text have (kernels/op_embed.h). The sequences
  * of a micro-batch lie one behind the other, so it seldom fills the batch * tokens places that it
  * could: there are programs for several numbers of places, chosen by the micro-batches that the
- * shuffled set begins with, and each micro-batch takes the smallest that holds it. */
+ * shuffled set begins with, and each micro-batch takes the smallest that holds it; the last of a
+ * step the smallest that holds those of all ranks, so that these run the same program. */
 #ifndef CONVOY_TRAINER_ENGINE_SESSION_CANVAS_H
 #define CONVOY_TRAINER_ENGINE_SESSION_CANVAS_H
 #include "data/data.h"

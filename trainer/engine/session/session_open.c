@@ -167,7 +167,6 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, const Clas
                          .allow_empty = c->data.allow_empty_classes,
                          .seek_bytes = seek_bytes(c),
                          .text = config_token_options(c) };
-    o.text.one_separator = model_find(c->model.name)->segments;
     status = comm_agree(comm, status);
     if (status == OK) status = open_together(out, &o, key, comm);
     mem_free(place);

@@ -19,6 +19,7 @@ typedef struct Flight { /* a step from issue to finish */
     int64_t issued;             /* micro-batches */
     int first_result;           /* of the executor's */
     TimelineRun run;            /* the last one of the step */
+    int64_t last_tokens;        /* of a text: in the last micro-batch, the most of any rank */
     Program *last;              /* that of the last micro-batch; NULL: not known yet */
     /* of two passes: the first has been through its sums; it has moved the parameters */
     bool ascended, perturbed;

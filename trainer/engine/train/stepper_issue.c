@@ -108,12 +108,17 @@ Status stepper_agree_on_recording(void *stepper, Status own)
 
 /* ---- issuing ---- */
 
+/* The last micro-batch has sums over ranks in it, which all ranks must record and replay together.
+ * So they take the same program, with room for the longest of their texts, which all would wait
+ * for anyway. */
 static Program *program_of(const Stepper *s, int64_t micro, const PrefetchInput *input)
 {
     const Session *session = s->session;
-    return micro == 0
-               ? session_program(session->stage_first, session, session->first, input->tokens)
-               : session_program(session->stage_more, session, session->more, input->tokens);
+    int64_t tokens = input->tokens;
+    if (micro + 1 == session->plan.accumulate && tokens < s->flight->last_tokens)
+        tokens = s->flight->last_tokens;
+    return micro == 0 ? session_program(session->stage_first, session, session->first, tokens)
+                      : session_program(session->stage_more, session, session->more, tokens);
 }
 
 static Status issue(Stepper *s, Program *p, const RunOptions *o)
@@ -263,17 +268,25 @@ static float loss_weight(const Stepper *s)
     return r->masked > 0 ? 1.0f / (float)r->masked : 0;
 }
 
-/* Of the whole step, on all ranks together. */
-static void count_tokens(Stepper *s, StepResult *r)
+/* Of the whole step, on all ranks together; micro-batches lie one behind the other, those of a rank
+ * together. */
+static void count_tokens(Stepper *s, Flight *f)
 {
     const Session *session = s->session;
     const TrainPlan *plan = &session->plan;
+    StepResult *r = &f->result;
     if (!config_is_text(session->config)) return;
-    const SequenceCounts counts =
-        sequences_count(session->train, (uint64_t)session->config->train.seed,
-                        train_plan_images(plan, r->step), plan->global_batch);
-    r->tokens = counts.tokens;
-    r->masked = counts.masked;
+    const int64_t first = train_plan_images(plan, r->step),
+                  count = plan->global_batch / plan->batch;
+    for (int64_t i = 0; i < count; i++) {
+        const SequenceCounts counts =
+            sequences_count(session->train, (uint64_t)session->config->train.seed,
+                            first + i * plan->batch, plan->batch);
+        r->tokens += counts.tokens;
+        r->masked += counts.masked;
+        if ((i + 1) % plan->accumulate == 0 && f->last_tokens < counts.tokens)
+            f->last_tokens = counts.tokens;
+    }
 }
 
 static Status set_scalars(Stepper *s, int64_t step, double lr, int64_t micro)
@@ -353,7 +366,7 @@ void stepper_issue(Stepper *s, int64_t step, Status pending)
         .first_result = (int)((s->flights.issued % FLIGHTS) * s->session->plan.accumulate)
     };
     f->result = (StepResult){ .step = step, .lr = s->lr_factor * schedule_lr(&s->schedule, step) };
-    count_tokens(s, &f->result);
+    count_tokens(s, f);
     s->flights.issued++;
     comm_set_progress(s->session->comm, step, "step");
     stepper_must(s, tracing_step(s->tracing, step));

@@ -249,6 +249,38 @@ TEST(traffic_of_vit)
     check_network(NETWORK_CUDA_BF16, "vit_b_16", &o, &wanted);
 }
 
+/* As many words as places. */
+static ModelOptions of_text(int64_t masked)
+{
+    ModelOptions o = { .width = 1, .layers = 1, .dropout = 0.1, .attention_dropout = 0.1 };
+    o.graph = (GraphOptions){ .batch = 4,
+                              .tokens = 64,
+                              .words = 256,
+                              .classes = masked ? 256 : 10,
+                              .masked = masked,
+                              .training = true };
+    return o;
+}
+
+TEST(traffic_of_roberta)
+{
+    static const Wanted wanted = { { OP_EMBED, OP_EMBED_BWD, OP_PICK, OP_PICK_BWD, OP_DROP,
+                                     OP_ATTENTION, OP_ATTENTION_BWD, OP_COUNT },
+                                   { OP_LINEAR, OP_LINEAR_BWD_WEIGHTS, OP_COUNT } };
+    const ModelOptions o = of_text(64);
+    check_network(NETWORK_CUDA_BF16, "roberta_tiny", &o, &wanted);
+}
+
+/* The words' gradient is the embedding's alone; segments have one too. */
+TEST(traffic_of_bert_that_classifies)
+{
+    static const Wanted wanted = { { OP_EMBED, OP_EMBED_BWD, OP_ATTENTION, OP_ATTENTION_BWD,
+                                     OP_COUNT },
+                                   { OP_CONV2D, OP_CONV2D_BWD_DATA, OP_COUNT } };
+    const ModelOptions o = of_text(0);
+    check_network(NETWORK_CUDA_FP32, "bert_tiny", &o, &wanted);
+}
+
 TEST(traffic_of_cudnns_attention)
 {
     static const Wanted wanted = { { OP_TOKENS, OP_LAYERNORM, OP_COUNT },
