@@ -389,7 +389,7 @@ static Status check_kind(const Config *c, const ConfigOrigin *origin)
         { masked && c->train.loss != LOSS_CROSS_ENTROPY, "train.loss",
           ": masked words are learnt by cross_entropy" },
         { masked && c->train.label_smoothing > 0, "train.label_smoothing",
-          "requires model.head: classify; perplexity is of unsmoothed targets" },
+          "requires model.head: classify" },
         { masked && c->train.class_weights[0], "train.class_weights",
           "requires model.head: classify" },
     };

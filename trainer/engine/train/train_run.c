@@ -78,9 +78,9 @@ static Status open_session(Session *s, Comm *comm, const Config *c)
     Learnt learnt = { .text = NULL };
     StrBuf remedy = { 0 };
     Status status = comm->rank == 0 ? learnt_open_run(&learnt, c) : OK;
-    str_printf(&remedy,
-               " (%sfor other classes, start a new run: a new run.dir with model.init=%s)",
-               config_is_text(c) ? "" : "data.class_map can rename it; ", learnt.path ? learnt.path : "");
+    str_printf(&remedy, " (%sfor other classes, start a new run: a new run.dir with model.init=%s)",
+               config_is_text(c) ? "" : "data.class_map can rename it; ",
+               learnt.path ? learnt.path : "");
     learnt.list.may_lack = c->data.allow_empty_classes;
     learnt.list.remedy = remedy.text;
     status = comm_agree(comm, status == OK && remedy.failed ? ERR_MEMORY : status);
