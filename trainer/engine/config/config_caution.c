@@ -1,5 +1,6 @@
 /* config_caution.c - what a configuration may say, but hardly means. */
 #include "base/log.h"
+#include "base/mem.h"
 #include "kernels/ops/update.h"
 #include "trainer/engine/config/config_internal.h"
 #include <string.h>
@@ -21,11 +22,12 @@ static const struct {
 
 bool config_has_default(const Config *c, const ConfigKey *key)
 {
-    Config plain = { .optimizer.name = 0 };
+    Config *plain FREED_BY(config_destroy_at) = mem_calloc(1, sizeof *plain);
     StrBuf a FREED_BY(str_free) = { 0 }, b FREED_BY(str_free) = { 0 };
-    Status status = config_set_text(&plain, key, key->fallback, "");
+    if (!plain) return false;
+    Status status = config_set_text(plain, key, key->fallback, "");
     config_add_value(c, key, &a);
-    config_add_value(&plain, key, &b);
+    config_add_value(plain, key, &b);
     return status == OK && !a.failed && !b.failed && strcmp(a.text, b.text) == 0;
 }
 
