@@ -119,10 +119,10 @@ typedef struct ViewOptions {
     SeekUse seek_index;
 } ViewOptions;
 
-/* How a text becomes sequences of at most so many tokens (tokens/blocks.h), as fairseq's
+/* How text is cut into sequences of at most `tokens` tokens (tokens/blocks.h), as fairseq's
  * --sample-break-mode. */
 typedef enum TokenBreak {
-    BREAK_NONE,         /* cut every so many tokens, through sentences */
+    BREAK_NONE,         /* cut after every `tokens` tokens, within sentences too */
     BREAK_COMPLETE,     /* as many whole sentences as fit */
     BREAK_COMPLETE_DOC, /* the same, but documents end at empty sentences */
     BREAK_EOS,          /* each sentence */
@@ -179,7 +179,7 @@ typedef struct DatasetOptions {
     bool must_keep; /* the index: ERR_IO where it cannot be kept, not a warning */
     /* folders without an image are classes too, in a tar as well; class_map: lines without one */
     bool allow_empty;
-    int scan_threads;  /* 0 = so many that a network file system is kept busy */
+    int scan_threads;  /* 0 = enough to keep a network file system busy */
     TokenOptions text; /* DATA_FAIRSEQ, DATA_SYNTHETIC */
 } DatasetOptions;
 

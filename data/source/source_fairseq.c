@@ -1,5 +1,5 @@
 /* source_fairseq.c - sequences of tokens as fairseq-preprocess writes them: dict.txt with
- * train.idx, train.bin and valid.idx, valid.bin, whose words are to be found again; or, for a
+ * train.idx, train.bin and valid.idx, valid.bin, to learn masked words from; or, for a
  * classification, input0/, label/ and for pairs input1/, each such a folder.
  *
  * A sample is a block that fits (tokens/blocks.h) behind <s>; of a classification sentence n of

@@ -70,7 +70,7 @@ static Status read_line(Dictionary *d, char *line, char *end, int number)
     return OK;
 }
 
-/* Room for so many words. */
+/* Makes room for that number of words. */
 static Status reserve(Dictionary *d, size_t words)
 {
     d->slot_count = 16;

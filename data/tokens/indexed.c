@@ -71,7 +71,7 @@ static Status cut_short(const char *path)
     return fail(ERR_DATA, "%s: the file is truncated", path);
 }
 
-/* The file is as long as its header says, of count entries of so many bytes. */
+/* Whether the file has the length that its header implies: count entries of that size. */
 static Status check_length(size_t bytes, size_t header, uint64_t count, size_t entry, size_t more,
                            const char *path)
 {
@@ -252,7 +252,7 @@ static char *part_name(const char *prefix, int part, const char *ending)
     return NULL;
 }
 
-/* Why there is no prefix.idx. */
+/* Explains why prefix.idx does not exist. */
 static Status no_index(const char *prefix)
 {
     static const char *const endings[] = { "", ".fasta" };

@@ -14,7 +14,7 @@ typedef struct MaskDraw {
     uint32_t epoch, sample;
 } MaskDraw;
 
-int64_t mask_most(double rate, int64_t tokens); /* the most that a sequence of so many can have */
+int64_t mask_most(double rate, int64_t tokens); /* the most in a sequence of that length */
 int64_t mask_count(double rate, int64_t tokens, const MaskDraw *draw);
 /* Changes ids[tokens] to what is seen; labels[tokens]: the word that was there, -1 where nothing is
  * to be found. words, mask_id: the dictionary's. Returns mask_count(). */

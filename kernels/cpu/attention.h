@@ -18,7 +18,7 @@ typedef enum AttentionProduct {
     PRODUCT_DQ,     /* [L,d] of that gradient and keys */
     PRODUCT_COUNT
 } AttentionProduct;
-/* Products are made for so many lengths; one, where all sequences have the same. */
+/* Number of lengths that products are made for; one if all sequences have the same length. */
 enum { ATTENTION_LENGTHS = 4 };
 typedef struct AttentionState {
     bool narrow; /* products are these; else oneDNN's sgemm */

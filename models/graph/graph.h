@@ -98,7 +98,7 @@ double graph_product_flops(const Graph *g);
 typedef struct GraphOptions {
     int64_t batch, channels, height, width; /* images */
     int64_t classes;
-    /* Of words instead, batch sequences of at most so many in a canvas (kernels/op_embed.h); 0:
+    /* Text: the most tokens of one of the batch's sequences, in a canvas (kernels/op_embed.h); 0:
      * images. */
     int64_t tokens;
     int64_t places; /* of the canvas; 0: batch * tokens, with which all batches fit */

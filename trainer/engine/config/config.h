@@ -205,7 +205,7 @@ Status config_stored(Config **out, const char *path);
 /* What c's keys make of a network, for inference on one square image of that size. classes
  * -1: model.classes, or 1000 where that is left to a data set. */
 ModelOptions config_model_options(const Config *c, int64_t image_size, int64_t classes);
-/* For a network of text: how many rows its head has in a micro-batch of so many sequences; 0: one
+/* For a network of text: the rows of its head in a micro-batch of that number of sequences; 0: one
  * for each. */
 void config_set_batch(const Config *c, int64_t batch, GraphOptions *g);
 /* What a loader of text needs to know of its batches; of images nothing. After o->batch. */

@@ -13,7 +13,7 @@ bool config_is_masked(const Config *c)
     return config_is_text(c) && c->model.head == HEAD_MLM;
 }
 
-/* Of a network whose data are not here: the dictionary's of the published RoBERTa. */
+/* Size of the dictionary where the data is not here: that of the published RoBERTa. */
 #define USUAL_WORDS 50265
 
 static int64_t usual_words(const Config *c)

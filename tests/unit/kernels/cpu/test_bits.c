@@ -5,7 +5,7 @@
 #include "tests/test.h"
 #include <string.h>
 
-/* Runs op, whose input descriptions and values are there, by so many threads; its outputs go to
+/* Runs op, whose input descriptions and values are there, on that number of threads; outputs go to
  * out, plain. */
 static void run_op(OpInstance op, int threads, const bool *wanted, float **out)
 {

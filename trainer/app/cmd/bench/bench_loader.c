@@ -110,7 +110,7 @@ static bool all_forgotten(const Session *s, const BenchOptions *o)
 
 /* ---- printing ---- */
 
-/* Tokens of so many sequences, on average. */
+/* Mean number of tokens in that number of sequences. */
 static double tokens_of(const Session *s, double sequences)
 {
     SequenceFacts facts;
