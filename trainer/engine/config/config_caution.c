@@ -22,12 +22,12 @@ static const struct {
 
 bool config_has_default(const Config *c, const ConfigKey *key)
 {
-    Config *plain FREED_BY(config_destroy_at) = mem_calloc(1, sizeof *plain);
+    Config plain = { .optimizer.name = 0 };
     StrBuf a FREED_BY(str_free) = { 0 }, b FREED_BY(str_free) = { 0 };
-    if (!plain) return false;
-    Status status = config_set_text(plain, key, key->fallback, "");
+    const Status status = config_set_text(&plain, key, key->fallback, "");
     config_add_value(c, key, &a);
-    config_add_value(plain, key, &b);
+    config_add_value(&plain, key, &b);
+    if (key->type == KEY_STRING) mem_free(*(char **)(void *)((char *)&plain + key->offset));
     return status == OK && !a.failed && !b.failed && strcmp(a.text, b.text) == 0;
 }
 
