@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr int WARP = 32, BLOCK = 128, WIDE_BLOCK = 512, SUM_BLOCK = 256;
+constexpr int WARP = 32, BLOCK = 128, WIDE_BLOCK = 256, SUM_BLOCK = 256;
 constexpr int WIDE_CLASSES = 4096; /* from here on a block takes a row */
 constexpr unsigned ALL = 0xffffffffu;
 
