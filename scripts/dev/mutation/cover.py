@@ -4,6 +4,7 @@ The programs of a tree built with COVER_FLAGS note which basic blocks they enter
 (tests/cover/cover.c); objdump says of which lines a block is.
 """
 
+import concurrent.futures
 import glob
 import hashlib
 import json
@@ -11,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 
 LIMIT_S = 600  # for a test, however busy the machine is
 NONZERO = re.compile(rb"[^\0]")
@@ -72,7 +74,7 @@ def test_words(names, tree, limit_s):
         return ["build/ops", "--backend=cpu", "--op==" + rest], {}
     if kind == "e2e":
         return ["scripts/e2e.sh", "tests/e2e/%s.sh" % rest], {"E2E_LIMIT_S": str(int(limit_s))}
-    listed = tree.path("build/list")
+    listed = tree.path("build/list%d" % threading.get_ident())
     with open(listed, "w") as f:
         f.write("".join(name[len("unit:"):] + "\n" for name in names))
     return ["build/unit", "--tests=" + listed, "--jobs=1",
@@ -149,12 +151,18 @@ def update(tree, plain, path, product, known, say):
             json.dump(tests, f)
         os.replace(path + ".new", path)
 
-    for n, name in enumerate(missing, 1):
-        tests[name] = entry = run_one(name)
-        if entry["broken"]:
-            say("  %s: %s" % (name, entry["broken"]))
-        if n % 100 == 0 or name.startswith("e2e:"):
-            say("  %d of %d: %s, %.1f s" % (n, len(missing), name, entry["seconds"]))
-            save()
+    # Unit tests and operations take one processor each, whole runs all of them.
+    whole = [name for name in missing if name.startswith("e2e:")]
+    n = 0
+    for names, jobs in ((missing[:len(missing) - len(whole)], os.cpu_count() or 1), (whole, 1)):
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            for name, entry in zip(names, pool.map(run_one, names)):
+                n += 1
+                tests[name] = entry
+                if entry["broken"]:
+                    say("  %s: %s" % (name, entry["broken"]))
+                if n % 100 == 0 or name.startswith("e2e:"):
+                    say("  %d of %d: %s, %.1f s" % (n, len(missing), name, entry["seconds"]))
+                    save()
     save()
     return tests

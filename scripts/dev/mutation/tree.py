@@ -176,9 +176,9 @@ class Tree:
     def run(self, words, limit_s, environment=()):
         """Runs a test program in the sandbox until it ends or reports its first failure."""
         env = dict(os.environ, **dict(environment))
-        # Process ids are small and the same each time there, and so are the names of scratch
-        # folders; a failed test leaves its own.
-        for folder in glob.glob(self.path("build/scratch")) + glob.glob(self.path("build/e2e-*")):
+        # Process ids are small and the same each time there, and so are the names of the folders
+        # of whole runs; a failed one leaves its own.
+        for folder in glob.glob(self.path("build/e2e-*")) if words[0].endswith("e2e.sh") else ():
             shutil.rmtree(folder, ignore_errors=True)
         start = time.monotonic()
         process = subprocess.Popen(sandbox.command(self.work, words), cwd=self.root, env=env,
