@@ -91,7 +91,7 @@ TEST(a_run_from_start_to_end)
     add(&t, "{\"event\":\"spent\",\"time\":1060,\"part\":\"train\",\"total_host_seconds\":5400,"
             "\"total_j\":9e6,\"total_cost\":12.5,\"currency\":\"USD\",\"pue\":1,"
             "\"price_per_host_hour\":8,\"price_per_kwh\":0.2,\"price_note\":\"list\"}");
-    SAYS(1060, "total used  2.5 kWh, 1.5 host hours, 12.5 USD (8 per host and hour, 0.2 per kWh, "
+    SAYS(1060, "total used  2.5 kWh, 1.5 host hours, 12.5 USD (8 per host hour, 0.2 per kWh, "
                "PUE 1; list)\n");
     add(&t, "{\"event\":\"done\",\"time\":1060,\"code\":75,\"reason\":\"stopped\"}");
     SAYS(99999, "ended with code 75: stopped");
