@@ -196,5 +196,9 @@ TEST(masked_words_are_told_in_tokens)
          "evaluation  loss 2.5000, ppl 12.182 (averaged weights: loss 2.2500), 25.00 % of the "
          "masked words "
          "found, at step 100; best loss 2.1000 (ppl 8.1662) at step 50\n");
+    add(&t, "{\"event\":\"step\",\"time\":1004,\"epoch\":0,\"step\":101,\"epochs\":1,\"loss\":null,"
+            "\"lr\":0.5,\"sequences_per_s\":64,\"step_ms\":200,\"data_wait_ms\":10,"
+            "\"comm_wait_ms\":4,\"tokens_per_s\":12340,\"masked\":0,\"ppl\":null}");
+    SAYS(1005, "loss        nan (no masked word)  learning rate 0.5");
     top_screen_free(&t);
 }
