@@ -14,7 +14,7 @@
 typedef struct ByteRing ByteRing;
 Status byte_ring_create(ByteRing **out, size_t capacity, int pieces_max);
 void byte_ring_destroy(ByteRing *r); /* NULL ok */
-/* A piece of so many bytes, NULL if there is no room for it now. *piece: its name for
+/* A piece of that many bytes, NULL if there is no room for it now. *piece: its name for
  * byte_ring_give(). */
 uint8_t *byte_ring_take(ByteRing *r, size_t bytes, int64_t *piece);
 void byte_ring_give(ByteRing *r, int64_t piece);

@@ -71,7 +71,7 @@ typedef struct Place { /* what a ticket asks for */
     uint32_t epoch, repeat;
 } Place;
 
-/* Training with repeats: a global batch is so many times the same samples, one whole set behind the
+/* Training with repeats: a global batch is the same samples many times, one whole set behind the
  * other, so that a rank's share holds as few of them twice as it can. An epoch sees as many images
  * as without, 1/repeats of the samples: the first ones of its permutation. */
 static Place find_repeated(const Loader *l, int64_t step, int64_t in_step)

@@ -1,8 +1,8 @@
 /* reader_count.h - how many threads have to read at once for the decode threads never to wait for
  * bytes.
  *
- * A read takes so long, whoever waits for it; so many images are decoded per second: their product
- * is the number of reads that must be under way (Little's law), and a quarter more covers their
+ * A read takes its time, whoever waits for it; times the images that are decoded per second that is
+ * the number of reads that must be under way (Little's law), and a quarter more covers their
  * scatter. The number only grows, and only while decode threads have waited for bytes. It stops
  * growing where twice as many readers brought nothing, or a few more did twice: then the storage,
  * not its latency, is the limit. Arithmetic only; readers.c measures and obeys. */

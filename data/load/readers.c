@@ -26,7 +26,7 @@
 /* the log tells of a number of readers that differs this much from the last one told */
 #define SAID_FACTOR   2
 #define FIRST_GUESS   ((size_t)128 << 10) /* bytes of a sample before any was read */
-#define READS_MEASURE 4                   /* a measure takes at least so many reads' time */
+#define READS_MEASURE 4                   /* reads that a measure lasts, at least */
 
 typedef enum ItemState { ITEM_FREE, ITEM_READING, ITEM_READY, ITEM_USED } ItemState;
 

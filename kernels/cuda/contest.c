@@ -23,7 +23,7 @@ typedef struct Hall { /* while a contest is held */
 
 /* ---- runs ---- */
 
-/* ms of one of so many in a row. */
+/* ms of one run, of `runs` in a row. */
 static Status sample(const Hall *h, int which, int runs, double *ms)
 {
     const CudaContest *c = h->c;

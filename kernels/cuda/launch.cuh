@@ -17,8 +17,8 @@
     (kernel<<<grid, block, 0, stream>>>(__VA_ARGS__), cudaGetLastError())
 #endif
 
-/* For __launch_bounds__: so many blocks on an SM, but one less on Blackwell, for which ptxas (13.0)
- * takes a few registers more than those of `blocks` and spills them. */
+/* For __launch_bounds__: `blocks` on an SM, but one less on Blackwell, for which ptxas (13.0) takes
+ * a few registers more than those of `blocks` and spills them. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
 #define LAUNCH_ROOM_FOR(blocks) ((blocks)-1)
 #else

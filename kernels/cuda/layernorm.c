@@ -13,7 +13,7 @@ typedef struct State {
     size_t partials, cast; /* in the workspace */
 } State;
 
-/* Lanes for so many held vectors; 0: a block has too few. */
+/* Lanes that hold `held` vectors each; 0: a block has too few. */
 static int lanes_log2_for(int64_t vectors, int held)
 {
     int log2 = 0;

@@ -32,7 +32,7 @@ static __device__ __forceinline__ PoolPlace pool2d_place(const Pool2dShape k, in
     return t;
 }
 
-/* Image n of a tensor with so many vectors an image. */
+/* Image n of a tensor with that many vectors per image. */
 static __device__ __forceinline__ const uint4 *pool2d_image_at(const void *tensor, int n,
                                                                int vectors)
 {

@@ -7,7 +7,7 @@
 typedef struct XentPass {
     int64_t rows; /* images */
     int c, cp;    /* of logits and dlogits */
-    int views;    /* logits has so many times as many rows, which are averaged */
+    int views;    /* logits has that many times the rows, which are averaged */
     DType logits_type, dlogits_type;
     XentAttr attr;
     const float *class_weights; /* NULL: 1 */

@@ -2,7 +2,7 @@
 """Ten updates of masked language modelling by Convoy, replayed by transformers.
 
     scripts/bench/compare_mlm.py DATA [--convoy ./convoy] [--updates 10] [--ranks 1]
-        [--accumulate 1] [--break none] [--tokens 64] [--lr 5e-3]
+        [--accumulate 1] [--break none] [--tokens 64] [--lr 5e-3] [--long] [--run DIR]
 
 DATA is a folder that fairseq-preprocess wrote. A RobertaForMaskedLM with two layers and random
 weights is saved; Convoy trains it from that file with dropout off. The batches are those that
@@ -10,7 +10,8 @@ weights is saved; Convoy trains it from that file with dropout off. The batches 
 the rates of metrics.jsonl. Compared are the losses, which must be within 1e-4 of each other, and
 the logits of Convoy's exported last weights with torch's own, within 1e-3 of the largest, and the
 losses on the validation set, within 3 %. After hundreds of updates rounding tells the two apart:
-then only the last of these counts (--long).
+then only the last of these counts (--long). Convoy's run is kept in DIR; one that is there already
+is taken, of the same other options.
 
 Needs torch, transformers, safetensors; tested with torch 2.15.0 and transformers 5.24.0.
 """
@@ -78,6 +79,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--lr", type=float, default=5e-3)
     parser.add_argument("--long", action="store_true")
+    parser.add_argument("--run")
     options = parser.parse_args()
     model = make_model(words_of(options.data), options.tokens)
     batch = 16 // options.ranks // options.accumulate
@@ -95,10 +97,11 @@ def main():
         config = os.path.join(folder, "config.yaml")
         with open(config, "w") as f:
             f.write(CONFIG)
-        out = os.path.join(folder, "run")
+        out = options.run or os.path.join(folder, "run")
         launch = ["mpirun", "--oversubscribe", "--allow-run-as-root", "-n", str(options.ranks)]
-        run((launch if options.ranks > 1 else []) +
-            [options.convoy, "train", config] + keys + ["run.dir=" + out])
+        if not os.path.exists(out):
+            run((launch if options.ranks > 1 else []) +
+                [options.convoy, "train", config] + keys + ["run.dir=" + out])
         run([options.convoy, "export", out, os.path.join(folder, "last.safetensors")])
         seen = [key for key in keys if not key.startswith(("data.dir", "model.init"))]
 

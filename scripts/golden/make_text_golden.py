@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Golden files for tests/unit/models/test_roberta.c: logits, loss and gradients of RoBERTa and BERT
-in transformers, float64.
+in transformers, float64; for test_roberta_curve.c losses and norms of 50 updates by AdamW.
 
 Weights come from the formula of make_golden.py, by transformers' names, so only words and results
 are stored. Run by hand in an environment with torch, torchvision and transformers 5.24.0, never by
@@ -117,8 +117,77 @@ def write(path, name, model, stream, segments, classes):
         write_gradients(out, model)
 
 
+UPDATES, BATCH, PEAK, WARM_UP, TOTAL = 50, 8, 5e-3, 10, 60
+
+
+@torch.no_grad()
+def fill_first(model):
+    """As a training begins."""
+    for name, p in model.named_parameters():
+        u = mix(stream_of(name), p.numel())
+        v = ((2 * u - 1) * np.sqrt(3.0) * 0.02 if p.dim() == 2 else
+             np.full(p.numel(), 1.0 if name.endswith("weight") else 0.0))
+        p.copy_(torch.from_numpy(rounded(v)).reshape(p.shape))
+    tables = model.roberta.embeddings
+    tables.word_embeddings.weight[PAD] = tables.position_embeddings.weight[PAD] = 0
+    tables.token_type_embeddings.weight.zero_()
+    tables.token_type_embeddings.weight.requires_grad_(False)
+
+
+def draw_update(update):
+    """Text with something to learn: a word is mostly a function of the one before it. Each place
+    draws five numbers."""
+    u = mix(1000200 + update, 5 * BATCH * TOKENS).reshape(BATCH, TOKENS, 5)
+    ids = np.full((BATCH, TOKENS), PAD)
+    labels = np.full((BATCH, TOKENS), -100)
+    for n in range(BATCH):
+        length = 20 + int(u[n, 0, 4] * 13)
+        for s in range(length):
+            follows = s > 1 and u[n, s, 0] < 0.9
+            ids[n, s] = 4 + (7 * labels_of(ids, labels, n, s - 1) + 3) % 60 if follows else (
+                4 + int(u[n, s, 1] * 60))
+            if s in (0, length - 1):
+                ids[n, s] = LAST if s else FIRST
+            if u[n, s, 2] < 0.15:
+                labels[n, s] = ids[n, s]
+                ids[n, s] = (MASK if u[n, s, 3] < 0.8 else ids[n, s] if u[n, s, 3] < 0.9 else
+                             4 + int(u[n, s, 1] * 60))
+    return ids, labels
+
+
+def labels_of(ids, labels, n, s):
+    """The word that was there before it was masked."""
+    return labels[n, s] if labels[n, s] >= 0 else ids[n, s]
+
+
+def write_curve(path):
+    model = RobertaForMaskedLM(roberta())
+    fill_first(model)
+    model.double()
+    losses, norms, counts = [], [], []
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0, betas=(0.9, 0.98), eps=1e-6,
+                                  weight_decay=0.01)
+    for update in range(UPDATES):
+        ids, labels = (torch.from_numpy(a) for a in draw_update(update))
+        optimizer.param_groups[0]["lr"] = PEAK * min(
+            update / WARM_UP, 1 - (update - WARM_UP) / (TOTAL - WARM_UP))
+        optimizer.zero_grad()
+        loss = model(ids, attention_mask=(ids != PAD).long(), labels=labels).loss
+        loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).item())
+        optimizer.step()
+        losses.append(loss.item())
+        counts.append((labels >= 0).sum().item())
+    with open(f"{path}/roberta_curve.txt", "w") as out:
+        out.write(f"# torch {torch.__version__} transformers {transformers.__version__}\n")
+        line(out, "losses", losses)
+        line(out, "norms", norms)
+        line(out, "counts", counts)
+
+
 def main():
     path = sys.argv[1]
+    write_curve(path)
     write(path, "roberta_words", RobertaForMaskedLM(roberta()), 1000081, False, False)
     write(path, "roberta_classes", RobertaForSequenceClassification(
         roberta(num_labels=CLASSES, classifier_dropout=0.0)), 1000082, False, True)

@@ -100,13 +100,13 @@ done
 close_to "money" "$(field main spent total_cost)" \
     "$(awk -v s="$hosts_s" 'BEGIN { print s / 100 }')" 0.001
 close_to "money of parts" "$(sum main cost)" "$(field main spent total_cost)" 0.01
-expect_text "the last lines" 1 "USD (36 per host and hour; made up), "
+expect_text "the last lines" 1 "USD (36 per host hour; made up), "
 expect_field "the price" main spent price_note "made up"
 expect_field "source" main epoch energy_source "CPUs of 1 of 1 hosts by RAPL"
 grep -q '"joules_per_image":[0-9.]*[1-9]' "$SCRATCH/main/metrics.jsonl" ||
     broken "no joules an image"
 expect "report" 0 run 1 report "$SCRATCH/main"
-for text in "Energy and cost" "USD (36 per host and hour; made up)" "hosts by RAPL"; do
+for text in "Energy and cost" "USD (36 per host hour; made up)" "hosts by RAPL"; do
     grep -qF "$text" "$SCRATCH/main/report.html" || broken "the report does not hold '$text'"
 done
 
@@ -126,7 +126,7 @@ awk -v all="$(sum killed cpu_j)" -v total="$(field killed spent total_j)" \
 SLOW_FILES_MATCH=.jp SLOW_FILES_MS=100 LD_PRELOAD=$PWD/build/slow_files.so \
     train slow 1 "${base[@]}" data.readers=1 train.eval_every=0 train.max_steps=8 \
     "monitor.prometheus=$SCRATCH/slow.prom"
-prices='currency="USD",prices="36 per host and hour; made up"'
+prices='currency="USD",prices="36 per host hour; made up"'
 grep -q "^convoy_cost_total{run=\"/[^\"]*/slow\",$prices," \
     "$SCRATCH/slow.prom" || broken "Prometheus does not tell of money"
 close_to "waits" "$(sum slow host_seconds wait)" "$(awk '

@@ -75,7 +75,7 @@ expect_text "collect" 0 "one epoch"
 # prices are no other settings: points stay, and cost what they now say
 expect "prices" 0 run 1 scale "${args[@]}" --collect --set cost.price_per_host_hour=36 \
     --set cost.currency=USD
-cost=$(sed -nE 's/.* 2 ranks: one epoch, ([^ ]+) USD \(36 per host and hour\), [0-9].*/\1/p' "$out")
+cost=$(sed -nE 's/.* 2 ranks: one epoch, ([^ ]+) USD \(36 per host hour\), [0-9].*/\1/p' "$out")
 time=$(awk '$0 ~ /^convoy/ { next } $1 == 2 && NF > 7 { print $3 }' "$out")
 awk -v cost="$cost" -v s="$time" \
     'BEGIN { exit !(s > 0 && (cost - s / 100) ^ 2 < (s / 5000) ^ 2) }' ||

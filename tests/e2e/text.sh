@@ -79,17 +79,27 @@ if have_mpi; then
 fi
 train other 1 train.seed=2 train.max_steps=3
 far "two seeds" whole other 1e-3
+train few 1 data.mask=0.01 train.max_steps=40
+[[ $(grep -c '"loss":null' "$SCRATCH/few/metrics.jsonl") -gt 2 ]] ||
+    broken "few: no step without a loss"
+cmp -s <(grep '"event":"step"' "$SCRATCH/few/metrics.jsonl" | grep '"loss":null') \
+    <(grep '"masked":0,"ppl":null' "$SCRATCH/few/metrics.jsonl") ||
+    broken "few: not only steps without masked words are without a loss"
 run=$SCRATCH/whole
 expect "eval" 0 run 1 eval "$run"
 expect_text "eval" 1 "of the masked words found, 60 sequences"
 expect_text "eval" 1 "(base 2), ppl"
 expect "inspect checkpoint" 0 run 1 inspect checkpoint "$run"
 expect "inspect dataset" 0 run 1 inspect dataset "$data" data.tokens=24
+expect "a batch of one" 0 run 1 inspect dataset "$data" data.tokens=24 train.batch_per_rank=1 \
+    --batch 0 --out "$SCRATCH/one.safetensors"
+expect_text "a batch of one" 1 "one.safetensors: 1 sequence, "
 mkdir -p "$SCRATCH/apart"
 cp -r "$data" "$SCRATCH/apart/train"
 cp -r "$data" "$SCRATCH/apart/val"
 expect "inspect dataset, sets apart" 0 run 1 inspect dataset "$SCRATCH/apart" data.tokens=24
 expect_text "inspect dataset, sets apart" 2 "data.break_mode"
+expect_text "inspect dataset, sets apart" 0 "image"
 expect "bench step" 0 run 1 bench step "$SCRATCH/small.yaml" --steps 2 --warmup 1
 expect_text "bench step" 1 "tokens_per_s"
 expect "bench loader" 0 run 1 bench loader "$SCRATCH/small.yaml" --steps 2 --input now
@@ -97,6 +107,9 @@ expect "inspect memory" 0 run 1 inspect memory "$SCRATCH/small.yaml" data.dir=
 expect_text "inspect memory" some "sequences per micro-batch"
 expect "inspect config" 0 run 1 inspect config "$SCRATCH/small.yaml"
 expect_text "inspect config" 1 "longest sequence 24 tokens"
+expect "inspect config of classes" 0 run 1 inspect config "$SCRATCH/small.yaml" \
+    model.head=classify data.break_mode=none "data.dir=$classes" model.hidden=256
+expect_text "inspect config of classes" 1 "memory           0.0" # of 50,265 words 0.2 GiB
 expect "inspect model" 0 run 1 inspect model roberta_large data.tokens=512
 expect_text "inspect model" 1 "parameters 355411033"
 
@@ -132,7 +145,8 @@ expect "export" 0 run 1 export "$run" "$SCRATCH/whole.safetensors"
 grep -qa '"lm_head.decoder.weight"' "$SCRATCH/whole.safetensors" || broken "no decoder is exported"
 classify=(model.head=classify data.break_mode=none "data.dir=$classes" train.epochs=2)
 train glad 1 "${classify[@]}" "model.init=$run"
-expect_text "from a checkpoint" 1 "the last layer, which it does not have, starts from scratch"
+expect_text "from a checkpoint" 1 \
+    "layers that it does not have start from scratch: classifier.dense, classifier.out_proj"
 train again 1 "${classify[@]}" "model.init=$SCRATCH/whole.safetensors"
 same "from a checkpoint and from its export" glad again
 expect "eval glad" 0 run 1 eval "$SCRATCH/glad" --per-class "$SCRATCH/classes.csv" \
@@ -150,6 +164,13 @@ expect_text "from a classification" 0 "are cut"
 printf 'the film was awful and i hated it\tthe day was great and i liked it\n' > "$lines"
 expect "predict pairs" 0 run 1 predict "$SCRATCH/pairs" "$lines" --top 1 --csv
 expect_text "predict pairs" 1 "$lines,1,1,no,"
+expect_error "two texts for one" 65 \
+    "$lines:1: two texts, with a tab between them; the network has learnt single texts" \
+    1 predict "$SCRATCH/glad" "$lines"
+echo "the film was good" > "$SCRATCH/single"
+expect_error "one text for two" 65 \
+    "single:1: one text; the network has learnt pairs: a tab must separate two texts" \
+    1 predict "$SCRATCH/pairs" "$SCRATCH/single"
 train bert 1 "${classify[@]}" model.name=bert_tiny "data.dir=$pairs" train.max_steps=3 \
     data.tokens=10
 expect_text "bert" 1 "200 of 200 sequences are longer than data.tokens (10) and are cut; pairs"

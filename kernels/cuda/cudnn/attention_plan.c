@@ -32,7 +32,7 @@ struct AttentionPlan {
 enum { FORWARD = 1 << ATTENTION_FORWARD, BWD = 1 << ATTENTION_BWD };
 static const struct {
     unsigned passes, written; /* bits of the passes that have it, and that write it */
-    int beside;               /* so many of its kind lie in a row; 0: one number a row, in f32 */
+    int beside;               /* how many of its kind lie in a row; 0: one number per row, in f32 */
 } table[OPERANDS] = {
     [ATTENTION_OP_Q] = { FORWARD | BWD, 0, 3 },
     [ATTENTION_OP_K] = { FORWARD | BWD, 0, 3 },

@@ -378,11 +378,13 @@ TEST(heads_of_other_tasks_are_left_out)
     make_draft(&d, &t);
     CHECK_STATUS(restore(&other, d.tensors, d.count, &rows), OK);
     CHECK_INT(rows.taken, 0);
+    CHECK_STR(rows.fresh.text, "classifier");
     CHECK_STATUS(restore(&other, d.tensors, d.count, NULL), ERR_DATA);
     const int query = find_tensor(&d, "bert.encoder.layer.1.attention.self.query.bias");
     d.tensors[query].name = "bert.encoder.layer.1.attention.self.querry.bias";
     CHECK_STATUS(restore(&other, d.tensors, d.count, &rows), ERR_DATA);
     CHECK_CONTAINS(status_message(), "missing: bert.encoder.layer.1.attention.self.query.bias");
+    str_free(&rows.fresh);
     free_draft(&d);
     close_text(&t);
     close_text(&other);

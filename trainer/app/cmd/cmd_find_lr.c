@@ -92,7 +92,8 @@ static Status rise(Session *s, Stepper *stepper, Range *r)
         StepResult result = stepper_run(stepper, step, OK, NULL);
         if (result.failed) return comm_agree(s->comm, result.own_status);
         r->steps = step + 1;
-        goes_on = take(r, step, result.loss);
+        const bool unmasked = result.unmasked && step > 0; /* then what was expected */
+        goes_on = take(r, step, unmasked ? r->mean[step - 1] : result.loss);
     }
     return OK;
 }

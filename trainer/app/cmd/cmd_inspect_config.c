@@ -107,8 +107,9 @@ static void add_batches(StrBuf *text, const TrainPlan *p, const Units *u)
     for (int64_t step = 0; step < p->total_steps; step = train_plan_phase_end(p, step)) {
         train_plan_enter(&at, step);
         str_printf(text, "global batch     %lld %s: per rank %lld %s of %lld",
-                   (long long)at.global_batch, u->many, (long long)at.accumulate,
-                   at.accumulate == 1 ? "batch" : "micro-batches", (long long)at.batch);
+                   (long long)at.global_batch, units_name(u, at.global_batch),
+                   (long long)at.accumulate, at.accumulate == 1 ? "batch" : "micro-batches",
+                   (long long)at.batch);
         if (p->phase_count > 0) str_printf(text, ", from step %lld", (long long)step + 1);
         str_add(text, "\n");
     }
@@ -132,15 +133,14 @@ static Status check_rules(const Session *s)
     return rules ? param_rules_make(rules, s->executor, s->config) : ERR_MEMORY;
 }
 
-/* Of a rank of the plan, by the programs that it would run, over generated images. What cannot be
- * prepared on this machine has a sentence in its place; a config that is wrong is an error. */
+/* Of a rank of the plan, by the programs that it would run. What cannot be prepared on this machine
+ * has a sentence in its place; a config that is wrong is an error. */
 static Status describe_memory(char *out, size_t bytes, Comm *comm, const Config *c,
                               const TrainPlan *p, int ranks, int64_t classes)
 {
     static char any_weights[] = "auto"; /* a file may be of classes that nobody has counted */
     Session session;
     Config local = *c; /* shares its strings; only plain fields change */
-    local.data.format = DATA_SYNTHETIC;
     int64_t least, most;
     train_plan_micros(p, &least, &most);
     local.data.synthetic_images = p->batch * most * comm->world;
@@ -198,6 +198,8 @@ static Status tell_plan(Comm *comm, Config *c, const Args *args)
     const char *epochs = args_value(args, "--epochs");
     const bool evaluates = c->data.val[0] || c->data.val_split > 0 || args_value(args, "--images");
     TRY(comm_agree(comm, train_plan_check_turns(c, &plan, evaluates)));
+    /* generated images do; of a text its own words and lengths decide, where they are known */
+    if (!config_is_text(c) || args_value(args, "--images")) c->data.format = DATA_SYNTHETIC;
     TRY(describe_memory(memory, sizeof memory, comm, c, &plan, (int)ranks, classes));
     return comm_agree(comm,
                       comm->rank == 0 ? print_plan(c, &plan, &s, (int)ranks, memory, epochs) : OK);

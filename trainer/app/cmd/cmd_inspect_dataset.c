@@ -222,10 +222,15 @@ static Status inspect_sets(const Args *args, const DatasetOptions *o, const Conf
 static Status inspect_dir(const Args *args, DatasetOptions *o, const Config *c)
 {
     Dataset *dataset = NULL;
+    const bool apart = fs_holds(o->path, "train") && fs_holds(o->path, "val");
+    bool certain = false; /* folders of classes may have these names */
+    char *first FREED = fs_join(o->path, "train");
     o->text = config_token_options(c);
+    if (!first) return ERR_MEMORY;
+    if (apart && o->format == DATA_AUTO) TRY(dataset_holds_sets(first, &certain));
+    if (certain) return inspect_sets(args, o, c);
     Status status = dataset_open(&dataset, o);
-    if (status == ERR_DATA && fs_holds(o->path, "train") && fs_holds(o->path, "val"))
-        return inspect_sets(args, o, c);
+    if (status == ERR_DATA && apart) return inspect_sets(args, o, c);
     if (status == OK) status = inspect_any(args, dataset, o, c);
     dataset_close(dataset);
     return status;

@@ -2,6 +2,7 @@
 #include "trainer/app/cmd/inspect_text.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "trainer/engine/config/units.h"
 #include "trainer/engine/files/safetensors.h"
 #include "trainer/engine/plan/train_plan.h"
 #include <string.h>
@@ -66,8 +67,9 @@ static Status write_batch(Loader *l, const LoaderOptions *o, int64_t skip, const
         safetensors_write(path, tensors, list_fields(o, &batch, tensors), NULL, 0);
     loader_release(l, &batch);
     if (status == OK)
-        log_info("%s: %lld sequences, %lld tokens, %lld masked", path, (long long)batch.count,
-                 (long long)batch.tokens, (long long)batch.masked);
+        log_info("%s: %lld %s, %lld tokens, %lld masked", path, (long long)batch.count,
+                 units_name(&units_text, batch.count), (long long)batch.tokens,
+                 (long long)batch.masked);
     return status;
 }
 

@@ -172,7 +172,8 @@ static void add_step_lines(const TopScreen *t, StrBuf *out)
     const int64_t world = t->last[RECORD_START].start.world;
     add_progress(t, out);
     str_printf(out, "loss        %.4f", s->loss);
-    if (s->masks) str_printf(out, "  ppl %.5g", s->ppl);
+    if (records_unmasked(s)) str_add(out, " (no masked word)");
+    else if (s->masks) str_printf(out, "  ppl %.5g", s->ppl);
     str_printf(out, "  learning rate %.4g", s->lr);
     if (!isnan(s->grad_norm)) str_printf(out, "  gradient norm %.4g", s->grad_norm);
     str_add(out, "\n");

@@ -187,9 +187,11 @@ static void say_start(RunLog *r, const StartRecord *s)
         snprintf(val, sizeof val, ", %lld for validation", (long long)s->val_images);
     const long long samples = s->images, classes = s->classes, tokens = s->tokens;
     if (s->text)
-        snprintf(data, sizeof data, "%lld sequences of at most %lld tokens, %lld %s", samples,
-                 tokens, classes, s->masks ? "words" : "classes");
-    else snprintf(data, sizeof data, "%lld images of %lld classes", samples, classes);
+        snprintf(data, sizeof data, "%lld %s of at most %lld tokens, %lld %s", samples,
+                 units_name(&units_text, samples), tokens, classes, s->masks ? "words" : "classes");
+    else
+        snprintf(data, sizeof data, "%lld %s of %lld classes", samples,
+                 units_name(&units_images, samples), classes);
     log_info("%s (%.3g M parameters): %s%s", s->model, 1e-6 * (double)s->parameters, data, val);
     log_info("%lld %s on %s (%s, %s), global batch %lld, %lld %s (%.4g %s)", (long long)s->world,
              s->world == 1 ? "rank" : "ranks", s->host, s->device, s->precision,
@@ -220,7 +222,8 @@ enum { PPL_BYTES = 32 };
 static const char *ppl_text(const StepRecord *s, char out[PPL_BYTES])
 {
     out[0] = '\0';
-    if (s->masks) snprintf(out, PPL_BYTES, " ppl %.5g", s->ppl);
+    if (records_unmasked(s)) snprintf(out, PPL_BYTES, " (no masked word)");
+    else if (s->masks) snprintf(out, PPL_BYTES, " ppl %.5g", s->ppl);
     return out;
 }
 
@@ -249,7 +252,8 @@ static void say_epoch(RunLog *r, const EpochRecord *e)
     if (e->ranks && r->rank == 0) print_rank_epochs(e);
     if (e->text) snprintf(tokens, sizeof tokens, " (%lld tokens)", (long long)e->tokens);
     log_info("epoch %lld done: %lld %s%s in %.1f s, %.1f %s", shown(e->epoch), (long long)e->images,
-             u->many, tokens, e->seconds, e->text ? e->tokens_per_s : e->images_per_s, u->speed);
+             units_name(u, e->images), tokens, e->seconds,
+             e->text ? e->tokens_per_s : e->images_per_s, u->speed);
     if (e->energy_j > 0)
         log_info("epoch %lld energy: %.4g kJ, %.4g J/%s, %.1f %% of it waiting for data",
                  shown(e->epoch), 1e-3 * e->energy_j, e->joules_per_image, u->one,
@@ -262,10 +266,10 @@ static void say_epoch(RunLog *r, const EpochRecord *e)
 
 static void say_masked_eval(const char *where, const EvalRecord *e)
 {
-    log_info("%seval: loss %.4f, ppl %.5g, %.2f %% of the masked words found, %lld sequences, "
+    log_info("%seval: loss %.4f, ppl %.5g, %.2f %% of the masked words found, %lld %s, "
              "%lld tokens, %.1f %% masked",
-             where, e->loss, e->ppl, 100 * e->top1, (long long)e->images, (long long)e->tokens,
-             100 * e->masked);
+             where, e->loss, e->ppl, 100 * e->top1, (long long)e->images,
+             units_name(&units_text, e->images), (long long)e->tokens, 100 * e->masked);
     if (e->has_ema)
         log_info("%seval of averaged weights: loss %.4f, ppl %.5g, %.2f %% of the masked words "
                  "found",
@@ -285,7 +289,7 @@ static void say_eval(RunLog *r, const EvalRecord *e)
     }
     if (e->classes > 5) snprintf(top5, sizeof top5, ", top-5 %.2f %%", 100 * e->top5);
     log_info("%seval on %lld %s: loss %.4f, top-1 %.2f %%%s", where, (long long)e->images,
-             units(e->text)->many, e->loss, 100 * e->top1, top5);
+             units_name(units(e->text), e->images), e->loss, 100 * e->top1, top5);
     if (e->has_ema)
         log_info("%seval of averaged weights: loss %.4f, top-1 %.2f %%", where, e->ema_loss,
                  100 * e->ema_top1);

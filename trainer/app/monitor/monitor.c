@@ -276,13 +276,13 @@ void monitor_step(Monitor *m, const StepRecord *s)
                                 { "time/step_s", 1e-3 * s->step_ms },
                                 { "time/data_wait_s", 1e-3 * s->data_wait_ms },
                                 { "time/comm_wait_s", 1e-3 * s->comm_wait_ms } };
-    int count = 6;
+    int count = 6, first = records_unmasked(s) ? 1 : 0; /* without a loss */
     if (s->text) scalars[count++] = (EventScalar){ "train/tokens_per_s", s->recent_tokens_per_s };
-    if (s->masks) scalars[count++] = (EventScalar){ "train/ppl", s->ppl };
+    if (s->masks && first == 0) scalars[count++] = (EventScalar){ "train/ppl", s->ppl };
     if (!isnan(known.grad_norm))
         scalars[count++] = (EventScalar){ "train/grad_norm", known.grad_norm };
     if (!isnan(known.recent_mfu)) scalars[count++] = (EventScalar){ "train/mfu", known.recent_mfu };
-    if (s->recorded) add_event(m, s->step, scalars, count);
+    if (s->recorded) add_event(m, s->step, scalars + first, count - first);
 }
 
 static void add_metrics(Monitor *m, const EvalRecord *e, const char *prefix)

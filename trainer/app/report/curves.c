@@ -178,11 +178,11 @@ static void fill_curves(PlotPoint *out, const ReportRun *r, const Curve *c, cons
     }
 }
 
-/* Where the curve is no number for the first time; NaN: nowhere. */
-static double first_nonfinite(const PlotPoint *points, int64_t count)
+/* Where the curve is no number for the first time but should be one; NaN: nowhere. */
+static double first_nonfinite(const PlotPoint *points, int64_t count, const StepRecord *steps)
 {
     for (int64_t i = 0; i < count; i++)
-        if (!isfinite(points[i].y)) return points[i].x;
+        if (!isfinite(points[i].y) && !(steps && records_unmasked(&steps[i]))) return points[i].x;
     return (double)NAN;
 }
 
@@ -208,13 +208,14 @@ static void draw(StrBuf *out, const RunSet *set, const Curve *c, const Ground *g
         PlotPoint *bins = room->bins + (int64_t)i * PLOT_BINS;
         if (n > 0) fill_curves(room->all, r, c, g);
         bool marked = str_starts_with(c->unit, "loss");
+        const StepRecord *steps = c->source == FROM_STEPS ? r->steps : NULL;
         room->series[i] =
             (PlotSeries){ .points = bins,
                           .count = n ? plot_bin(bins, most, room->all, n) : 0,
                           .style = c->source == FROM_EVALS ? PLOT_MARKERS : PLOT_LINE,
                           .colour = r->colour,
                           .label = set->count > 1 ? room->labels[i] : NULL,
-                          .marked_x = marked ? first_nonfinite(room->all, n) : (double)NAN };
+                          .marked_x = marked ? first_nonfinite(room->all, n, steps) : (double)NAN };
         if (!c->exact) plot_smooth(bins, room->series[i].count);
         for (int64_t k = 0;
              (set->count > BANDS_MAX || c->source == FROM_EVALS) && k < room->series[i].count; k++)

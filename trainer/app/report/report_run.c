@@ -312,7 +312,7 @@ bool report_run_all_masked(const ReportRun *runs, int count)
 const StepRecord *report_run_nonfinite(const ReportRun *r)
 {
     for (int64_t i = 0; i < r->step_count; i++)
-        if (!isfinite(r->steps[i].loss)) return &r->steps[i];
+        if (!isfinite(r->steps[i].loss) && !records_unmasked(&r->steps[i])) return &r->steps[i];
     return NULL;
 }
 

@@ -452,7 +452,7 @@ const ConfigKey config_keys[] = {
     {DOUBLE(monitor, every_s, "10", 1, 1e6), KEY_RUNTIME,
      "Seconds between two recorded measurements"},
     {DOUBLE(cost, price_per_host_hour, "0", 0, 1e9), KEY_RUNTIME,
-     "Price per host and hour, for costs in records and reports; 0: not given. Convoy comes with "
+     "Price per host hour, for costs in records and reports; 0: not given. Convoy comes with "
      "no prices"},
     {DOUBLE(cost, price_per_kwh, "0", 0, 1e9), KEY_RUNTIME,
      "Price per kWh, if energy is not included in the price of hosts; 0: not given"},

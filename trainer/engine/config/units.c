@@ -9,3 +9,8 @@ const Units *units_of(const Config *c)
 {
     return config_is_text(c) ? &units_text : &units_images;
 }
+
+const char *units_name(const Units *u, int64_t count)
+{
+    return count == 1 ? u->one : u->many;
+}

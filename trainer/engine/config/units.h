@@ -12,4 +12,5 @@ typedef struct Units {
 extern const Units units_images, units_text;
 extern const Units units_mixed; /* of runs of both kinds together */
 const Units *units_of(const Config *c);
+const char *units_name(const Units *u, int64_t count); /* "image" of 1, else "images" */
 #endif

@@ -151,6 +151,11 @@ const char *records_text(RecordKind kind, const void *record, const char *name)
     return f && f->type == FIELD_TEXT ? v.text : NULL;
 }
 
+bool records_unmasked(const StepRecord *s)
+{
+    return s->masks && s->masked == 0;
+}
+
 double records_speed(const StepRecord *s)
 {
     return s->text ? s->tokens_per_s : s->images_per_s;

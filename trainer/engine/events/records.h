@@ -320,6 +320,8 @@ bool records_better(const EvalRecord *e, double score);
  * field, or if it is not set in this record. */
 double records_number(RecordKind kind, const void *record, const char *name);
 double records_number_at(const void *record, size_t offset); /* of a field that is one */
+/* Not one word was masked in this step: it has no loss. */
+bool records_unmasked(const StepRecord *s);
 /* Samples a second as people read it: images, or tokens. */
 double records_speed(const StepRecord *s);
 /* A text of it likewise; NULL. Borrowed from the record. */

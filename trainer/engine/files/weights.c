@@ -473,6 +473,17 @@ static void settle_rows(HeadRows *rows, int64_t here, int64_t there)
     }
 }
 
+/* Adds the layer of a parameter that a file lacks; those of a layer are neighbours. */
+static void add_fresh(StrBuf *list, const Weight *w)
+{
+    const char *end = strrchr(w->other, '.');
+    const size_t n = end ? (size_t)(end - w->other) : strlen(w->other);
+    if (w->kind != WEIGHT_WHOLE || w->spare) return;
+    if (list->length >= n && strncmp(list->text + list->length - n, w->other, n) == 0) return;
+    if (list->length) str_add(list, ", ");
+    str_add_n(list, w->other, n);
+}
+
 static bool has_tied(const WeightList *list)
 {
     for (int i = 0; i < list->count; i++)
@@ -504,6 +515,7 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
         const SafeTensor *t = weights_find(file, &list.items[i]);
         if (t && list.items[i].kind != WEIGHT_COPY)
             status = import(x, &list.items[i], def, t, rows);
+        if (!t && rows) add_fresh(&rows->fresh, &list.items[i]);
     }
     weights_free(&list);
     return status == OK ? executor_params_changed(x) : status;

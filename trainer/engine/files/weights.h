@@ -8,6 +8,7 @@
 #ifndef CONVOY_TRAINER_ENGINE_FILES_WEIGHTS_H
 #define CONVOY_TRAINER_ENGINE_FILES_WEIGHTS_H
 #include "base/arena.h"
+#include "base/str.h"
 #include "models/models.h"
 #include "models/positions.h"
 #include "trainer/engine/exec/executor.h"
@@ -82,6 +83,7 @@ typedef struct HeadRows {
     bool known; /* else all or, where there is another number of classes, none */
     int taken;  /* set by weights_restore(), which sets those that are not there to -1 */
     int64_t there;
+    StrBuf fresh; /* layers that the file lacks, as it would name them; owned */
 } HeadRows;
 /* Copies a file's tensors into x. Numbers of other float types are converted. rows NULL: those of
  * the last layer as they are there, and another number of classes, or none, is an error. Positions

@@ -45,7 +45,7 @@ void cost_add_prices(const Config *c, StrBuf *out)
 {
     const char *between = "";
     if (c->cost.price_per_host_hour > 0) {
-        str_printf(out, "%g per host and hour", c->cost.price_per_host_hour);
+        str_printf(out, "%g per host hour", c->cost.price_per_host_hour);
         between = ", ";
     }
     if (c->cost.price_per_kwh > 0)

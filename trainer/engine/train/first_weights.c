@@ -89,11 +89,12 @@ static void say(const HeadRows *rows, ClassesBy by, const Session *s, const char
         log_warning("%s: its %lld classes have no names, the %d of data.train have; they are "
                     "matched by position, which is wrong after the first one missing in data.train",
                     path, (long long)s->classes, dataset_classes(s->train));
-    if (rows->taken == 0)
-        log_info("weights from %s; the last layer, %s, starts from scratch", path,
-                 rows->there == 0 ? "which it does not have"
-                 : other_number   ? "which has another number of classes"
-                                  : "which has other classes");
+    if (rows->fresh.length > 0)
+        log_info("weights from %s; layers that it does not have start from scratch: %s", path,
+                 rows->fresh.text);
+    else if (rows->taken == 0)
+        log_info("weights from %s; the last layer, which has %s, starts from scratch", path,
+                 other_number ? "another number of classes" : "other classes");
     else if (same) log_info("weights from %s", path);
     else
         log_info("weights from %s; in the last layer %d classes are matched by %s, %lld start from "
@@ -126,6 +127,7 @@ static Status restore_from(const Session *s, const SafeFile *file, const char *p
                                  model_find(s->config->model.name), file, path, &rows);
     if (status == OK) say(&rows, by, s, path);
     learnt_close(&learnt);
+    str_free(&rows.fresh);
     mem_free(rows.from);
     return status;
 }

@@ -79,6 +79,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
     const int64_t images = train_plan_images(&s->plan, steps);
     double start_s = clock_s();
     StrBuf spent = { 0 };
+    SequenceFacts facts;
     TRY(train_state_stage(s->executor, l->checkpoint.writer, l->divergence.tensor));
     tracing_copy(l->tracing, "checkpoint to staging memory", steps, start_s);
     TRY(loop_checkpoint_poll(l)); /* the file before, while its record is to be had */
@@ -101,6 +102,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .class_names = l->checkpoint.class_names.text,
                             .words = l->checkpoint.words.text,
                             .named_classes = dataset_named_classes(s->train),
+                            .pairs = sequences_facts(s->train, &facts) && facts.pairs,
                             .model = s->config->model.name,
                             .config = l->checkpoint.config_text.text };
     put_rests(l, steps, &meta);

@@ -5,13 +5,18 @@
 #include <math.h>
 #include <stdio.h>
 
+static bool loss_is_bad(const StepResult *r)
+{
+    return !r->unmasked && !isfinite(r->loss);
+}
+
 /* What of a step is no finite number; NULL: all is well. Gradients that are not finite are an
  * ordinary step where the loss is scaled: it is skipped and shrinks the scale, to a limit. */
 static const char *symptom(const StepResult *r)
 {
     const OptimizerResult *o = &r->optimizer;
     if (r->failed) return NULL;
-    if (!isfinite(r->loss)) return "the loss";
+    if (loss_is_bad(r)) return "the loss";
     if (o->exhausted) return "gradients stay infinite, and the loss scale";
     return o->loss_scale <= 0 && o->measured && !isfinite(o->grad_norm)
                ? "the norm of the gradients"
@@ -42,7 +47,7 @@ Status loop_divergence_end(Loop *l, const StepResult *r)
 {
     l->divergence.steps = r->step + 1;
     l->divergence.symptom = symptom(r);
-    l->divergence.value = !isfinite(r->loss)       ? r->loss
+    l->divergence.value = loss_is_bad(r)           ? r->loss
                           : r->optimizer.exhausted ? r->optimizer.loss_scale
                                                    : r->optimizer.grad_norm;
     l->divergence.loss = r->loss;

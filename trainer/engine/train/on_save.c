@@ -8,7 +8,7 @@
 #include "base/thread.h"
 #include <string.h>
 
-enum { RESULTS = 4 }; /* one that ran, one that waited behind it, one passed over; and room */
+enum { RESULTS = 4 }; /* one that ran, one that waited behind it, one skipped; and room */
 
 typedef struct Job {
     int64_t step;
@@ -30,7 +30,7 @@ struct OnSave {
 
 const char *on_save_outcome_name(OnSaveOutcome outcome)
 {
-    static const char *const names[] = { "done", "failed", "timed out", "passed over" };
+    static const char *const names[] = { "done", "failed", "timed out", "skipped" };
     return names[outcome];
 }
 
@@ -134,8 +134,8 @@ Status on_save_submit(OnSave *h, int64_t step, const char *path)
     pthread_mutex_lock(&h->lock);
     Job before = h->waiting;
     if (before.path)
-        add_result(
-            h, (OnSaveResult){ .outcome = ON_SAVE_PASSED_OVER, .step = before.step, .code = -1 });
+        add_result(h,
+                   (OnSaveResult){ .outcome = ON_SAVE_SKIPPED, .step = before.step, .code = -1 });
     h->waiting = (Job){ step, copy };
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->lock);

@@ -10,7 +10,7 @@ typedef enum OnSaveOutcome {
     ON_SAVE_DONE,
     ON_SAVE_FAILED,
     ON_SAVE_TIMED_OUT,
-    ON_SAVE_PASSED_OVER
+    ON_SAVE_SKIPPED
 } OnSaveOutcome;
 typedef struct OnSaveResult {
     OnSaveOutcome outcome;
@@ -18,7 +18,7 @@ typedef struct OnSaveResult {
     int code; /* exit code; 128 and the signal; -1 where there is none */
     double seconds;
 } OnSaveResult;
-/* "done", "failed", "timed out", "passed over" */
+/* "done", "failed", "timed out", "skipped" */
 const char *on_save_outcome_name(OnSaveOutcome outcome);
 
 typedef struct OnSave OnSave;

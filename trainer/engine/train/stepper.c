@@ -87,8 +87,8 @@ StepResult stepper_finish(Stepper *s)
     tracing_add_jobs(s->tracing, s->sum.reducer);
     if (s->sum.first && f->run == TIMELINE_SECOND_PASS) tracing_add_jobs(s->tracing, s->sum.first);
     r->optimizer = optimizer_take_result(s->optimizer, stepper_flight_number(s));
-    /* of a text a step may well have no masked word */
-    r->loss = s->totals[TOTAL_WEIGHT] > 0 ? s->totals[TOTAL_LOSS_SUM] / s->totals[TOTAL_WEIGHT] : 0;
+    r->unmasked = config_is_masked(s->session->config) && r->masked == 0;
+    r->loss = s->totals[TOTAL_LOSS_SUM] / s->totals[TOTAL_WEIGHT];
     r->replaced = (int64_t)s->totals[TOTAL_REPLACED];
     r->stop = s->totals[TOTAL_STOP] > 0;
     r->failed = s->totals[TOTAL_FAILED] > 0;

@@ -19,6 +19,7 @@ typedef struct StepResult {
     /* of networks that read text: of the whole step over all ranks, with <s> and </s>; of those,
      * the words that the loss is of */
     int64_t tokens, masked;
+    bool unmasked;    /* not one word is masked: there is no loss, it is NaN */
     int64_t replaced; /* samples of the global batch that could not be decoded and were replaced */
     bool stop;        /* some rank was asked to stop */
     /* The loss of this rank's own images is not finite. Where the host sums, this rank's parameters

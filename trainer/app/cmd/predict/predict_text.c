@@ -47,18 +47,23 @@ static void add_words(Texts *t, char *text)
     add_token(t, TOKEN_EOS);
 }
 
-/* Cuts the line at its tab. */
-static void make_sequence(Texts *t, char *line)
+/* Cuts the line at its tab. ERR_DATA where it has another number of texts than the network has
+ * learnt. */
+static Status make_sequence(Texts *t, char *line, const PredictPlace *at)
 {
     char *tab = t->masked ? NULL : strchr(line, '\t');
+    if (!t->masked && !tab != !t->p->model.meta.pairs)
+        return fail(ERR_DATA, "%s:%lld: %s; the network has learnt %s", at->file,
+                    (long long)at->line, tab ? "two texts, with a tab between them" : "one text",
+                    tab ? "single texts" : "pairs: a tab must separate two texts");
     if (tab) *tab++ = '\0';
     t->count = 0;
     add_token(t, TOKEN_BOS);
     add_words(t, line);
     t->second = t->count;
-    if (!tab) return;
-    if (!t->p->model.def->segments) add_token(t, TOKEN_EOS);
-    add_words(t, tab);
+    if (tab && !t->p->model.def->segments) add_token(t, TOKEN_EOS);
+    if (tab) add_words(t, tab);
+    return OK;
 }
 
 static void place_tokens(Texts *t)
@@ -110,7 +115,7 @@ static bool has_mask(const Texts *t)
 
 static Status answer(Texts *t, char *line, PredictPlace at)
 {
-    make_sequence(t, line);
+    TRY(make_sequence(t, line, &at));
     if (t->masked && t->count > t->most)
         return fail(ERR_DATA, "%s:%lld: %lld words; the network reads at most %lld (data.tokens)",
                     at.file, (long long)at.line, (long long)t->count - 2, (long long)t->most - 2);

@@ -91,7 +91,7 @@ TEST(a_run_from_start_to_end)
     add(&t, "{\"event\":\"spent\",\"time\":1060,\"part\":\"train\",\"total_host_seconds\":5400,"
             "\"total_j\":9e6,\"total_cost\":12.5,\"currency\":\"USD\",\"pue\":1,"
             "\"price_per_host_hour\":8,\"price_per_kwh\":0.2,\"price_note\":\"list\"}");
-    SAYS(1060, "total used  2.5 kWh, 1.5 host hours, 12.5 USD (8 per host and hour, 0.2 per kWh, "
+    SAYS(1060, "total used  2.5 kWh, 1.5 host hours, 12.5 USD (8 per host hour, 0.2 per kWh, "
                "PUE 1; list)\n");
     add(&t, "{\"event\":\"done\",\"time\":1060,\"code\":75,\"reason\":\"stopped\"}");
     SAYS(99999, "ended with code 75: stopped");
@@ -196,5 +196,9 @@ TEST(masked_words_are_told_in_tokens)
          "evaluation  loss 2.5000, ppl 12.182 (averaged weights: loss 2.2500), 25.00 % of the "
          "masked words "
          "found, at step 100; best loss 2.1000 (ppl 8.1662) at step 50\n");
+    add(&t, "{\"event\":\"step\",\"time\":1004,\"epoch\":0,\"step\":101,\"epochs\":1,\"loss\":null,"
+            "\"lr\":0.5,\"sequences_per_s\":64,\"step_ms\":200,\"data_wait_ms\":10,"
+            "\"comm_wait_ms\":4,\"tokens_per_s\":12340,\"masked\":0,\"ppl\":null}");
+    SAYS(1005, "loss        nan (no masked word)  learning rate 0.5");
     top_screen_free(&t);
 }

@@ -183,7 +183,12 @@ TEST(progress_is_told_in_tokens)
     CHECK_STR(line, "epoch 1 step 3/10 loss 6.4120 lr 0.1 8.0 images/s, 12 s left\n");
     s.text = s.masks = true;
     s.tokens_per_s = 12340;
+    s.masked = 0.15;
     read_progress(&s, line);
     CHECK_STR(line,
               "epoch 1 step 3/10 loss 6.4120 ppl 609.11 lr 0.1 12340.0 tokens/s, 12 s left\n");
+    s.masked = 0;
+    s.loss = (double)NAN;
+    read_progress(&s, line);
+    CHECK_CONTAINS(line, "loss nan (no masked word) lr 0.1 ");
 }

@@ -104,6 +104,7 @@ TEST(event_files_have_tokens_and_perplexity)
                                    .recent_mfu = 0.5,
                                    .text = true,
                                    .masks = true,
+                                   .masked = 0.15,
                                    .ppl = 3 });
     monitor_eval(m, &(EvalRecord){ .step = 1, .loss = 2, .text = true, .masks = true, .ppl = 8 });
     monitor_destroy(m);

@@ -283,9 +283,8 @@ TEST(spent_is_what_was_recorded)
     section_spent(&page, &set);
     REQUIRE(page.text != NULL);
     CHECK_CONTAINS(page.text, "Energy and cost");
-    CHECK_CONTAINS(page.text, "3.2 USD (36 per host and hour; made &lt;up&gt;)");
-    CHECK_CONTAINS(page.text,
-                   "1.2 USD (36 per host and hour; made &lt;up&gt;)"); /* to the target */
+    CHECK_CONTAINS(page.text, "3.2 USD (36 per host hour; made &lt;up&gt;)");
+    CHECK_CONTAINS(page.text, "1.2 USD (36 per host hour; made &lt;up&gt;)"); /* to the target */
     CHECK_CONTAINS(page.text, "Target: top-1 of 50.00 %");
     CHECK_CONTAINS(page.text, ">25.0<");
     report_run_free(&r);

@@ -10,18 +10,26 @@
 #include <string.h>
 
 enum { STEPS = 8 };
-typedef enum Reads { READS_IMAGES, READS_CLASSES, READS_MASKED } Reads;
+/* READS_FEW: masked words, of which every third step has none. */
+typedef enum Reads { READS_IMAGES, READS_CLASSES, READS_MASKED, READS_FEW } Reads;
 
 static void add_step(StrBuf *b, Reads reads, int world, int s)
 {
+    const bool unmasked = reads == READS_FEW && s % 3 == 0;
+    char loss[32] = "null", ppl[32] = "null";
+    if (!unmasked) {
+        snprintf(loss, sizeof loss, "%g", 7 - 0.1 * s);
+        snprintf(ppl, sizeof ppl, "%g", exp(7 - 0.1 * s));
+    }
     str_printf(b,
                "{\"event\":\"step\",\"time\":%d,\"epoch\":%d,\"step\":%d,\"epochs\":%g,"
-               "\"loss\":%g,\"lr\":0.1,\"%s\":%d,\"step_ms\":1000,\"data_wait_ms\":1,"
+               "\"loss\":%s,\"lr\":0.1,\"%s\":%d,\"step_ms\":1000,\"data_wait_ms\":1,"
                "\"comm_wait_ms\":1",
-               1000 + s, (s - 1) / 2, s, 0.5 * s, 7 - 0.1 * s,
-               reads ? "sequences_per_s" : "images_per_s", 50 * world);
+               1000 + s, (s - 1) / 2, s, 0.5 * s, loss, reads ? "sequences_per_s" : "images_per_s",
+               50 * world);
     if (reads) str_printf(b, ",\"tokens_per_s\":%d", 6400 * world);
-    if (reads == READS_MASKED) str_printf(b, ",\"masked\":0.15,\"ppl\":%g", exp(7 - 0.1 * s));
+    if (reads >= READS_MASKED)
+        str_printf(b, ",\"masked\":%s,\"ppl\":%s", unmasked ? "0" : "0.15", ppl);
     str_add(b, "}\n");
     if (s % 2) return;
     str_printf(b,
@@ -39,7 +47,7 @@ static void add_eval(StrBuf *b, Reads reads, int k)
                "\"loss\":%g,\"top1\":%g,\"top5\":0.9",
                1002 + 2 * k, k, 2 + 2 * k, k + 1, reads ? "sequences" : "images", loss[k], top1[k]);
     if (reads) str_add(b, ",\"tokens\":1280");
-    if (reads == READS_MASKED) str_printf(b, ",\"masked\":0.15,\"ppl\":%g", exp(loss[k]));
+    if (reads >= READS_MASKED) str_printf(b, ",\"masked\":0.15,\"ppl\":%g", exp(loss[k]));
     str_printf(b,
                "}\n{\"event\":\"spent\",\"time\":%d,\"part\":\"evaluation\",\"step\":%d,"
                "\"host_seconds\":1,\"gpu_j\":1,\"total_host_seconds\":1}\n",
@@ -55,9 +63,9 @@ static void write_run(const char *name, Reads reads, int world)
                "{\"event\":\"start\",\"time\":1000,\"model\":\"m\",\"world\":%d,\"hosts\":1,"
                "\"%s\":100,\"%s\":10,\"classes\":%d,\"global_batch\":50,\"steps\":8",
                world, reads ? "sequences" : "images", reads ? "val_sequences" : "val_images",
-               reads == READS_MASKED ? 500 : 3);
+               reads >= READS_MASKED ? 500 : 3);
     if (reads) str_add(&b, ",\"tokens\":128");
-    if (reads == READS_MASKED) str_add(&b, ",\"words\":500");
+    if (reads >= READS_MASKED) str_add(&b, ",\"words\":500");
     str_add(&b, "}\n");
     for (int s = 1; s <= STEPS; s++) {
         add_step(&b, reads, world, s);
@@ -136,6 +144,15 @@ TEST(a_page_about_masked_words)
                               "masked,ppl\n");
     CHECK_CONTAINS(f.records, "a,step,0,1,6.9,0.1,50,1000,1,1,,,,,,6400,0.15,992.27");
     CHECK_CONTAINS(f.records, "a,eval,1,4,2,,,,,,,0.2,0.9,,10,,0.15,7.389");
+    free_files(&f);
+}
+
+TEST(steps_without_masked_words_are_gaps)
+{
+    write_run("a", READS_FEW, 1);
+    Files f = report_of((const char *const[]){ "a" }, 1);
+    CHECK_CONTAINS(f.records, "a,step,1,3,,0.1,50,1000,1,1,,,,,,6400,0,\n");
+    CHECK(!strstr(f.page, "not a finite number"));
     free_files(&f);
 }
 

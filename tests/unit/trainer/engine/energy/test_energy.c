@@ -128,7 +128,7 @@ TEST(costs_are_by_the_prices_that_are_given)
                          "it waiting for data");
     str_clear(&text);
     cost_add_money(c, cost_money(c, &sum), &text);
-    CHECK_STR(text.text, ", 61.2 EUR (30 per host and hour, 0.5 per kWh, PUE 1.2; a b)");
+    CHECK_STR(text.text, ", 61.2 EUR (30 per host hour, 0.5 per kWh, PUE 1.2; a b)");
     str_free(&text);
     config_destroy(free_of_charge);
     config_destroy(c);

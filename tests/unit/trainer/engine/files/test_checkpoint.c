@@ -45,6 +45,7 @@ static CheckpointMeta meta_of(int64_t step)
                              .class_names = "0\n1",
                              .words = "<s>\n<pad>",
                              .named_classes = 1,
+                             .pairs = 1,
                              .model = "resnet20",
                              .config = "model:\n  name: \"resnet20\"\n" };
 }
@@ -129,6 +130,7 @@ TEST(everything_comes_back)
     CHECK_STR(meta.class_names, "0\n1");
     CHECK_STR(meta.words, "<s>\n<pad>");
     CHECK_INT(meta.named_classes, 1);
+    CHECK_INT(meta.pairs, 1);
     CHECK(meta.seed == 0x7EDCBA9876543210);
     CHECK_INT(meta.global_batch, 32);
     CHECK_INT(meta.dataset_images, 320);
@@ -391,6 +393,7 @@ static void write_otherwise(const char *key, const char *value)
         "diverged",
         "rolled_to",
         "named_classes",
+        "pairs",
         "lookahead_rest",
         "ema_rest",
         "ema_images",

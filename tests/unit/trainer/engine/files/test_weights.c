@@ -87,6 +87,8 @@ static Status load(Network *n, const Draft *d, bool new_head, bool *kept)
     for (int i = 0; i < CLASSES + MORE; i++) from[i] = i;
     const Status status = load_rows(n, d, new_head ? &rows : NULL);
     if (kept) *kept = new_head && status == OK && rows.taken == 0;
+    CHECK(rows.fresh.length == 0 || str_starts_with(rows.fresh.text, "classifier"));
+    str_free(&rows.fresh);
     return status;
 }
 

@@ -33,4 +33,6 @@ TEST(steps_that_have_diverged)
                                .optimizer = cases[i].optimizer };
         CHECK(loop_divergence_in(&r) == cases[i].want);
     }
+    /* nothing was masked */
+    CHECK(!loop_divergence_in(&(StepResult){ .loss = (double)nan, .unmasked = true }));
 }

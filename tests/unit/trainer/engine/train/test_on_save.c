@@ -87,7 +87,7 @@ TEST(failure_and_time_limit_are_results)
     on_save_destroy(h);
 }
 
-/* While one runs the newest waits, those between are passed over, and both files are needed. */
+/* While one runs the newest waits, those between are skipped, and both files are needed. */
 TEST(nobody_waits_and_the_newest_comes_next)
 {
     OnSaveResult r;
@@ -103,7 +103,8 @@ TEST(nobody_waits_and_the_newest_comes_next)
     CHECK(clock_s() - start < 1);
     CHECK(on_save_needs(h, 1) && !on_save_needs(h, 2) && on_save_needs(h, 3));
     REQUIRE(on_save_poll(h, &r));
-    CHECK_INT(r.outcome, ON_SAVE_PASSED_OVER);
+    CHECK_INT(r.outcome, ON_SAVE_SKIPPED);
+    CHECK_STR(on_save_outcome_name(r.outcome), "skipped");
     CHECK_INT(r.step, 2);
     CHECK(!on_save_poll(h, &r) && !on_save_idle(h));
     touch("go");
