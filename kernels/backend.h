@@ -203,18 +203,18 @@ typedef enum Precision {
     PRECISION_COUNT
 } Precision;
 extern const char *const precision_names[PRECISION_COUNT + 1]; /* NULL at the end */
-/* Which operations are matrix products in bf16 where that is a choice: gradients of convolutions,
- * and attention. */
-typedef enum CpuProducts {
-    CPU_PRODUCTS_FAST,  /* where they are fast on this CPU */
-    CPU_PRODUCTS_EVERY, /* tests: wherever oneDNN has them */
-    CPU_PRODUCTS_NONE   /* tests */
-} CpuProducts;
+/* Where one of two ways to compute the same is taken. */
+typedef enum CpuUse {
+    CPU_USE_FAST,  /* where it is the faster one */
+    CPU_USE_EVERY, /* tests: wherever there is that way */
+    CPU_USE_NONE
+} CpuUse;
 typedef struct CpuOptions {
     int threads; /* size of the compute team; 0 = all CPUs this process may run on */
     FuseMode fuse;
     Precision precision; /* fp32 or bf16 */
-    CpuProducts products;
+    CpuUse products;     /* of matrices, in bf16: gradients of convolutions, attention */
+    CpuUse winograd;     /* of 3x3 convolutions in fp32 */
 } CpuOptions;
 /* One CPU backend per process. */
 Status backend_cpu_create(Backend **out, const CpuOptions *o);

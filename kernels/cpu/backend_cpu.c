@@ -145,6 +145,7 @@ Status backend_cpu_create(Backend **out, const CpuOptions *o)
     b->compute = o->precision == PRECISION_BF16 ? DTYPE_BF16 : DTYPE_F32;
     b->fuse = o->fuse;
     b->products = o->products;
+    b->winograd = o->winograd;
     b->fast_bf16 = backend_cpu_bf16() >= CPU_BF16_AMD;
     omp_set_num_threads(b->threads);
     Status st = OK;

@@ -14,11 +14,13 @@
 #include "kernels/cpu/bias.h"
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/view.h"
+#include "kernels/cpu/winograd.h"
 
 typedef struct State {
     CpuSteps steps;    /* first */
     ConvGeometry live; /* which a product's steps borrow */
     CpuDepthwise depthwise;
+    CpuWinograd winograd;
     CpuBias bias;
 } State;
 
@@ -171,7 +173,12 @@ static Status make_steps(CpuBackend *b, State *state, ConvDirection direction,
         return st;
     }
     const int count = bias ? ROLE_COUNT + 1 : ROLE_COUNT;
-    if (choice->product)
+    if (choice->winograd)
+        TRY(cpu_winograd_add(b, s, &state->winograd,
+                             &(ConvProblem){ .direction = direction, .geometry = g },
+                             (CpuOperand[]){ use[ROLE_X], use[ROLE_W], use[ROLE_Y] },
+                             bias ? &use[ROLE_BIAS] : NULL));
+    else if (choice->product)
         TRY(conv2d_add_product(b, s, direction, g, choice->pd, use[ROLE_X], use[ROLE_W],
                                use[ROLE_Y]));
     else if (choice->pd) TRY(cpu_steps_add_primitive(b, s, choice->pd, count, args, use));

@@ -36,11 +36,12 @@ typedef struct ConvProblem {
 } ConvProblem;
 
 typedef struct ConvChoice {
-    dnnl_primitive_desc_t pd; /* NULL: depthwise.c computes it */
+    dnnl_primitive_desc_t pd; /* NULL: winograd.c or depthwise.c computes it */
     const Layout *x, *w, *y;  /* what the primitive takes */
     /* of bf16, in f32: what it takes is wide, and weights that it reads have to be rounded */
     bool emulated;
-    bool product; /* pd is a matrix product: conv2d_product.c */
+    bool product;  /* pd is a matrix product: conv2d_product.c */
+    bool winograd; /* winograd.c computes it */
     const char *implementation;
 } ConvChoice;
 

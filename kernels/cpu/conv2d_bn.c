@@ -13,10 +13,12 @@
 #include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/fold.h"
 #include "kernels/cpu/view.h"
+#include "kernels/cpu/winograd.h"
 
 typedef struct State {
     CpuSteps steps; /* first */
     CpuFold fold;
+    CpuWinograd winograd;
 } State;
 
 typedef struct Operands {
@@ -76,17 +78,20 @@ static Status fetch_all(CpuBackend *b, State *s, const ConvGeometry *g, const Op
     return OK;
 }
 
-static Status make_steps(CpuBackend *b, State *s, const ConvGeometry *g, const Operands *have,
-                         const ConvChoice *choice, const Layout *bias, float eps)
+static Status make_steps(CpuBackend *b, State *s, const ConvProblem *p, const Operands *have,
+                         const ConvChoice *choice, float eps)
 {
     static const int args[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST };
     CpuOperand use[4];
-    const Status st = fetch_all(b, s, g, have, choice, bias, eps, use);
+    const Status st = fetch_all(b, s, p->geometry, have, choice, p->epilogue->bias, eps, use);
     if (st != OK) {
         dnnl_primitive_desc_destroy(choice->pd);
         return st;
     }
-    TRY(cpu_steps_add_primitive(b, &s->steps, choice->pd, 4, args, use));
+    if (choice->winograd)
+        TRY(cpu_winograd_add(b, &s->steps, &s->winograd, p,
+                             (CpuOperand[]){ use[0], use[1], use[3] }, &use[2]));
+    else TRY(cpu_steps_add_primitive(b, &s->steps, choice->pd, 4, args, use));
     return use[3].place == PLACE_WORKSPACE ? cpu_steps_add_reorder(b, &s->steps, use[3], have->y)
                                            : OK;
 }
@@ -140,7 +145,7 @@ static Status prepare_conv2d_bn(OpInstance *op)
     /* A residual that lies otherwise is reordered into y, over which it may then not lie itself. */
     if (have.residual.layout && have.residual.layout != have.y.layout)
         op->no_alias |= 1u << CONV_BN_OUT_Y;
-    TRY(make_steps(b, s, &live, &have, &choice, epilogue.bias, a->eps));
+    TRY(make_steps(b, s, &problem, &have, &choice, a->eps));
     op->workspace_bytes = s->steps.workspace_bytes;
     return OK;
 }

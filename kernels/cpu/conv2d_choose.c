@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/winograd.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -216,6 +217,11 @@ Status conv2d_choose(CpuBackend *b, const ConvProblem *problem, ConvChoice *out)
     const Layout *open;
     bool found;
     *out = (ConvChoice){ 0 };
+    if (cpu_winograd_takes(b, &p)) {
+        *out =
+            (ConvChoice){ .x = p.x, .y = p.y, .winograd = true, .implementation = "winograd 4x4" };
+        return cpu_winograd_weights(b, g, &out->w);
+    }
     TRY(choose_fast(b, &p, out, &found));
     if (cpu_depthwise_takes(&p) && !(found && strstr(out->implementation, "dw"))) {
         dnnl_primitive_desc_destroy(out->pd);

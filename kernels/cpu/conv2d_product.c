@@ -73,12 +73,11 @@ Status conv2d_choose_product(CpuBackend *b, const ConvProblem *p, ConvChoice *ch
     const char *own = NULL;
     char name[128];
     Shapes s;
-    if (b->products == CPU_PRODUCTS_NONE || !choice->pd || !pays(p, choice->implementation))
-        return OK;
+    if (b->products == CPU_USE_NONE || !choice->pd || !pays(p, choice->implementation)) return OK;
     TRY(shapes_of(b, p->direction, g, &s));
     dnnl_status_t st = dnnl_compat_matmul_create(
         &pd, b->engine->engine, &s.left->desc, &s.right->desc, &s.out->desc,
-        b->products == CPU_PRODUCTS_EVERY ? dnnl_compat_accept_any : accept_amx);
+        b->products == CPU_USE_EVERY ? dnnl_compat_accept_any : accept_amx);
     if (st == dnnl_unimplemented) return OK;
     TRY(cpu_dnnl_status(st, "matrix product"));
     Status made = cpu_dnnl_status(

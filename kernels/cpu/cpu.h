@@ -28,7 +28,8 @@ typedef struct CpuBackend {
     DType compute; /* what activations are kept in: DTYPE_F32 or DTYPE_BF16 */
     FuseMode fuse;
     bool fast_bf16; /* products of bf16 are faster than of f32 */
-    CpuProducts products;
+    CpuUse products;
+    CpuUse winograd;            /* winograd.h */
     struct CpuLayouts *layouts; /* all layouts made so far; owned */
     struct CpuEngine *engine;   /* oneDNN engine and stream; owned */
 } CpuBackend;

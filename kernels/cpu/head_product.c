@@ -45,8 +45,8 @@ Status cpu_head_product_make(CpuBackend *b, HeadProduct *out, const HeadMatrix *
 {
     const Layout *layouts[HEAD_MEMORIES];
     *found = false;
-    if (b->compute != DTYPE_BF16 || b->products == CPU_PRODUCTS_NONE ||
-        (b->products == CPU_PRODUCTS_FAST && !b->fast_bf16))
+    if (b->compute != DTYPE_BF16 || b->products == CPU_USE_NONE ||
+        (b->products == CPU_USE_FAST && !b->fast_bf16))
         return OK;
     for (int i = 0; i < HEAD_MATRICES; i++)
         TRY(cpu_layout_make(b, &layouts[i], of[i].type, 2, (int64_t[]){ of[i].rows, of[i].columns },

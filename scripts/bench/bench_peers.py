@@ -7,7 +7,8 @@ Needs an environment with torch and torchvision (pip), for DeiT also timm; no pa
 tests. Each alternation times convoy in every precision asked for and then every PyTorch variant
 (NCHW, channels_last, compiled, each in float32 and in bf16 autocast); medians are compared and
 PyTorch's best variant of any precision counts. --convoy may be given again, for other builds:
-NAME=PATH, or NAME=PATH@fp32 for one that is timed in one precision alone.
+NAME=PATH, or NAME=PATH@fp32 for one that is timed in one precision alone; keys may follow, as in
+"direct=./convoy device.winograd=false".
 
     python3 scripts/bench/bench_peers.py [--alternations 5] [--steps 10] [--only resnet20]
         [--json FILE] [--precisions fp32,bf16] [--torch-precisions fp32,bf16]
@@ -39,6 +40,10 @@ def deit_small():
 
 WORKLOADS = {
     "resnet50": dict(size=224, batch=32, classes=1000, make=lambda: torchvision.models.resnet50()),
+    "resnet18": dict(size=224, batch=32, classes=1000, make=lambda: torchvision.models.resnet18()),
+    "wide_resnet50_2": dict(size=224, batch=16, classes=1000,
+                            make=lambda: torchvision.models.wide_resnet50_2()),
+    "vit_b_16": dict(size=224, batch=8, classes=1000, make=lambda: torchvision.models.vit_b_16()),
     "resnet20": dict(size=32, batch=128, classes=10, make=lambda: CifarResNet(20, 10)),
     "efficientnet_b0": dict(size=224, batch=16, classes=1000,
                             make=lambda: torchvision.models.efficientnet_b0()),
@@ -58,7 +63,8 @@ WORKLOADS = {
 
 
 def convoy_rate(binary, precision, name, w, steps):
-    command = [binary, "bench", "step", "--steps", str(steps),
+    path, *keys = binary.split()
+    command = [path, "bench", "step", *keys, "--steps", str(steps),
                "--set", f"model.name={w.get('model', name)}",
                "--set", f"model.classes={w['classes']}",
                "--set", f"data.image_size={w['size']}", "--set", f"data.eval_resize={w['size']}",
@@ -158,8 +164,10 @@ def main():
     builds = [b if "=" in b else f"convoy={b}" for b in args.convoy or ["./convoy"]]
     ours = {}
     for name, build in (b.split("=", 1) for b in builds):
-        path, _, only = build.rpartition("@") if build.endswith(PINNED) else (build, "", "")
-        ours.update({f"{name} {p}": (path, p) for p in (only or args.precisions).split(",")})
+        path, *keys = build.split(" ")
+        path, _, only = path.rpartition("@") if path.endswith(PINNED) else (path, "", "")
+        ours.update({f"{name} {p}": (" ".join([path, *keys]), p)
+                     for p in (only or args.precisions).split(",")})
     peers = [p for p in args.torch_precisions.split(",") if p]
     variants = args.torch_variants.split(",")
     if unknown := set(variants) - set(VARIANTS):

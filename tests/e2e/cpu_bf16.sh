@@ -25,7 +25,7 @@ slower=0 tests=0
 [[ $has =~ ^(emulated|AVX-512)$ ]] && slower=1
 expect_text "the warning" "$slower" "bf16 is slower than fp32 on this CPU"
 expect_text "emulation" "$tests" "device.emulate: slow, for tests"
-expect_text "implementations" 1 "by oneDNN: conv2d "
+expect_text "implementations" 1 "products run by: conv2d "
 train second 1 "${bf16[@]}"
 same "two runs" first second
 train fp32 1 train.max_steps=6

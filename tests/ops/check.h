@@ -152,6 +152,7 @@ typedef struct Subject {
     bool wide_sums;      /* a convolution's gradient of weights is f32 from the first */
     bool pairs;          /* multiplies two channels of bf16 at a time */
     bool products_only;  /* of ops those that are matrix products on some CPUs */
+    bool winograd;       /* of ops those that are Winograd's convolutions */
     int pad;             /* grouped convolutions need multiples of so many channels; 1 = any */
 } Subject;
 bool subject_takes(const Subject *s, const Case *c); /* the case's variant exists for it */
@@ -236,6 +237,8 @@ const ToleranceRow *tolerance_row(OpKind kind, bool input, int slot); /* NULL: n
  * results. */
 void tolerance_norm_scale(const Problem *p, const Host *in, const Result *ref, bool input, int slot,
                           double *scale);
+/* S of a convolution's results (not of a bias's gradient), beside what direct sums are allowed. */
+Status tolerance_winograd_scale(Arena *arena, const Problem *p, const Host *in, double *scale);
 /* Results that are kept in another type than f32, or go through it, may be off by its rounding on
  * top. */
 typedef struct Comparison {

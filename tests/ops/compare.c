@@ -14,6 +14,7 @@ typedef struct Checked { /* one result */
     const char *name;
     const Host *ref, *got, *absolute;
     double *scale;       /* BOUND_NORM */
+    double *transformed; /* S of tolerance_winograd.c; NULL: a direct sum */
     double max;          /* BOUND_MAX */
     DType type, through; /* as it is kept, and as it was before something was added */
     const double *start; /* what was added; NULL: nothing */
@@ -119,6 +120,9 @@ static double allowed(const Checked *k, int64_t i)
     double f32 = allowed_f32(k, i);
     if (k->bound == BOUND_EQUAL) return f32;
     double before = k->start ? k->ref->v[i] - k->start[i] : k->ref->v[i];
+    /* roundings of the transforms on the way to one result, two passes each */
+    enum { TRANSFORMS = 2 * (4 + 3 + 4) };
+    if (k->transformed) f32 += EPS * growth(k->c->problem->terms + TRANSFORMS) * k->transformed[i];
     double on_the_way = k->through == k->type && !k->start ? 0 : rounding(k->through, before);
     return f32 + rounding(k->type, k->ref->v[i]) + on_the_way + inner_rounding(k, i);
 }
@@ -164,6 +168,8 @@ static Status check_elements(const Checked *k, Verdict *verdict)
 {
     for (int64_t i = 0, n = tensor_elements(&k->ref->desc); i < n; i++) {
         double ref = k->ref->v[i], got = k->got->v[i], limit = allowed(k, i);
+        /* a tile's NaN is that of all its results */
+        if (k->transformed && k->c->variant.mode == MODE_NAN && isnan(got)) continue;
         if (is_nan_count(k, i) || is_nan_by_padding(k, i) || (isnan(ref) && isnan(got))) continue;
         double exact =
             /* a float64 backend too */
@@ -226,6 +232,12 @@ static Status compare_one(Arena *arena, const Comparison *c, bool input, int slo
         k.scale = arena_alloc(arena, (size_t)tensor_elements(&k.ref->desc) * sizeof(double));
         if (!k.scale) return ERR_MEMORY;
         tolerance_norm_scale(c->problem, c->in, c->ref, input, slot, k.scale);
+    }
+    const bool bias = weights && slot == CONV_BWD_WEIGHTS_OUT_DB;
+    if (c->subject->winograd && !input && !bias) {
+        k.transformed = arena_alloc(arena, (size_t)tensor_elements(&k.ref->desc) * sizeof(double));
+        if (!k.transformed) return ERR_MEMORY;
+        TRY(tolerance_winograd_scale(arena, c->problem, c->in, k.transformed));
     }
     TRY(check_trust(&k));
     return check_elements(&k, verdict);

@@ -36,6 +36,9 @@ static const char *const fixed[] = {
     "n=2 c=72 h=5 w=13 k=72 r=5 s=5 sh=2 sw=2 pt=2 pb=2 pl=2 pr=2 g=72 act=2",
     "n=2 c=16 h=2 w=1 k=16 r=5 s=5 pt=2 pb=2 pl=2 pr=2 g=16 act=2 residual=1",
     "n=1 c=6 h=5 w=5 k=4 r=3 s=3 pt=1 pb=1 pl=1 pr=1 g=2 act=1",
+    /* Winograd's */
+    "n=1 c=32 h=9 w=7 k=48 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=*",
+    "n=2 c=16 h=4 w=6 k=16 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=* residual=1",
     NULL,
 };
 

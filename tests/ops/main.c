@@ -1,7 +1,8 @@
 /* main.c - check: does a backend compute what kernels/op.h says?
  *
  *   check [--op=TEXT] [--seed=N]
- *   [--backend=ref|cpu[:fp32|:bf16|:products]|cuda[:fp32|:tf32|:bf16|:fp16]] [--threads=N]
+ *   [--backend=ref|cpu[:fp32|:winograd|:winograd-other|:bf16|:products]|
+ *              cuda[:fp32|:tf32|:bf16|:fp16]] [--threads=N]
  *   [--case=CASE] [--shapes=FOLDER] [--verbose] [--list] [--bench] [--cudnn]
  *
  * --op=conv takes every op with that in its name, --op==conv2d that one alone.
@@ -14,6 +15,7 @@
  * runs it alone. The last line is "N passed, N failed, 0 skipped": what a backend
  * does not take is no case. */
 #include "kernels/backend_cuda.h"
+#include "kernels/cpu/cpu.h"
 
 #include "tests/ops/check.h"
 #include <string.h>
@@ -55,19 +57,37 @@ typedef struct Job {
     int row;
 } Job;
 
-/* Without products of bf16 that some CPUs are fast at; those are cpu:products'. */
+/* Without products of bf16 that some CPUs are fast at, which are cpu:products', and Winograd's
+ * convolutions. */
 static Status create_cpu(Backend **out, const Options *o, Precision precision)
 {
     return backend_cpu_create(out, &(CpuOptions){ .threads = (int)o->threads,
                                                   .precision = precision,
-                                                  .products = CPU_PRODUCTS_NONE });
+                                                  .products = CPU_USE_NONE,
+                                                  .winograd = CPU_USE_NONE });
+}
+
+static Status create_winograd(Backend **out, const Options *o, Precision precision)
+{
+    return backend_cpu_create(out, &(CpuOptions){ .threads = (int)o->threads,
+                                                  .precision = precision,
+                                                  .winograd = CPU_USE_EVERY });
+}
+
+/* With blocks of channels as CPUs with, or without, AVX-512 have them. */
+static Status create_other_winograd(Backend **out, const Options *o, Precision precision)
+{
+    TRY(create_winograd(out, o, precision));
+    CpuBackend *b = (CpuBackend *)*out;
+    b->block = b->block == 8 ? 16 : 8;
+    return OK;
 }
 
 static Status create_products(Backend **out, const Options *o, Precision precision)
 {
     return backend_cpu_create(out, &(CpuOptions){ .threads = (int)o->threads,
                                                   .precision = precision,
-                                                  .products = CPU_PRODUCTS_EVERY });
+                                                  .products = CPU_USE_EVERY });
 }
 
 static Status create_ref(Backend **out, const Options *o, Precision precision)
@@ -96,6 +116,20 @@ static const BackendRow backends[] = {
       create_cpu,
       PRECISION_FP32,
       { .compute = DTYPE_F32, .fuses = { [FUSED_EVALUATION] = true }, .pad = 1 } },
+    { "cpu:winograd",
+      create_winograd,
+      PRECISION_FP32,
+      { .compute = DTYPE_F32,
+        .fuses = { [FUSED_EVALUATION] = true },
+        .winograd = true,
+        .pad = 1 } },
+    { "cpu:winograd-other",
+      create_other_winograd,
+      PRECISION_FP32,
+      { .compute = DTYPE_F32,
+        .fuses = { [FUSED_EVALUATION] = true },
+        .winograd = true,
+        .pad = 1 } },
     { "cpu:bf16",
       create_cpu,
       PRECISION_BF16,

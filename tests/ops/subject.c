@@ -25,6 +25,27 @@ static bool pairs_reach_beyond(const Case *c)
     return groups > 0 && channels * filters > 1 && (channels % 2 || filters % 2);
 }
 
+/* 3x3 of stride 1 between whole blocks of channels. */
+static bool is_winograd(const Case *c)
+{
+    Problem p;
+    const OpKind kind = c->family->kind;
+    if ((kind != OP_CONV2D && kind != OP_CONV2D_BWD_DATA && kind != OP_CONV2D_BWD_WEIGHTS &&
+         kind != OP_CONV2D_BN) ||
+        problem_make(c, &p) != OK)
+        return false;
+    const Conv2dAttr *a = kind == OP_CONV2D_BN ? &p.attr.conv_bn.conv : &p.attr.conv;
+    const int64_t *w = kind == OP_CONV2D_BWD_WEIGHTS ? p.out[CONV_BWD_WEIGHTS_OUT_DW].dims
+                                                     : p.in[layouts_weight_input(kind)].dims;
+    const int64_t *y = kind == OP_CONV2D_BWD_WEIGHTS ? p.in[CONV_BWD_WEIGHTS_IN_DY].dims
+                       : kind == OP_CONV2D_BWD_DATA  ? p.in[CONV_BWD_DATA_IN_DY].dims
+                                                     : p.out[CONV_OUT_Y].dims;
+    /* of one row, or column, the window is cropped */
+    return y[2] > 1 && y[3] > 1 && w[0] % 16 == 0 && w[1] % 16 == 0 && w[2] == 3 && w[3] == 3 &&
+           a->groups == 1 && a->stride_h == 1 && a->stride_w == 1 && a->pad_top == 1 &&
+           a->pad_bottom == 1 && a->pad_left == 1 && a->pad_right == 1;
+}
+
 bool subject_takes(const Subject *s, const Case *c)
 {
     const Variant *v = &c->variant;
@@ -38,6 +59,7 @@ bool subject_takes(const Subject *s, const Case *c)
         c->family->kind != OP_CONV2D_BWD_WEIGHTS && c->family->kind != OP_ATTENTION &&
         c->family->kind != OP_ATTENTION_BWD)
         return false;
+    if (s->winograd && (v->mode == MODE_EXACT || v->plain || !is_winograd(c))) return false;
     if (v->mode == MODE_NAN && s->pairs && c->family->flags & FAMILY_WEIGHTS &&
         pairs_reach_beyond(c))
         return false;

@@ -174,7 +174,7 @@ typedef struct Config {
         int64_t threads /*0 = auto*/, index /*-1 = by local rank*/,
             workspace_mb /*0 = by precision*/, side_depth;
         double peak_tflops /*0 = by the data sheet*/;
-        bool cuda_graph, emulate;
+        bool cuda_graph, emulate, winograd;
         char *fuse; /* FuseChoice */
         int batchnorm /*KernelMode*/, depthwise, attention;
         char *plan_cache; /* empty: beside the run folder */

@@ -501,6 +501,10 @@ const ConfigKey config_keys[] = {
     {BOOL(device, emulate, "false"), KEY_RUNTIME,
      "CPU: allow train.precision bf16 on CPUs without instructions for it (no AVX-512); slow, for "
      "tests"},
+    {BOOL(device, winograd, "true"), KEY_MATH,
+     "CPU, fp32: compute 3x3 convolutions with stride 1 by Winograd's F(4x4,3x3) where that is "
+     "faster, which the shape and the batch per rank decide; false: direct sums, which round "
+     "differently"},
     {BOOL(device, cuda_graph, "true"), KEY_RUNTIME,
      "GPU: record a step once as a CUDA graph and replay it; false: launch every kernel of every "
      "step"},

@@ -74,9 +74,7 @@ static void add_kind(const Program *p, OpKind kind, StrBuf *out)
     for (int k = 0; k < used; k++) str_printf(out, "%s %d %s", k ? "," : "", counts[k], names[k]);
 }
 
-/* "conv2d 17 brgconv:avx512_core, 3 jit:avx512_core; conv2d_bwd_data ..." of convolutions and
- * products. */
-static void add_implementations(const Program *p, StrBuf *out)
+void announce_implementations(const Program *p, StrBuf *out)
 {
     static const OpKind kinds[] = { OP_CONV2D, OP_CONV2D_BN, OP_CONV2D_BWD_DATA,
                                     OP_CONV2D_BWD_WEIGHTS, OP_LINEAR };
@@ -91,8 +89,9 @@ static void say_kernels(const Session *s)
     const BackendVTable *v = s->backend->v;
     if (v->describe_kernels) v->describe_kernels(s->backend, text, sizeof text);
     if (text[0]) log_detail("run by cuDNN (device.batchnorm, depthwise, attention): %s", text);
-    if (!v->device) add_implementations(s->first ? s->first : s->eval, &names);
-    if (names.length > 0 && !names.failed) log_detail("run by oneDNN: %s", names.text);
+    if (!v->device) announce_implementations(s->first ? s->first : s->eval, &names);
+    if (names.length > 0 && !names.failed)
+        log_detail("convolutions and products run by: %s", names.text);
     str_free(&names);
 }
 

@@ -5,4 +5,7 @@
 
 /* Says how evaluation sees images, what was fused and which implementations were chosen. */
 void announce_programs(const Session *s);
+/* Adds "conv2d 17 jit:avx2, 3 winograd 4x4; conv2d_bwd_data ...": how many of p's convolutions and
+ * products each implementation computes. */
+void announce_implementations(const Program *p, StrBuf *out);
 #endif

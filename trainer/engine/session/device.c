@@ -136,9 +136,11 @@ Status device_open(Backend **out, const DeviceChoice *choice, const Config *c, i
     TRY(fuse_choice_parse(&fuse, c->device.fuse));
     if (!choice->cuda) {
         const bool here = !fuse.only || (fuse.only & fuse_choice_bit("epilogue"));
-        return backend_cpu_create(out, &(CpuOptions){ .threads = threads,
-                                                      .fuse = here ? fuse.mode : FUSE_NONE,
-                                                      .precision = choice->precision });
+        return backend_cpu_create(
+            out, &(CpuOptions){ .threads = threads,
+                                .fuse = here ? fuse.mode : FUSE_NONE,
+                                .precision = choice->precision,
+                                .winograd = c->device.winograd ? CPU_USE_FAST : CPU_USE_NONE });
     }
     CudaOptions o = cuda_options(choice, c);
     o.fuse = fuse.mode;

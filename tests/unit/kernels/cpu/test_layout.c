@@ -386,7 +386,7 @@ static int products_of(const ProductRow *row, bool every, bool by_amx)
 {
     const CpuOptions o = { .threads = 2,
                            .precision = PRECISION_BF16,
-                           .products = every ? CPU_PRODUCTS_EVERY : CPU_PRODUCTS_FAST };
+                           .products = every ? CPU_USE_EVERY : CPU_USE_FAST };
     const int s = (int)row->stride, p = (int)row->pad;
     Conv2dAttr attr = { s, s, p, p, p, p, 1 };
     OpInstance op;

@@ -8,6 +8,7 @@
 #include "trainer/app/report/statistics.h"
 #include "trainer/engine/config/units.h"
 #include "trainer/engine/rules/sharpness.h"
+#include "trainer/engine/session/announce.h"
 #include "trainer/engine/session/session_open.h"
 #include "trainer/engine/train/evaluate.h"
 #include "trainer/engine/train/stepper.h"
@@ -168,7 +169,10 @@ static Status print_kinds(const Session *s, const Stepper *stepper, const BenchO
                  kinds[k].bytes * steps / kinds[k].seconds * 1e-9);
     }
     log_info("%-24s %10.3f", "sum", total * 1e3 / steps);
-    Status status = layers.failed ? ERR_MEMORY : OK;
+    StrBuf by FREED_BY(str_free) = { 0 };
+    if (!device) announce_implementations(stepper_last_program(stepper), &by);
+    if (by.length > 0) log_info("run by: %s", by.text);
+    Status status = layers.failed || by.failed ? ERR_MEMORY : OK;
     if (status == OK && o->layers && s->comm->rank == 0)
         status = fs_write_atomic(o->layers, layers.text, layers.length);
     return comm_agree(s->comm, status);

@@ -1,0 +1,206 @@
+/* winograd.c - which convolutions are Winograd's, in which memory, and how threads share them.
+ *
+ * Forward and dx: each thread takes blocks of tiles from beginning to end. Transformed weights are
+ * everybody's, each makes a part of them first. dw: all threads take one block of tiles at a time,
+ * each a part of its channels, then a part of the products. */
+#include "kernels/cpu/winograd.h"
+#include <omp.h>
+#include <string.h>
+
+enum {
+    GRAIN = 16, /* channels, whatever the blocks here are: ranks of other CPUs choose alike */
+    MIN_CHANNELS = 32,
+    MIN_TILES = 64,
+    CHANNELS_PER_TILE = 8, /* more, and what transforms of weights take shows */
+    PAD = 16 * 5           /* floats, so that the points of a tile do not meet in few cache sets */
+};
+/* What a block of tiles may take of a thread's caches, and all of dw's of the shared one. */
+static const int64_t block_bytes = 2 << 20, shared_bytes = 16 << 20;
+
+/* What run() finds at address[]: for dx FROM is dy, for dw BY is dy. SCRATCH has the transformed
+ * weights, or their gradient, and behind them blocks of tiles. */
+enum { FROM, BY, TO, SCRATCH, BIAS, COUNT };
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+bool cpu_winograd_takes(const CpuBackend *b, const ConvProblem *p)
+{
+    const ConvGeometry *g = p->geometry;
+    const int64_t k = g->w[0], c = g->w[1], most = k > c ? k : c, least = k > c ? c : k;
+    const int64_t tiles =
+        g->y[0] * ceil_div(g->y[2], WINOGRAD_OUT) * ceil_div(g->y[3], WINOGRAD_OUT);
+    if (b->winograd == CPU_USE_NONE || g->w_rank != 4 || k % GRAIN || c % GRAIN ||
+        p->x->type != DTYPE_F32 || p->x->block != b->block || p->y->block != b->block)
+        return false;
+    for (int axis = 0; axis < 2; axis++)
+        if (g->w[2 + axis] != 3 || g->stride[axis] != 1 || g->pad_before[axis] != 1 ||
+            g->pad_after[axis] != 1)
+            return false;
+    return b->winograd == CPU_USE_EVERY ||
+           (least >= MIN_CHANNELS && g->y[2] > WINOGRAD_OUT && g->y[3] > WINOGRAD_OUT &&
+            tiles >= MIN_TILES && tiles >= most / CHANNELS_PER_TILE);
+}
+
+Status cpu_winograd_weights(CpuBackend *b, const ConvGeometry *g, const Layout **out)
+{
+    return cpu_layout_make(b, out, DTYPE_F32, 4, g->w,
+                           b->block == 8 ? dnnl_OIhw8i8o : dnnl_OIhw16i16o);
+}
+
+/* Tiles of a block. Of dw's the number decides in which order sums are taken, so it does not depend
+ * on the team's: so many that they are twice what the gradient takes, which is read and written for
+ * each block. */
+static int64_t block_of(const CpuWinograd *w, int threads)
+{
+    const int64_t rows = w->loops->rows,
+                  tile = WINOGRAD_POINTS * (w->c + w->k) * (int64_t)sizeof(float);
+    const bool sums = w->direction == CONV_BWD_WEIGHTS;
+    const int64_t fit = (sums ? shared_bytes : block_bytes) / tile,
+                  enough = sums ? 2 * w->c * w->k / (w->c + w->k) : fit,
+                  most = enough < fit ? enough : fit,
+                  share = sums ? w->tiles : ceil_div(w->tiles, threads);
+    int64_t block = most > 2 * rows ? most : 2 * rows;
+    block = ceil_div(share, ceil_div(share, block)); /* the last one is as large as the others */
+    return ceil_div(block, rows) * rows;
+}
+
+static int64_t floats_of_u(const CpuWinograd *w)
+{
+    return WINOGRAD_POINTS * w->u_step;
+}
+
+static int64_t floats_of_block(const CpuWinograd *w) /* of x or y */
+{
+    return WINOGRAD_POINTS * w->tile_step;
+}
+
+static CpuWinograd plan(const CpuBackend *b, const ConvProblem *p)
+{
+    const ConvGeometry *g = p->geometry;
+    const bool back = p->direction == CONV_BWD_DATA, sums = p->direction == CONV_BWD_WEIGHTS;
+    CpuWinograd w = { .n = g->y[0],
+                      .h = g->y[2],
+                      .w = g->y[3],
+                      .c = g->w[1],
+                      .k = g->w[0],
+                      .read = back ? g->w[0] : g->w[1],
+                      .made = back ? g->w[1] : g->w[0],
+                      .lanes = b->block,
+                      .down = ceil_div(g->y[2], WINOGRAD_OUT),
+                      .across = ceil_div(g->y[3], WINOGRAD_OUT),
+                      .loops = b->block == 8 ? &winograd_loops_8 : &winograd_loops_16,
+                      .direction = p->direction,
+                      .add = p->epilogue && p->epilogue->add,
+                      .act = p->epilogue ? p->epilogue->act : ACT_NONE };
+    const int64_t pair = 2 * b->block, most = w.c > w.k ? w.c : w.k;
+    w.tiles = w.n * w.down * w.across;
+    w.block = block_of(&w, b->threads);
+    w.u_step = (sums ? w.c * w.k : ceil_div(w.made, pair) * pair * w.read) + PAD;
+    w.tile_step = most * w.block + PAD;
+    return w;
+}
+
+static int64_t tiles_from(const CpuWinograd *w, int64_t first)
+{
+    return w->tiles - first < w->block ? w->tiles - first : w->block;
+}
+
+static void convolve(const CpuWinograd *w, void *const *address, const float *bias, int threads)
+{
+    const int64_t pairs = ceil_div(w->made, 2 * w->lanes);
+    float *u = address[SCRATCH];
+#pragma omp parallel num_threads(threads)
+    {
+        float *tiles = u + floats_of_u(w) + 2 * floats_of_block(w) * omp_get_thread_num(),
+              *sums = tiles + floats_of_block(w);
+        int64_t from, to;
+        cpu_share(pairs, omp_get_thread_num(), omp_get_num_threads(), &from, &to);
+        w->loops->read_weights(w, address[BY], u, from, to);
+#pragma omp barrier
+#pragma omp for schedule(static)
+        for (int64_t first = 0; first < w->tiles; first += w->block) {
+            const int64_t count = tiles_from(w, first);
+            w->loops->read_tiles(w, address[FROM], w->read, tiles, first, count, 0,
+                                 w->read / w->lanes, true);
+            w->loops->convolve(w, tiles, u, sums, count);
+            w->loops->write_tiles(w, sums, bias, address[TO], first, count);
+        }
+    }
+}
+
+/* Part `me` of `all` of the products over a block of tiles: points are shared out first, and what
+ * is left of them by channels. */
+static void correlate(const CpuWinograd *w, const float *x, const float *dy, float *u,
+                      int64_t count, int me, int all)
+{
+    const int64_t slices = all > WINOGRAD_POINTS / 4 ? w->c / 16 : 1;
+    int64_t from, to;
+    cpu_share(WINOGRAD_POINTS * slices, me, all, &from, &to);
+    for (int64_t i = from; i < to; i++) {
+        const int64_t point = i / slices, slice = i % slices, wide = w->c / slices;
+        float *sums = u + point * w->u_step;
+        w->loops->correlate(w, x + point * w->tile_step, dy + point * w->tile_step, sums, count,
+                            slice * wide, (slice + 1) * wide);
+    }
+}
+
+static void sum_over_tiles(const CpuWinograd *w, void *const *address, int threads)
+{
+    float *u = address[SCRATCH], *x = u + floats_of_u(w), *dy = x + floats_of_block(w);
+#pragma omp parallel num_threads(threads)
+    {
+        const int me = omp_get_thread_num(), all = omp_get_num_threads();
+        int64_t c[2], k[2], part[2];
+        cpu_share(w->c / w->lanes, me, all, &c[0], &c[1]);
+        cpu_share(w->k / w->lanes, me, all, &k[0], &k[1]);
+        cpu_share(floats_of_u(w), me, all, &part[0], &part[1]);
+        memset(u + part[0], 0, (size_t)(part[1] - part[0]) * sizeof *u);
+        for (int64_t first = 0; first < w->tiles; first += w->block) {
+            const int64_t count = tiles_from(w, first);
+            w->loops->read_tiles(w, address[FROM], w->c, x, first, count, c[0], c[1], true);
+            w->loops->read_tiles(w, address[BY], w->k, dy, first, count, k[0], k[1], false);
+#pragma omp barrier
+            correlate(w, x, dy, u, count, me, all);
+#pragma omp barrier
+        }
+        w->loops->write_weights(w, u, address[TO], k[0], k[1]);
+    }
+}
+
+static Status run(const void *cookie, void *const *address, int threads)
+{
+    const CpuWinograd *w = cookie;
+    if (w->direction == CONV_BWD_WEIGHTS) sum_over_tiles(w, address, threads);
+    else convolve(w, address, NULL, threads);
+    return OK;
+}
+
+static Status run_with_bias(const void *cookie, void *const *address, int threads)
+{
+    convolve(cookie, address, address[BIAS], threads);
+    return OK;
+}
+
+Status cpu_winograd_add(CpuBackend *b, CpuSteps *s, CpuWinograd *out, const ConvProblem *p,
+                        const CpuOperand xwy[3], const CpuOperand *bias)
+{
+    static const int order[CONV_DIRECTION_COUNT][3] = { [CONV_FORWARD] = { 0, 1, 2 },
+                                                        [CONV_BWD_DATA] = { 2, 1, 0 },
+                                                        [CONV_BWD_WEIGHTS] = { 0, 2, 1 } };
+    const int *roles = order[p->direction];
+    const Layout *scratch;
+    const CpuWinograd w = *out = plan(b, p);
+    const int pairs = p->direction == CONV_BWD_WEIGHTS ? 1 : b->threads;
+    const int64_t floats = floats_of_u(&w) + 2 * pairs * floats_of_block(&w);
+    TRY(cpu_layout_plain(b, &scratch, 1, &floats));
+    CpuOperand operands[COUNT] = { [FROM] = xwy[roles[0]],
+                                   [BY] = xwy[roles[1]],
+                                   [TO] = xwy[roles[2]],
+                                   [SCRATCH] = cpu_steps_operand_workspace(s, scratch) };
+    if (bias) operands[BIAS] = *bias;
+    cpu_steps_add_call(s, bias ? run_with_bias : run, out, bias ? COUNT : COUNT - 1, operands);
+    return OK;
+}
