@@ -80,10 +80,12 @@ train_fails refused 64 "optimizer.sam_interval" 1 optimizer.sam_rho=1 optimizer.
 
 # One gradient of the global batch, whatever the ranks: to 1e-6 where no ReLU lies so close to zero
 # that another order of sums takes it to the other side, which moves a gradient by 1e-3. With AVX2
-# none of this seed does; with AVX-512 one does, as of 2 in 6 other seeds.
+# and direct sums none of this seed does; with AVX-512 or Winograd one does, as of 2 in 6 other
+# seeds.
 if have_mpi; then
     export ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2
-    frozen=("${sam[@]}" optimizer.sam_rho=0.05 model.bn=frozen train.max_steps=4)
+    frozen=("${sam[@]}" optimizer.sam_rho=0.05 model.bn=frozen train.max_steps=4
+        device.winograd=false)
     train one 1 "${frozen[@]}"
     train one_plain 1 "${frozen[@]}" optimizer.sam_rho=0
     far "sam with frozen norms" one one_plain 1e-3
