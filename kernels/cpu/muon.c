@@ -3,7 +3,7 @@
  *
  * Every rank makes the direction for itself, so it has to be the same bits on all. An element of a
  * product is added up in the order of its terms, DEPTH of them at a time, each product and each sum
- * rounded: neither vectors nor threads nor the missing of fused multiply-adds change it. */
+ * rounded: the length of vectors, threads and fused multiply-adds do not change it. */
 #include "kernels/ops/muon.h"
 #include "base/mem.h"
 #include "kernels/cpu/dnnl.h"
