@@ -66,7 +66,7 @@ PLAIN_FLAGS := -O2
 # each rank computes for itself has to be the same on all, whatever their instruction sets.
 CPU_FLAGS   := -O3 -fno-math-errno -ffp-contract=fast
 ALIKE_FLAGS := $(CPU_FLAGS) -ffp-contract=off
-ALIKE       := update trust lerp scale loss_scale grad_norm
+ALIKE       := update muon trust lerp scale loss_scale grad_norm
 # Decoded and augmented pixels must be the same on every machine: no fused multiply-add behind our
 # back.
 DATA_FLAGS  := -O3 -ffp-contract=off

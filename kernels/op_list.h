@@ -49,6 +49,7 @@
     OP(OP_GRAD_NORM, grad_norm, FUSED_NOT)                                                         \
     OP(OP_LERP, lerp, FUSED_NOT)                                                                   \
     OP(OP_TRUST_RATIO, trust_ratio, FUSED_NOT)                                                     \
+    OP(OP_MUON, muon, FUSED_NOT)                                                                   \
     OP(OP_GATE, gate, FUSED_NOT)                                                                   \
     OP(OP_GATE_BWD, gate_bwd, FUSED_NOT)                                                           \
     OP(OP_DROP, drop, FUSED_NOT)                                                                   \

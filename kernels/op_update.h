@@ -59,7 +59,11 @@ typedef struct GradNormAttr {
  *
  * LION as timm's Lion: p *= 1 - lr wd; p -= lr sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 -
  * beta2) g. sign(0) is 0, so padding stays 0; sign(NaN) is NaN, so that the run notices a bad
- * gradient. */
+ * gradient.
+ *
+ * MUON as timm's Muon: where OP_MUON has put a direction in the gradient's place, p = (1 - lr wd) p
+ * - lr g; elsewhere AdamW, or with nesterov timm's NAdamW: in the place of m^ its next value, m^ +
+ * (1 - beta1) (g - m) / (1 - beta1^t). */
 typedef enum UpdateKind {
     UPDATE_SGD,
     UPDATE_ADAM,
@@ -69,6 +73,7 @@ typedef enum UpdateKind {
     UPDATE_LAMB,
     UPDATE_RMSPROP_TF,
     UPDATE_LION,
+    UPDATE_MUON,
     UPDATE_KIND_COUNT
 } UpdateKind;
 enum {
@@ -86,7 +91,7 @@ typedef struct UpdateSegment {
     int64_t first, count;
     float weight_decay;
     float lr;    /* factor of the learning rate */
-    bool adapts; /* has a trust ratio other than 1, where the kind has one */
+    bool adapts; /* has a trust ratio other than 1, or a direction of OP_MUON, by kind */
 } UpdateSegment;
 typedef struct UpdateAttr {
     UpdateKind kind;
@@ -109,6 +114,25 @@ typedef struct UpdateAttr {
 enum { TRUST_CHUNK = 8192 };
 enum { TRUST_SUM_PARAM, TRUST_SUM_OTHER, TRUST_SUM_COUNT };
 enum { TRUST_RATIO_OUT_SUMS, TRUST_RATIO_OUT_RATIOS };
+
+/* OP_MUON: the direction in which Muon moves one tensor, before the OP_UPDATE that does. With g the
+ * gradient as OP_UPDATE takes it, m += (1 - momentum) (g - m), u = m, or with nesterov m + (1 -
+ * momentum) (g - m). u as a matrix X [K, C R S], divided by its Frobenius norm or by eps if that is
+ * more, goes five times through X = a X + (b A + c A A) X with A = X X^T (timm's "quintic"
+ * coefficients), which brings its singular values close to 1; of more rows than columns it is the
+ * same with X^T for X. What comes out, times 0.2 sqrt(max(K, C R S)), takes the gradient's place.
+ * All in f32. Where LOSS_SCALE_FOUND_INF is set the momentum stays and the direction is 0. */
+enum {
+    MUON_IN_GRAD /*updated in place*/,
+    MUON_IN_MOMENTUM /*updated in place*/,
+    MUON_IN_LOSS_SCALE /*optional*/,
+    MUON_IN_CLIP /*optional, as of OP_UPDATE*/
+};
+typedef struct MuonAttr {
+    double momentum;
+    float eps;
+    bool nesterov;
+} MuonAttr;
 
 /* OP_LERP: an averaged copy of weights moves towards them (trainer/engine/rules/averages.h). All
  * flat f32. average += w (x - average), w = scalars[weight], in torch.lerp's form, which is exact

@@ -46,41 +46,44 @@ CPU_CLONES static void step_nesterov(const UpdateRange *range, const UpdateRates
 /* Elements [i, i + lanes). The root has a loop of its own: it may set errno, which keeps a compiler
  * that is not told otherwise from making vectors of the loop it is in. */
 CPU_INLINE void adam_lanes(const UpdateRange *range, int64_t i, const UpdateRates *r,
-                           bool decoupled, int lanes)
+                           bool decoupled, bool nesterov, int lanes)
 {
-    float *p = range->param + i, *m = range->state0 + i, *v = range->state1 + i, root[CPU_LANES];
+    float *p = range->param + i, *m = range->state0 + i, *v = range->state1 + i, root[CPU_LANES],
+          next[CPU_LANES];
     const float *g = range->grad + i;
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
         float scaled = r->unscale * g[l], d = decoupled ? scaled : scaled + r->decay * p[l];
         m[l] = m[l] + r->one_minus_beta1 * (d - m[l]);
+        next[l] = nesterov ? m[l] + r->one_minus_beta1 * (d - m[l]) : m[l];
         v[l] = r->beta2 * v[l] + r->one_minus_beta2 * (d * d);
     }
     for (int l = 0; l < lanes; l++) root[l] = sqrtf(v[l]);
 #pragma omp simd
     for (int l = 0; l < lanes; l++) {
         float before = decoupled ? p[l] * r->keep : p[l];
-        p[l] = before - r->step * (m[l] / (root[l] / r->root_correction2 + r->eps));
+        p[l] = before - r->step * (next[l] / (root[l] / r->root_correction2 + r->eps));
     }
 }
 
-CPU_INLINE void adam_range(const UpdateRange *range, const UpdateRates *rates, bool decoupled)
+CPU_INLINE void adam_range(const UpdateRange *range, const UpdateRates *rates, bool decoupled,
+                           bool nesterov)
 {
     UpdateRates r = *rates;
     int64_t i = 0;
     for (; i + CPU_LANES <= range->count; i += CPU_LANES)
-        adam_lanes(range, i, &r, decoupled, CPU_LANES);
-    for (; i < range->count; i++) adam_lanes(range, i, &r, decoupled, 1);
+        adam_lanes(range, i, &r, decoupled, nesterov, CPU_LANES);
+    for (; i < range->count; i++) adam_lanes(range, i, &r, decoupled, nesterov, 1);
 }
 
 CPU_CLONES static void step_adam(const UpdateRange *range, const UpdateRates *rates)
 {
-    adam_range(range, rates, false);
+    adam_range(range, rates, false, false);
 }
 
 CPU_CLONES static void step_adamw(const UpdateRange *range, const UpdateRates *rates)
 {
-    adam_range(range, rates, true);
+    adam_range(range, rates, true, false);
 }
 
 /* Both forms: inner is what the momentum takes up, outer what it is multiplied by. */
@@ -153,6 +156,29 @@ CPU_CLONES static void step_lion(const UpdateRange *range, const UpdateRates *ra
     }
 }
 
+/* A direction of OP_MUON is ready to be taken; the rest is AdamW or NAdamW. */
+CPU_INLINE void muon_range(const UpdateRange *range, const UpdateRates *rates, bool nesterov)
+{
+    float *p = range->param, lr = rates->lr, keep = rates->keep;
+    const float *g = range->grad;
+    if (!rates->adapts) {
+        adam_range(range, rates, true, nesterov);
+        return;
+    }
+#pragma omp simd
+    for (int64_t i = 0; i < range->count; i++) p[i] = p[i] * keep - lr * g[i];
+}
+
+CPU_CLONES static void step_muon(const UpdateRange *range, const UpdateRates *rates)
+{
+    muon_range(range, rates, false);
+}
+
+CPU_CLONES static void step_muon_nesterov(const UpdateRange *range, const UpdateRates *rates)
+{
+    muon_range(range, rates, true);
+}
+
 #define LANES_STEP(name, lanes_of)                                                                 \
     CPU_CLONES static void name(const UpdateRange *range, const UpdateRates *rates)                \
     {                                                                                              \
@@ -168,17 +194,21 @@ static StepFn *step_of(const UpdateAttr *a)
 {
     static const struct {
         StepFn *plain, *momentum, *nesterov;
-    } rules[UPDATE_KIND_COUNT] = { [UPDATE_SGD] = { step_sgd, step_momentum, step_nesterov },
-                                   [UPDATE_ADAM] = { .plain = step_adam },
-                                   [UPDATE_ADAMW] = { .plain = step_adamw },
-                                   [UPDATE_LARS] = { step_lars, step_lars, step_lars },
-                                   [UPDATE_LARS_MLPERF] = { step_lars_mlperf, step_lars_mlperf,
-                                                            step_lars_mlperf },
-                                   [UPDATE_LAMB] = { .plain = step_lamb },
-                                   [UPDATE_RMSPROP_TF] = { .plain = step_rmsprop_tf },
-                                   [UPDATE_LION] = { .plain = step_lion } };
-    if (!update_traits(a->kind)->by_momentum || a->momentum == 0.0f) return rules[a->kind].plain;
-    return a->nesterov ? rules[a->kind].nesterov : rules[a->kind].momentum;
+    } rules[UPDATE_KIND_COUNT] = {
+        [UPDATE_SGD] = { step_sgd, step_momentum, step_nesterov },
+        [UPDATE_ADAM] = { .plain = step_adam },
+        [UPDATE_ADAMW] = { .plain = step_adamw },
+        [UPDATE_LARS] = { step_lars, step_lars, step_lars },
+        [UPDATE_LARS_MLPERF] = { step_lars_mlperf, step_lars_mlperf, step_lars_mlperf },
+        [UPDATE_LAMB] = { .plain = step_lamb },
+        [UPDATE_RMSPROP_TF] = { .plain = step_rmsprop_tf },
+        [UPDATE_LION] = { .plain = step_lion },
+        [UPDATE_MUON] = { .plain = step_muon, .nesterov = step_muon_nesterov }
+    };
+    const UpdateTraits *t = update_traits(a->kind);
+    if (t->by_momentum && a->momentum == 0.0f) return rules[a->kind].plain;
+    if (t->nesterov && a->nesterov) return rules[a->kind].nesterov;
+    return t->by_momentum ? rules[a->kind].momentum : rules[a->kind].plain;
 }
 
 UpdateRates update_rates(const OpInstance *op)
@@ -211,6 +241,7 @@ UpdateRates update_rates_of_segment(const UpdateRates *rates, const UpdateSegmen
     r.step = (float)(lr / r.correction1);
     r.decay = s->weight_decay;
     r.keep = (float)(1.0 - lr * (double)s->weight_decay);
+    r.adapts = s->adapts;
     r.ratio = ratio;
     r.lr_ratio = (float)(lr * (double)ratio);
     return r;

@@ -12,7 +12,7 @@ typedef struct UpdateRates { /* rounded once */
     float lr, step, decay, keep; /* of a segment; step: lr / correction1, keep: 1 - lr decay */
     float ratio, lr_ratio;       /* likewise: its trust ratio */
     double base_lr, correction1; /* correction1: 1 where updates are not counted */
-    bool nesterov;
+    bool nesterov, adapts;       /* adapts: of a segment */
 } UpdateRates;
 typedef struct UpdateRange {
     float *param, *state0, *state1;

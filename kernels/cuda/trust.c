@@ -14,7 +14,8 @@ static int64_t cut_chunks(const UpdateAttr *attr, UpdateChunk *chunks)
             const int64_t at = c * TRUST_CHUNK, left = s->count - at;
             const int32_t count = (int32_t)(left < TRUST_CHUNK ? left : TRUST_CHUNK);
             if (chunks)
-                chunks[made] = (UpdateChunk){ s->first + at, count, k, s->weight_decay, s->lr };
+                chunks[made] =
+                    (UpdateChunk){ s->first + at, count, k, s->weight_decay, s->lr, true };
         }
     }
     return made;

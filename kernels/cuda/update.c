@@ -19,7 +19,8 @@ int64_t update_chunks_make(const UpdateAttr *attr, UpdateChunk *chunks)
             next = (at / UPDATE_CHUNK + 1) * UPDATE_CHUNK;
             if (next > end) next = end;
             if (chunks)
-                chunks[made] = (UpdateChunk){ at, (int32_t)(next - at), k, s->weight_decay, s->lr };
+                chunks[made] =
+                    (UpdateChunk){ at, (int32_t)(next - at), k, s->weight_decay, s->lr, s->adapts };
         }
     }
     return made;

@@ -40,6 +40,8 @@ __device__ __forceinline__ void step_element(UpdateElement *e, const UpdateRates
         return update_rmsprop_tf(e, r);
     case UPDATE_LION:
         return update_lion(e, r);
+    case UPDATE_MUON:
+        return update_muon(e, r, pass.nesterov);
     case UPDATE_KIND_COUNT:
         return;
     }

@@ -19,6 +19,7 @@ typedef struct UpdateChunk {
     int64_t first;
     int32_t count, segment;
     float weight_decay, lr; /* lr: factor of the learning rate */
+    bool adapts;            /* of the segment */
 } UpdateChunk;
 
 typedef struct UpdatePass {

@@ -12,8 +12,9 @@
 
 typedef struct UpdateRates { /* one step's numbers, rounded once */
     float unscale, momentum, beta2, one_minus_beta1, one_minus_beta2, eps, root_correction2;
-    float step, decay, keep;            /* of a chunk; keep: 1 - lr decay, formed in double */
-    float correction1, ratio, lr_ratio; /* ratio: of trust, of the chunk's segment */
+    float step, decay, keep;                /* of a chunk; keep: 1 - lr decay, formed in double */
+    float lr, correction1, ratio, lr_ratio; /* ratio: of trust, of the chunk's segment */
+    bool adapts;                            /* likewise */
 } UpdateRates;
 
 CUDA_BOTH static inline UpdateRates update_rates(const UpdatePass *p, const UpdateChunk *chunk)
@@ -29,10 +30,12 @@ CUDA_BOTH static inline UpdateRates update_rates(const UpdatePass *p, const Upda
     r.one_minus_beta2 = (float)(1.0 - p->beta2);
     r.eps = p->eps;
     r.decay = chunk->weight_decay;
+    r.adapts = chunk->adapts;
     r.keep = (float)(1.0 - lr * (double)chunk->weight_decay);
     r.step = (float)(corrects ? lr / (double)p->scalars[SCALAR_BIAS_CORRECTION1] : lr);
     r.correction1 = corrects ? p->scalars[SCALAR_BIAS_CORRECTION1] : 1.0f;
     r.ratio = p->ratios ? p->ratios[chunk->segment] : 1.0f;
+    r.lr = (float)lr;
     r.lr_ratio = (float)(lr * (double)r.ratio);
     r.root_correction2 = corrects ? (float)sqrt((double)p->scalars[SCALAR_BIAS_CORRECTION2]) : 1.0f;
     return r;
@@ -60,22 +63,25 @@ CUDA_BOTH static inline void update_sgd(UpdateElement *e, const UpdateRates *r, 
     e->p -= r->step * step;
 }
 
-CUDA_BOTH static inline void update_moments(UpdateElement *e, const UpdateRates *r, float d)
+/* nesterov: NAdam's, one step ahead */
+CUDA_BOTH static inline void update_moments(UpdateElement *e, const UpdateRates *r, float d,
+                                            bool nesterov)
 {
     e->state0 = e->state0 + r->one_minus_beta1 * (d - e->state0);
     e->state1 = r->beta2 * e->state1 + r->one_minus_beta2 * (d * d);
-    e->p -= r->step * (e->state0 / (sqrtf(e->state1) / r->root_correction2 + r->eps));
+    const float m = nesterov ? e->state0 + r->one_minus_beta1 * (d - e->state0) : e->state0;
+    e->p -= r->step * (m / (sqrtf(e->state1) / r->root_correction2 + r->eps));
 }
 
 CUDA_BOTH static inline void update_adam(UpdateElement *e, const UpdateRates *r)
 {
-    update_moments(e, r, r->unscale * e->g + r->decay * e->p);
+    update_moments(e, r, r->unscale * e->g + r->decay * e->p, false);
 }
 
 CUDA_BOTH static inline void update_adamw(UpdateElement *e, const UpdateRates *r)
 {
     e->p *= r->keep;
-    update_moments(e, r, r->unscale * e->g);
+    update_moments(e, r, r->unscale * e->g, false);
 }
 
 /* lr_inside: the momentum, as in MLPerf's reference */
@@ -120,5 +126,13 @@ CUDA_BOTH static inline void update_lion(UpdateElement *e, const UpdateRates *r)
     float d = r->unscale * e->g, u = e->state0 + r->one_minus_beta1 * (d - e->state0);
     e->p = e->p * r->keep - r->step * (u > 0 ? 1.0f : u < 0 ? -1.0f : u);
     e->state0 = e->state0 + r->one_minus_beta2 * (d - e->state0);
+}
+
+/* A direction of OP_MUON is ready to be taken; the rest is AdamW or NAdamW. */
+CUDA_BOTH static inline void update_muon(UpdateElement *e, const UpdateRates *r, bool nesterov)
+{
+    e->p *= r->keep;
+    if (r->adapts) e->p -= r->lr * e->g;
+    else update_moments(e, r, r->unscale * e->g, nesterov);
 }
 #endif

@@ -98,8 +98,7 @@ static void print_update(const void *attr, char *out, size_t bytes)
 {
     const UpdateAttr *a = attr;
     const UpdateTraits *traits = update_traits(a->kind);
-    snprintf(out, bytes, "%s%s", traits->name,
-             traits->by_momentum && a->nesterov ? " nesterov" : "");
+    snprintf(out, bytes, "%s%s", traits->name, traits->nesterov && a->nesterov ? " nesterov" : "");
 }
 
 #define IN_NAMES                                                                                   \

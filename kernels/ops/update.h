@@ -10,20 +10,23 @@
 /* In the order of UpdateKind: kind, name, states, then what differs from zero of the traits. A
  * list, so that kernels have the number of states when they are compiled. */
 #define UPDATE_ROWS(ROW)                                                                           \
-    ROW(SGD, "sgd", 1, .state_names = { "momentum" }, .by_momentum = true)                         \
+    ROW(SGD, "sgd", 1, .state_names = { "momentum" }, .by_momentum = true, .nesterov = true)       \
     ROW(ADAM, "adam", 2, .state_names = { "exp_avg", "exp_avg_sq" }, .counts_updates = true)       \
     ROW(ADAMW, "adamw", 2, .state_names = { "exp_avg", "exp_avg_sq" }, .counts_updates = true,     \
         .decoupled_decay = true)                                                                   \
-    ROW(LARS, "lars", 1, .state_names = { "momentum" }, .by_momentum = true,                       \
+    ROW(LARS, "lars", 1, .state_names = { "momentum" }, .by_momentum = true, .nesterov = true,     \
         .trust = TRUST_BY_GRADIENT)                                                                \
     ROW(LARS_MLPERF, "lars_mlperf", 1, .state_names = { "momentum" }, .by_momentum = true,         \
-        .trust = TRUST_BY_GRADIENT, .eps = 1e-7)                                                   \
+        .nesterov = true, .trust = TRUST_BY_GRADIENT, .eps = 1e-7)                                 \
     ROW(LAMB, "lamb", 2, .state_names = { "exp_avg", "exp_avg_sq" }, .counts_updates = true,       \
         .decoupled_decay = true, .trust = TRUST_BY_UPDATE, .eps = 1e-6)                            \
     ROW(RMSPROP_TF, "rmsprop_tf", 2, .state_names = { "momentum", "square_avg" },                  \
         .state_start = { 0, 1 }, .eps = 1e-3)                                                      \
     ROW(LION, "lion", 1, .state_names = { "exp_avg" }, .decoupled_decay = true,                    \
-        .betas = { 0.9, 0.99 })
+        .betas = { 0.9, 0.99 })                                                                    \
+    ROW(MUON, "muon", 2, .state_names = { "exp_avg", "exp_avg_sq" }, .counts_updates = true,       \
+        .decoupled_decay = true, .nesterov = true, .orthogonal = true, .eps = 1e-7,                \
+        .betas = { 0.9, 0.95 })
 
 /* What a parameter's norm is divided by for its trust ratio. */
 typedef enum TrustBy { TRUST_NONE, TRUST_BY_GRADIENT, TRUST_BY_UPDATE } TrustBy;
@@ -33,7 +36,9 @@ typedef struct UpdateTraits {
     int states;       /* tensors like the parameter, UPDATE_IN_STATE0 and on */
     const char *state_names[UPDATE_STATES_MAX]; /* in checkpoints */
     float state_start[UPDATE_STATES_MAX];       /* what a new run fills them with */
-    bool by_momentum;     /* without a momentum there is no state; Nesterov's form exists */
+    bool by_momentum;                           /* without a momentum there is no state */
+    bool nesterov;                              /* Nesterov's form exists */
+    bool orthogonal;      /* tensors that muon_takes() have OP_MUON before their update */
     bool counts_updates;  /* reads the bias corrections: the number of updates so far matters */
     bool decoupled_decay; /* weight decay is no part of the loss */
     TrustBy trust;        /* whether segments may have trust ratios */

@@ -14,6 +14,7 @@
 typedef struct Element {
     double *p, *state0, *state1;
     double g, r; /* gradient, trust ratio */
+    double raw;  /* the gradient as it lies */
 } Element;
 
 static double lr_of(const double *scalars, const UpdateSegment *s)
@@ -51,14 +52,16 @@ static void step_lars_mlperf(const UpdateAttr *a, const double *scalars, const U
     *e.p -= momentum_step(a, e, lr_of(scalars, s) * e.r * decayed(s, e));
 }
 
-/* m^ / (sqrt(v^) + eps), with g taken up into both moments. */
+/* m^ / (sqrt(v^) + eps), with g taken up into both moments; NAdamW looks one step ahead. */
 static double moments_step(const UpdateAttr *a, const double *scalars, double g, Element e)
 {
     double b1 = a->beta1, b2 = a->beta2;
     *e.state0 = b1 * *e.state0 + (1 - b1) * g;
     *e.state1 = b2 * *e.state1 + (1 - b2) * g * g;
     double denominator = sqrt(*e.state1 / scalars[SCALAR_BIAS_CORRECTION2]) + (double)a->eps;
-    return *e.state0 / scalars[SCALAR_BIAS_CORRECTION1] / denominator;
+    const bool ahead = a->nesterov && update_traits(a->kind)->nesterov;
+    const double m = ahead ? b1 * *e.state0 + (1 - b1) * g : *e.state0;
+    return m / scalars[SCALAR_BIAS_CORRECTION1] / denominator;
 }
 
 static void step_adam(const UpdateAttr *a, const double *scalars, const UpdateSegment *s, Element e)
@@ -102,6 +105,13 @@ static void step_lion(const UpdateAttr *a, const double *scalars, const UpdateSe
     *e.state0 = a->beta2 * *e.state0 + (1 - a->beta2) * e.g;
 }
 
+static void step_muon(const UpdateAttr *a, const double *scalars, const UpdateSegment *s, Element e)
+{
+    const double lr = lr_of(scalars, s);
+    *e.p -= lr * (double)s->weight_decay * *e.p;
+    *e.p -= lr * (s->adapts ? e.raw : moments_step(a, scalars, e.g, e));
+}
+
 static void (*const steps[UPDATE_KIND_COUNT])(const UpdateAttr *, const double *,
                                               const UpdateSegment *, Element) = {
     [UPDATE_SGD] = step_sgd,
@@ -112,6 +122,7 @@ static void (*const steps[UPDATE_KIND_COUNT])(const UpdateAttr *, const double *
     [UPDATE_LAMB] = step_lamb,
     [UPDATE_RMSPROP_TF] = step_rmsprop_tf,
     [UPDATE_LION] = step_lion,
+    [UPDATE_MUON] = step_muon,
 };
 
 static double *state_of(const OpInstance *op, int slot)
@@ -127,8 +138,12 @@ static Element element_of(const OpInstance *op, int64_t i)
     double g = ref_in(op, UPDATE_IN_GRAD)[i];
     if (loss_scale) g /= loss_scale[LOSS_SCALE_SCALE];
     if (clip) g *= clip[CLIP_FACTOR];
-    return (Element){ (double *)op->in[UPDATE_IN_PARAM].data + i, state0 ? &state0[i] : NULL,
-                      state1 ? &state1[i] : NULL, g, 1 };
+    return (Element){ (double *)op->in[UPDATE_IN_PARAM].data + i,
+                      state0 ? &state0[i] : NULL,
+                      state1 ? &state1[i] : NULL,
+                      g,
+                      1,
+                      ref_in(op, UPDATE_IN_GRAD)[i] };
 }
 
 static void run_update(OpInstance *op)

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# optimizers.sh - LARS, LAMB, RMSProp-TF and Lion in whole runs: stopped and continued to the bit,
-# however gradients are cut into buckets, and alike on any number of ranks and passes.
+# optimizers.sh - LARS, LAMB, RMSProp-TF, Lion and Muon in whole runs: stopped and continued to the
+# bit, however gradients are cut into buckets, and alike on any number of ranks and passes.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 7
 make_config
 
 # Trust ratios are norms of sums over ranks and passes: with frozen batch norm they are the same.
 # Two steps for that: after more of them rounding shows.
-for name in lars lars_mlperf lamb rmsprop_tf lion; do
+for name in lars lars_mlperf lamb rmsprop_tf lion muon; do
     keys=("optimizer.name=$name" schedule.name=step "schedule.milestones=0.1, 0.4" train.epochs=9
         model.bn=frozen optimizer.weight_decay=0.01 train.eval_every=0)
     case $name in
@@ -16,6 +16,8 @@ for name in lars lars_mlperf lamb rmsprop_tf lion; do
         # a gradient within rounding of 0 may have either sign: steps are short, then, to be near,
         # and sums are direct: where x and dy never meet they give 0, and Winograd roundings
         lion) keys+=(optimizer.lr=0.0001 device.winograd=false) ;;
+        # its iteration makes as much of rounding as of what is small
+        muon) keys+=(optimizer.lr=0.0005 optimizer.nesterov=true) ;;
         *) keys+=(optimizer.lr=0.005) ;;
     esac
     train "$name" 1 "${keys[@]}" train.max_steps=6

@@ -71,6 +71,7 @@ typedef union Attr {
     AttentionAttr attention;
     EmbedAttr embed;
     PickAttr pick;
+    MuonAttr muon;
 } Attr;
 
 /* What the parameters of a case mean. Not copied around: update's attribute points into it. */

@@ -193,6 +193,23 @@ static Status decide_pool_index(Backend *b, const Variant *v, const Pool2dAttr *
     return OK;
 }
 
+/* As the weights of the layer that they are of. */
+static Status decide_like_weights(Backend *b, const Variant *v, OpInstance *op)
+{
+    static const Conv2dAttr attr = { .stride_h = 1, .stride_w = 1, .groups = 1 };
+    const TensorDesc *w = &op->in[MUON_IN_GRAD].desc;
+    const int64_t x[] = { 2, w->dims[1], w->dims[2], w->dims[3] };
+    OpInstance forward = { .kind = w->rank == 4 ? OP_CONV2D : OP_LINEAR, .backend = b };
+    if (w->rank == 4) forward.attr = &attr;
+    forward.in[0].desc = tensor_desc(DTYPE_F32, w->rank, x);
+    forward.in[1].desc = *w;
+    TRY(decide_activation(b, v, &forward.in[0]));
+    TRY(ask(&forward));
+    for (int i = MUON_IN_GRAD; i <= MUON_IN_MOMENTUM; i++)
+        copy_decision(&op->in[i], &forward.in[1]);
+    return OK;
+}
+
 /* Vectors that a forward op sees first: it decides them. Those of fused ops are never anything but
  * vectors. */
 static bool is_first_seen(OpKind kind, int slot, int rank)
@@ -220,6 +237,7 @@ Status layouts_decide_inputs(Backend *b, const Problem *p, const Variant *v, OpI
     if ((p->kind == OP_BATCHNORM_BWD || p->kind == OP_BN_BWD_SUMS) && !v->plain)
         TRY(decide_norm_vectors(b, op));
     if (weights) TRY(decide_weights(b, v, weights, op));
+    if (p->kind == OP_MUON) TRY(decide_like_weights(b, v, op));
     if (op->in[POOL_BWD_IN_INDEX].desc.rank && p->kind == OP_POOL2D_BWD)
         TRY(decide_pool_index(b, v, op->attr, &op->out[POOL_BWD_OUT_DX].desc,
                               &op->in[POOL_BWD_IN_DY], &op->in[POOL_BWD_IN_INDEX]));

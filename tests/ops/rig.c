@@ -22,6 +22,7 @@ bool op_updates_input(const Problem *p, int slot)
     if (p->kind == OP_LERP)
         return slot == LERP_IN_AVERAGE || (slot == LERP_IN_X && p->attr.lerp.mode != LERP_FOLLOW);
     if (p->kind == OP_EMBED_BWD) return slot == EMBED_BWD_IN_SO_FAR;
+    if (p->kind == OP_MUON) return slot == MUON_IN_GRAD || slot == MUON_IN_MOMENTUM;
     return p->kind == OP_UPDATE &&
            (slot == UPDATE_IN_PARAM || slot == UPDATE_IN_STATE0 || slot == UPDATE_IN_STATE1);
 }

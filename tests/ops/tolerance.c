@@ -112,6 +112,9 @@ static const ToleranceRow rows[] = {
     { OP_LERP, UPDATED, LERP_IN_X, BOUND_MAX, 4 },
     { OP_TRUST_RATIO, OUT, TRUST_RATIO_OUT_SUMS, BOUND_ELEMENT, 16 }, /* of f32 values */
     { OP_TRUST_RATIO, OUT, TRUST_RATIO_OUT_RATIOS, BOUND_ELEMENT, 16 },
+    /* the iteration multiplies roundings in the direction of small singular values by up to 493 */
+    { OP_MUON, UPDATED, MUON_IN_GRAD, BOUND_MAX, 4096 },
+    { OP_MUON, UPDATED, MUON_IN_MOMENTUM, BOUND_MAX, 8 },
     { OP_SCALE, OUT, SCALE_OUT_Y, BOUND_EQUAL, 0 },
     { OP_FINITE_CHECK, UPDATED, FINITE_CHECK_IN_LOSS_SCALE, BOUND_EQUAL, 0 },
     { OP_LOSS_SCALE, UPDATED, LOSS_SCALE_IN_STATE, BOUND_EQUAL, 0 },

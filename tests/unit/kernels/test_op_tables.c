@@ -86,7 +86,7 @@ static void check_rule(Backend *b, UpdateKind kind, float momentum, bool nestero
                     .data = scalars };
     REQUIRE_OK(backend_prepare_op(&op));
     CHECK_OK(b->v->ops[OP_UPDATE]->run(&op, NULL));
-    CHECK_NEAR(memory[0][0], 0.5, nesterov && update_traits(kind)->by_momentum ? 0.5 : 1e-6);
+    CHECK_NEAR(memory[0][0], 0.5, nesterov && update_traits(kind)->nesterov ? 0.5 : 1e-6);
     CHECK_NEAR(memory[0][1], 0, 0);
     backend_release_op(&op);
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "kernels/ops/muon.h"
 #include "kernels/ops/update.h"
 #include "trainer/app/cmd/command_run.h"
 #include "trainer/engine/plan/progressive.h"
@@ -26,7 +27,8 @@ static const double best_bytes = 4.3 / 4.8, best_flops = 790 / 989.4;
 /* Of that our own kernels, which wait for memory; products by a library where they do, and where
  * they compute. */
 static const double own_bytes = 0.88, product_bytes = 0.80;
-/* Of fp32's FLOP/s, in any precision: our attention's tiles lie in shared memory. */
+/* Of fp32's FLOP/s, in any precision: our attention's tiles lie in shared memory, and Muon's
+ * matrices are small. */
 static const double attention_flops = 0.3;
 #define FORWARD 0.52
 #define DATA    0.59
@@ -77,7 +79,7 @@ static void add_work(Budget *b, OpKind kind, bool product, double bytes, double 
         ASSERT(product_flops[kind] > 0);
         r.least_ms = fmax(by_bytes, by_flops);
         r.expected_ms = fmax(by_bytes / product_bytes, by_flops / product_flops[kind]);
-    } else if (kind == OP_ATTENTION || kind == OP_ATTENTION_BWD)
+    } else if (kind == OP_ATTENTION || kind == OP_ATTENTION_BWD || kind == OP_MUON)
         r.expected_ms =
             fmax(r.expected_ms,
                  ms * flops / (b->gpu->flops[PRECISION_FP32] * best_flops * attention_flops));
@@ -95,6 +97,19 @@ static void add_nodes(Budget *b, const Program *p)
     }
 }
 
+/* Of one tensor gradient and momentum, then in every step of the iteration the matrix three times;
+ * its squares are small beside that, or stay on the chip. */
+static void add_directions(Budget *b)
+{
+    const Executor *x = b->session->executor;
+    for (int i = 0; i < executor_state_count(x); i++) {
+        const TensorDesc *d = &executor_state(x, i)->desc;
+        if (executor_state_trains(x, i) && muon_takes(d))
+            add_work(b, OP_MUON, false, (6.0 + 3 * MUON_STEPS) * (double)tensor_plain_bytes(d),
+                     op_flops(OP_MUON, NULL, &d, NULL));
+    }
+}
+
 /* What goes over all parameters, or their gradients. */
 static void add_update(Budget *b)
 {
@@ -108,6 +123,7 @@ static void add_update(Budget *b)
     if (b->session->device.precision == PRECISION_FP16)
         add_work(b, OP_FINITE_CHECK, false, grads, 0);
     if (optimizer_needs_norm(c)) add_work(b, OP_GRAD_SQUARES, false, grads, 0);
+    if (update_traits(kind)->orthogonal) add_directions(b);
     add_work(b, OP_UPDATE, false, passes * grads + copies, 0);
     if (averages > 0) add_work(b, OP_LERP, false, 3 * averages, 0);
 }

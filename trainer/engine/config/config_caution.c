@@ -7,8 +7,8 @@
 
 /* Which optimizers read a key that others leave alone; bits by UpdateKind. */
 #define BIT(kind)   (1U << UPDATE_##kind)
-#define MOMENTUM_OF (BIT(SGD) | BIT(LARS) | BIT(LARS_MLPERF) | BIT(RMSPROP_TF))
-#define BETAS_OF    (BIT(ADAM) | BIT(ADAMW) | BIT(LAMB) | BIT(LION))
+#define MOMENTUM_OF (BIT(SGD) | BIT(LARS) | BIT(LARS_MLPERF) | BIT(RMSPROP_TF) | BIT(MUON))
+#define BETAS_OF    (BIT(ADAM) | BIT(ADAMW) | BIT(LAMB) | BIT(LION) | BIT(MUON))
 static const struct {
     const char *key;
     unsigned kinds;

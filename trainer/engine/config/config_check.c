@@ -290,7 +290,7 @@ static Status check_optimizer(const Config *c, const ConfigOrigin *origin)
     if (c->optimizer.betas.count != 2)
         return config_fail_key(origin, "optimizer.betas", "has %d values; it takes 2",
                                c->optimizer.betas.count);
-    if (c->optimizer.nesterov && !traits->by_momentum)
+    if (c->optimizer.nesterov && !traits->nesterov)
         return config_fail_key(origin, "optimizer.nesterov",
                                "is not supported by %s (optimizer.name); set it to false",
                                traits->name);

@@ -288,12 +288,12 @@ const ConfigKey config_keys[] = {
      "Factor on lr: global batch / 256 (linear), its square root (sqrt), or the number of ranks "
      "(world_size)"},
     {DOUBLE(optimizer, momentum, "0.9", 0, 1), KEY_MATH | KEY_OPEN_MAX,
-     "Momentum of sgd, lars, lars_mlperf and rmsprop_tf"},
+     "Momentum of sgd, lars, lars_mlperf, rmsprop_tf and muon"},
     {BOOL(optimizer, nesterov, "false"), KEY_MATH,
-     "Nesterov momentum, for sgd, lars and lars_mlperf"},
+     "Nesterov momentum, for sgd, lars, lars_mlperf and muon"},
     {DOUBLE(optimizer, weight_decay, "0.0001", 0, 100), KEY_MATH,
-     "L2 penalty of sgd, adam, lars, lars_mlperf and rmsprop_tf; decoupled decay of adamw, lamb "
-     "and lion"},
+     "L2 penalty of sgd, adam, lars, lars_mlperf and rmsprop_tf; decoupled decay of adamw, "
+     "lamb, lion and muon"},
     {ENUM(optimizer, decay_skip, "timm", decay_skip_names), KEY_MATH,
      "Parameters without weight decay (and without adaptation by lars and lamb): biases, norms, "
      "layer scales, positions and class tokens (timm, mlperf), norms (torchvision), parameters "
@@ -307,14 +307,16 @@ const ConfigKey config_keys[] = {
      "Factor on the learning rate from each block to the one before it, starting at the last layer "
      "(timm's --layer-decay)"},
     {HEAD(optimizer, betas, KEY_LIST), "auto", 0, 1, "auto", NULL, 0, KEY_MATH | KEY_OPEN_MAX,
-     "Decay rates of the two moments of adam, adamw and lamb; for lion, of the update and the "
-     "momentum. auto: as published, 0.9, 0.99 for lion, else 0.9, 0.999"},
+     "Decay rates of the two moments of adam, adamw and lamb, and of what muon leaves to adamw; "
+     "for lion, of the update and the momentum. auto: as published, 0.9, 0.99 for lion, 0.9, 0.95 "
+     "for muon, else 0.9, 0.999"},
     {DOUBLE(optimizer, alpha, "0.9", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "rmsprop_tf: decay rate of the mean square"},
     {HEAD(optimizer, eps, KEY_DOUBLE), "auto", 1e-30, 1, "auto", NULL, 0, KEY_MATH,
      "Added to the square root of the second moment (adam, adamw, lamb), inside the root "
      "(rmsprop_tf), or to the norm in the denominator (lars, lars_mlperf). auto: as published, "
-     "1e-8 for adam, adamw and lars, 1e-7 for lars_mlperf, 1e-6 for lamb, 1e-3 for rmsprop_tf"},
+     "1e-8 for adam, adamw and lars, 1e-7 for lars_mlperf and muon, 1e-6 for lamb, 1e-3 for "
+     "rmsprop_tf"},
     {DOUBLE(optimizer, trust_coefficient, "0.001", 0, 1e6), KEY_MATH | KEY_OPEN_MIN,
      "lars, lars_mlperf: eta, factor on the trust ratio"},
     {BOOL(optimizer, trust_clip, "false"), KEY_MATH,

@@ -81,7 +81,7 @@ const ForeignWord foreign_words[] = {
     { "class_weight", "train.class_weights=auto", NULL },
 
     { "opt optimizer optim solver", "optimizer.name=NAME",
-      "sgd, adam, adamw, lars, lamb, rmsprop_tf, lion" },
+      "sgd, adam, adamw, lars, lamb, rmsprop_tf, lion, muon" },
     { "lr learning_rate base_lr lr_base blr lr_per_sample", "optimizer.lr=RATE",
       "multiplied by global batch / 256 unless optimizer.lr_scaling=none" },
     { "wd decay l2", "optimizer.weight_decay=RATE", NULL },

@@ -323,6 +323,11 @@ static void find_uses(const Executor *x, StepOp *s)
                        s->updates >> i & 1 ? STEP_UPDATES : STEP_READS);
     for (int i = 0; def && i < OP_MAX_OUTPUTS; i++)
         use_tensor(x, s, &s->op->out[i], def->out_names[i], STEP_WRITES);
+    if (def && s->op->workspace)
+        step_use(s, (StepUse){ .name = "workspace",
+                               .offset = (uintptr_t)s->op->workspace,
+                               .bytes = s->op->workspace_bytes,
+                               .mode = STEP_UPDATES }); /* others may have it too */
     if (def) return;
     use_tensor(x, s, &from, "what is copied", STEP_READS);
     if (s->when != STEP_RESULT) use_tensor(x, s, &to, "a copy", STEP_WRITES);

@@ -2,6 +2,7 @@
 #include "trainer/engine/rules/optimizer.h"
 #include "base/mem.h"
 #include "kernels/ops/update.h"
+#include "trainer/engine/rules/muon.h"
 #include "trainer/engine/rules/param_rules.h"
 #include "trainer/engine/rules/sharpness.h"
 #include "trainer/engine/rules/trust.h"
@@ -35,6 +36,7 @@ struct Optimizer {
         UpdateSegment *segments; /* all buckets' segments end to end */
         ParamRule *rules;        /* [executor_state_count] */
         Trust *trusts;           /* [bucket_count] */
+        Muon muon;
     } update;
     struct {
         const OpTensor *state;     /* NULL: there is none, and nothing here is used */
@@ -63,13 +65,13 @@ static int add_segments(Optimizer *o, const Config *c, const Bucket *bucket, Upd
         size_t offset = executor_state_offset(o->executor, i);
         if (!rules[i].trains) continue;
         if (offset < bucket->offset || offset >= bucket->offset + bucket->bytes) continue;
-        out[count++] =
-            (UpdateSegment){ .first = (int64_t)(offset / sizeof(float)),
-                             .count =
-                                 (int64_t)(executor_state(o->executor, i)->bytes / sizeof(float)),
-                             .weight_decay = (float)(rules[i].decay * c->optimizer.weight_decay),
-                             .lr = (float)rules[i].lr,
-                             .adapts = rules[i].decay > 0 };
+        out[count++] = (UpdateSegment){
+            .first = (int64_t)(offset / sizeof(float)),
+            .count = (int64_t)(executor_state(o->executor, i)->bytes / sizeof(float)),
+            .weight_decay = (float)(rules[i].decay * c->optimizer.weight_decay),
+            .lr = (float)rules[i].lr,
+            .adapts = o->update.muon.count > 0 ? muon_has(&o->update.muon, i) : rules[i].decay > 0
+        };
     }
     trust_choose(c, out, count);
     return count;
@@ -116,6 +118,7 @@ static Status make_op(Optimizer *o, const Config *c, int bucket, const Bucket *b
     step.updates = 1 << UPDATE_IN_PARAM | 1 << UPDATE_IN_STATE0 | 1 << UPDATE_IN_STATE1;
     TRY(trust_init(&o->update.trusts[bucket], op));
     TRY(trust_add(&o->update.trusts[bucket], o->executor, &step));
+    TRY(muon_add(&o->update.muon, o->executor, &step));
     return add_step(o, &step);
 }
 
@@ -259,6 +262,8 @@ static Status fill(Optimizer *o, const Config *c, const Bucket *buckets)
     TRY(add_states(o, c));
     if (o->norm.wanted)
         TRY(o->backend->v->alloc(o->backend, o->norm.clip.bytes, &o->norm.clip.data));
+    TRY(muon_init(&o->update.muon, o->executor, o->backend, c, o->states[0],
+                  c->optimizer.clip_norm > 0 ? &o->norm.clip : NULL, o->scale.state));
     UpdateSegment *next = o->update.segments;
     for (int k = 0; k < o->bucket_count; k++) {
         int count = add_segments(o, c, &buckets[k], next);
@@ -321,6 +326,7 @@ void optimizer_destroy(Optimizer *o)
         if (o->scale.finite_checks) backend_release_op(&o->scale.finite_checks[k]);
         if (o->norm.squares) backend_release_op(&o->norm.squares[k]);
     }
+    muon_deinit(&o->update.muon);
     backend_release_op(&o->scale.op);
     backend_release_op(&o->norm.op);
     if (o->norm.sums.data) v->free(o->backend, o->norm.sums.data);

@@ -4,7 +4,9 @@
 
 void trust_choose(const Config *c, UpdateSegment *segments, int count)
 {
-    for (int i = 0; i < count && c->optimizer.name != UPDATE_LARS_MLPERF; i++)
+    const UpdateKind kind = (UpdateKind)c->optimizer.name;
+    const bool by_decay = kind == UPDATE_LARS || kind == UPDATE_LAMB;
+    for (int i = 0; i < count && by_decay; i++)
         segments[i].adapts = c->optimizer.always_adapt || segments[i].weight_decay != 0.0f;
 }
 

@@ -2,6 +2,7 @@
 #include "trainer/engine/session/memory.h"
 #include "base/process/process.h"
 #include "trainer/engine/config/units.h"
+#include "trainer/engine/rules/muon.h"
 #include "trainer/engine/rules/rules.h"
 #include <stdio.h>
 #include <string.h>
@@ -105,6 +106,8 @@ static void add_plan(const Session *s, const Executor *x, int64_t batch,
         bytes[MEMORY_INPUTS] +=
             prefetch_device_bytes(s->backend, session_batch_bytes(s, DATA_VAL, batch));
     if (s->use == SESSION_TRAIN) add_states(s, &m, bytes);
+    if (s->use == SESSION_TRAIN)
+        bytes[MEMORY_WORKSPACE] += muon_workspace_bytes(x, s->backend, s->config);
     bytes[MEMORY_ALLREDUCE] = session_allreduce_bytes(s, m.grads);
 }
 

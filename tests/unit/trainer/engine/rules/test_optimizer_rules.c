@@ -533,7 +533,7 @@ TEST(auto_eps_is_what_the_optimizer_was_published_with)
     CHECK(eps_of("optimizer.name=adamw") == 1e-8 && eps_of("optimizer.name=lars") == 1e-8);
     CHECK(eps_of("optimizer.name=lars_mlperf") == 1e-7);
     CHECK(eps_of("optimizer.name=lamb") == 1e-6);
-    CHECK(eps_of("optimizer.name=rmsprop_tf") == 1e-3);
+    CHECK(eps_of("optimizer.name=rmsprop_tf") == 1e-3 && eps_of("optimizer.name=muon") == 1e-7);
     CHECK(eps_of("optimizer.eps=0.5") == 0.5);
     check_refused("optimizer.name=lamb", "optimizer.eps=Auto",
                   "it must be auto, or a number from 1e-30 to 1");
@@ -560,6 +560,7 @@ TEST(auto_betas_are_what_the_optimizer_was_published_with)
     check_betas("optimizer.name=sgd", NULL, 0.9, 0.999);
     check_betas("optimizer.name=adamw", "optimizer.betas=auto", 0.9, 0.999);
     check_betas("optimizer.name=lion", NULL, 0.9, 0.99);
+    check_betas("optimizer.name=muon", NULL, 0.9, 0.95);
     check_betas("optimizer.name=adamw", "optimizer.betas=[auto]", 0.9, 0.999);
     check_betas("optimizer.name=adamw", "optimizer.betas=0.5, 0.25", 0.5, 0.25);
     check_refused("optimizer.name=adamw", "optimizer.betas=0.9, auto",

@@ -65,7 +65,8 @@ static bool uses(const StepOp *op, Slab slab, size_t offset, size_t bytes, StepM
 }
 
 /* Of a bucket, gradients and for an update parameters and states of its range, and nothing else of
- * the slabs; a copy or a move of running statistics, all of them. */
+ * the slabs; of a direction the gradient of one tensor; a copy or a move of running statistics, all
+ * of them. */
 static void check_uses(const Rules *r, const StepOp *op)
 {
     const Bucket *b = &r->buckets[op->bucket];
@@ -74,6 +75,14 @@ static void check_uses(const Rules *r, const StepOp *op)
     for (int k = 0; k < step_use_count(op); k++) in_slabs += op->use[k].slab != SLAB_EXTERNAL;
     CHECK(step_traffic(op) > 0);
     if (!step_of_bucket(op)) return;
+    if (strcmp(op->name, "direction") == 0) {
+        CHECK(op->offset >= b->offset && op->offset + op->bytes <= b->offset + b->bytes);
+        CHECK(uses(op, SLAB_GRAD, op->offset, op->bytes, STEP_UPDATES));
+        CHECK(uses(op, SLAB_EXTERNAL, (uintptr_t)op->op->workspace, op->op->workspace_bytes,
+                   STEP_UPDATES));
+        CHECK_INT(in_slabs, 1);
+        return;
+    }
     CHECK(uses(op, SLAB_GRAD, b->offset, b->bytes, STEP_READS));
     CHECK_INT(in_slabs, op->when == STEP_UPDATE ? 2 : 1);
     if (op->when == STEP_UPDATE) CHECK(uses(op, SLAB_PARAM, b->offset, b->bytes, params));
@@ -123,8 +132,11 @@ TEST(steps_of_all_rules_are_proved)
                                         "optimizer.sam_rho=0.05", "optimizer.lookahead=airbench" };
     static const char *const adamw[] = { "optimizer.name=adamw", "log.grad_norm=true",
                                          "ema.decay=0.9", "optimizer.sam_rho=0.05" };
+    static const char *const muon[] = { "optimizer.name=muon", "optimizer.clip_norm=1",
+                                        "ema.decay=0.9", "optimizer.sam_rho=0.05" };
     for (int scale = 0; scale < 2; scale++) {
         check_rules(plain, 1, scale);
+        check_rules(muon, 4, scale);
         check_rules(lars, 3, scale);
         check_rules(lamb, 4, scale);
         check_rules(adamw, 4, scale);
