@@ -357,7 +357,9 @@ Status graph_recompute(Graph *g, Recompute how)
     look_at_readers(&a);
     look_at_sizes(&a);
     a.end = a.forward;
-    Status status = how == RECOMPUTE_BLOCKS ? choose_boundaries(&a) : OK;
+    /* an evaluation has no backward pass */
+    Status status =
+        how == RECOMPUTE_BLOCKS && a.forward < g->node_count ? choose_boundaries(&a) : OK;
     for (int i = 0; i < a.forward && status == OK; i++)
         for (int k = 0; k < OP_MAX_OUTPUTS; k++)
             if (g->nodes[i].out[k] != TENSOR_NONE) decide(&a, i, k);

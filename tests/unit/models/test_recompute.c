@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "tests/test.h"
 #include "tests/tools/cuda_there.h"
+#include "tests/tools/graph_look.h"
 #include "tests/tools/network.h"
 #include "tests/tools/plan_check.h"
 #include <stdio.h>
@@ -138,10 +139,121 @@ TEST(what_is_made_again_in_bf16_has_the_same_bits)
     check_networks(NETWORK_CPU_BF16);
 }
 
-TEST(what_cuda_makes_again_has_the_same_bits)
+/* Of each kind of network one. */
+static void check_on_cuda(NetworkBackend backend)
 {
-    static const NetworkBackend backends[] = { NETWORK_CUDA_FP32, NETWORK_CUDA_BF16,
-                                               NETWORK_CUDA_FP16_FUSED, NETWORK_CUDA_BF16_FUSED };
-    if (!cuda_is_there()) return;
-    for (int i = 0; i < (int)(sizeof backends / sizeof *backends); i++) check_networks(backends[i]);
+    static const char *const models[] = { "resnet18", "efficientnet_b0", "vit_b_16",
+                                          "roberta_tiny" };
+    for (int i = 0; i < (int)(sizeof networks / sizeof *networks); i++)
+        for (int k = 0; k < (int)(sizeof models / sizeof *models); k++) {
+            if (strcmp(networks[i].model, models[k]) != 0) continue;
+            check_way(backend, i, RECOMPUTE_NORMS, 1);
+            check_way(backend, i, RECOMPUTE_BLOCKS, 1);
+        }
+}
+
+#define ON_CUDA(name, backend)                                                                     \
+    TEST(what_cuda_makes_again_in_##name##_has_the_same_bits)                                      \
+    {                                                                                              \
+        if (cuda_is_there()) check_on_cuda(backend);                                               \
+    }
+ON_CUDA(fp32, NETWORK_CUDA_FP32)
+ON_CUDA(bf16, NETWORK_CUDA_BF16)
+ON_CUDA(fp16_with_fusions, NETWORK_CUDA_FP16_FUSED)
+ON_CUDA(bf16_with_fusions, NETWORK_CUDA_BF16_FUSED)
+
+/* ---- what the graph is ---- */
+
+static Graph *build(const char *model, const ModelOptions *o, Recompute how)
+{
+    const FuseOptions fuse = { .add_into_batchnorm_bwd = true, .recompute = how };
+    Graph *g = NULL;
+    CHECK_OK(model_build(&g, model_find(model), o));
+    CHECK_OK(graph_fuse(g, &fuse));
+    return g;
+}
+
+static int count_again(const Graph *g, OpKind kind)
+{
+    int count = 0;
+    for (int i = 0; i < graph_node_count(g); i++)
+        count += graph_node(g, i)->kind == kind && graph_node(g, i)->again;
+    return count;
+}
+
+/* Parameters in the order in which their gradients are complete. */
+static int list_gradients(const Graph *g, TensorId *out)
+{
+    int count = 0;
+    for (int i = 0; i < graph_node_count(g); i++)
+        for (TensorId id = 0; id < graph_tensor_count(g); id++)
+            if (graph_tensor(g, id)->role == ROLE_GRAD && graph_tensor(g, id)->last_writer == i)
+                out[count++] = graph_tensor(g, id)->grad_of;
+    return count;
+}
+
+/* The next node that is no copy reads what this one makes, or a copy before it does. */
+static bool is_due(const Graph *g, int copy)
+{
+    for (int i = copy + 1; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        for (int k = 0; k < OP_MAX_INPUTS; k++)
+            for (int out = 0; out < OP_MAX_OUTPUTS; out++)
+                if (n->in[k] != TENSOR_NONE && n->in[k] == graph_node(g, copy)->out[out])
+                    return true;
+        if (!n->again) return false;
+    }
+    return false;
+}
+
+static void check_copies(const Graph *kept, const Graph *g, int norms)
+{
+    enum { PARAMS_MAX = 512 };
+    static TensorId order[2][PARAMS_MAX];
+    const int params = list_gradients(kept, order[0]);
+    CHECK_INT(list_gradients(g, order[1]), params);
+    CHECK(memcmp(order[0], order[1], (size_t)params * sizeof *order[0]) == 0);
+    CHECK_INT(graph_count_kind(g, OP_BATCHNORM), norms);
+    CHECK_INT(graph_count_kind(g, OP_BN_SUMS), norms);
+    CHECK_NEAR(graph_product_flops(g), graph_product_flops(kept), 0);
+    CHECK_INT(graph_flops(g, PHASE_FORWARD) == graph_flops(kept, PHASE_FORWARD), 1);
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        if (!n->again) continue;
+        CHECK(n->phase == PHASE_BACKWARD && n->kind != OP_BATCHNORM && n->kind != OP_BN_SUMS);
+        if (!test_check(is_due(g, i), __FILE__, __LINE__, n->name)) break;
+    }
+}
+
+/* Of several ranks, whose sums are made once. */
+TEST(statistics_are_made_once_and_gradients_in_their_order)
+{
+    ModelOptions o = network_narrow(4, 224);
+    o.graph.bn_ranks = 2;
+    Graph *kept = build("resnet50", &o, RECOMPUTE_NONE),
+          *norms = build("resnet50", &o, RECOMPUTE_NORMS),
+          *blocks = build("resnet50", &o, RECOMPUTE_BLOCKS);
+    check_copies(kept, norms, 53);
+    check_copies(kept, blocks, 53);
+    CHECK_INT(count_again(kept, OP_BN_APPLY), 0);
+    CHECK_INT(count_again(norms, OP_CONV2D), 0);
+    /* two of each block, of the ends two of three, and the norms that these add in four */
+    CHECK_INT(count_again(norms, OP_BN_APPLY), 2 * 16 + 11 + 4);
+    CHECK(count_again(blocks, OP_CONV2D) > 40);
+    CHECK(count_again(blocks, OP_CONV2D) < 53); /* the last blocks' results are kept */
+    graph_destroy(kept);
+    graph_destroy(norms);
+    graph_destroy(blocks);
+}
+
+TEST(an_evaluation_is_as_it_was)
+{
+    ModelOptions o = network_narrow(4, 64);
+    o.graph.training = false;
+    Graph *kept = build("resnet50", &o, RECOMPUTE_NONE),
+          *blocks = build("resnet50", &o, RECOMPUTE_BLOCKS);
+    CHECK_INT(graph_node_count(blocks), graph_node_count(kept));
+    CHECK_INT(graph_tensor_count(blocks), graph_tensor_count(kept));
+    graph_destroy(kept);
+    graph_destroy(blocks);
 }
