@@ -20,7 +20,7 @@
     OP(OP_CONV2D_BWD_DATA_NORM, conv2d_bwd_data_norm, FUSED_TRAINING)                              \
     OP(OP_CONV2D_BWD_WEIGHTS_NORM, conv2d_bwd_weights_norm, FUSED_TRAINING)                        \
     OP(OP_BN_FINALIZE, bn_finalize, FUSED_TRAINING)                                                \
-    OP(OP_BN_APPLY, bn_apply, FUSED_TRAINING)                                                      \
+    OP(OP_BN_APPLY, bn_apply, FUSED_NOT)                                                           \
     OP(OP_BN_BWD_APPLY, bn_bwd_apply, FUSED_TRAINING)                                              \
     OP(OP_BN_POOL, bn_pool, FUSED_TRAINING)                                                        \
     OP(OP_BN_POOL_BWD, bn_pool_bwd, FUSED_TRAINING)                                                \

@@ -75,8 +75,8 @@ typedef struct BnFinalizeAttr {
     int64_t count; /* values of a channel behind its sums */
 } BnFinalizeAttr;
 
-/* OP_BN_APPLY: y = act(bn(x) + residual) with given statistics; act as with a residual, by sign
- * (ActDef). Attributes: BatchNormAttr. */
+/* OP_BN_APPLY: y = act(bn(x) + residual) with given statistics: those that OP_BATCHNORM has saved
+ * give its y again, bit for bit. Attributes: BatchNormAttr. */
 enum {
     BN_APPLY_IN_X,
     BN_APPLY_IN_GAMMA,

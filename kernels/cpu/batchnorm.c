@@ -25,6 +25,7 @@ typedef struct Forward { /* what the sweep's callbacks see */
     const float *gamma, *beta;
     const double *totals; /* [2][C]: sums over ranks, NULL where x is all of the batch */
     double *sums;         /* likewise: of OP_BN_SUMS */
+    const float *given;   /* [2][C]: saved by another, of OP_BN_APPLY */
     void *y;
     float *running_mean, *running_var, *saved; /* saved: NULL where nobody wants it */
     SumFn *sum;
@@ -266,6 +267,17 @@ static void begin_frozen(const void *ctx, int64_t block, BnLanes *lanes)
     }
 }
 
+/* With statistics that an OP_BATCHNORM has saved. */
+static void begin_given(const void *ctx, int64_t block, BnLanes *lanes)
+{
+    const Forward *f = ctx;
+    memset(lanes, 0, sizeof *lanes);
+    for (int64_t c = 0; c < cpu_view_channels(&f->view, block); c++) {
+        const int64_t channel = block * f->view.b + c;
+        set_channel(f, block, c, f->given[channel], f->given[f->view.c + channel], lanes);
+    }
+}
+
 static void apply(const void *ctx, const BnSpan *span, const BnLanes *lanes)
 {
     const Forward *f = ctx;
@@ -330,6 +342,43 @@ static void batchnorm_run(OpInstance *op)
     batchnorm_once(&sweep, workspace);
 }
 
+static Status apply_prepare(OpInstance *op)
+{
+    OpTensor *x = &op->in[BN_APPLY_IN_X];
+    TRY(cpu_require_decided(x, op));
+    for (int i = BN_APPLY_IN_GAMMA; i <= BN_APPLY_IN_SAVED; i++) cpu_decide_plain(&op->in[i]);
+    op->workspace_bytes = 0;
+    TRY(batchnorm_decide_operand(op, &op->in[BN_APPLY_IN_RESIDUAL], x));
+    TRY(cpu_decide_like(&op->out[BN_APPLY_OUT_Y], x, op));
+    const CpuView v = cpu_view(x);
+    op->workspace_bytes += batchnorm_once_workspace(&v);
+    op->implementation = v.rows ? "bn_rows" : v.b == 1 ? "bn_plain" : "bn_blocked";
+    return OK;
+}
+
+static void apply_run(OpInstance *op)
+{
+    const BatchNormAttr *attr = op->attr;
+    const OpTensor *x = &op->in[BN_APPLY_IN_X];
+    void *workspace = op->workspace;
+    Forward f = { .attr = attr,
+                  .view = cpu_view(x),
+                  .x = x->data,
+                  .residual = batchnorm_read_operand(&op->in[BN_APPLY_IN_RESIDUAL], x, &workspace),
+                  .gamma = op->in[BN_APPLY_IN_GAMMA].data,
+                  .beta = op->in[BN_APPLY_IN_BETA].data,
+                  .given = op->in[BN_APPLY_IN_SAVED].data,
+                  .y = op->out[BN_APPLY_OUT_Y].data };
+    const BnSweep sweep = { .view = f.view,
+                            .threads = cpu_team(op, f.view.n * f.view.cb * f.view.hw * f.view.b),
+                            .ctx = &f,
+                            .begin = begin_given,
+                            .apply = apply };
+    f.normalise = normalises[f.view.type][f.residual != NULL][attr->act];
+    ASSERT(f.normalise);
+    batchnorm_once(&sweep, workspace);
+}
+
 static Status sums_prepare(OpInstance *op)
 {
     TRY(cpu_require_decided(&op->in[BN_SUMS_IN_X], op));
@@ -356,4 +405,5 @@ static void sums_run(OpInstance *op)
 }
 
 CPU_LOOPS(cpu_bn_sums, NULL, sums_prepare, sums_run);
+CPU_LOOPS(cpu_bn_apply, NULL, apply_prepare, apply_run);
 CPU_LOOPS(cpu_batchnorm, NULL, batchnorm_prepare, batchnorm_run);

@@ -24,7 +24,7 @@ static Status infer_apply(const OpSlots *s)
 {
     const TensorDesc *x = s->in[BN_APPLY_IN_X];
     const BatchNormAttr *a = s->attr;
-    TRY(infer_normed_act(s->kind, a->act, true));
+    TRY(infer_normed_act(s->kind, a->act, s->in[BN_APPLY_IN_RESIDUAL] != NULL));
     TRY(infer_need(s, BN_APPLY_IN_X, DTYPE_F32, 4));
     const int64_t c = x->dims[1];
     TRY(infer_need_dims(s, BN_APPLY_IN_GAMMA, 1, &c));

@@ -117,7 +117,7 @@ double graph_product_flops(const Graph *g)
     double total = 0;
     for (int i = 0; i < graph_node_count(g); i++) {
         const GraphNode *n = graph_node(g, i);
-        if (kinds[n->kind].share > 0)
+        if (kinds[n->kind].share > 0 && !n->again)
             total += kinds[n->kind].share * node_flops_as(g, n, kinds[n->kind].product);
     }
     return total;

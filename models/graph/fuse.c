@@ -47,5 +47,6 @@ Status graph_fuse(Graph *g, const FuseOptions *o)
     if (o->add_into_batchnorm_bwd) TRY(fold_adds(g));
     TRY(graph_fuse_norms(g, o));
     TRY(graph_fuse_own(g, o));
-    return graph_fuse_convs(g, o);
+    TRY(graph_fuse_convs(g, o));
+    return graph_recompute(g, o->recompute);
 }

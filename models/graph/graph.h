@@ -67,6 +67,7 @@ typedef struct GraphNode {
     Phase phase;
     const char *name; /* "layer1.0.conv1"; backward nodes "layer1.0.conv1.bwd_data" */
     const void *attr;
+    bool again; /* repeats one of forward (FuseOptions.recompute) */
     TensorId in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS]; /* TENSOR_NONE where absent */
 } GraphNode;
 
@@ -243,11 +244,22 @@ Status graph_freeze(Graph *g, const char *list);
  * parameter trains. */
 Status graph_append_backward(Graph *g);
 
+/* Which results of forward a training step does not keep for backward but makes again, with the
+ * same bits: those of one pass over memory, or all but the inputs of blocks. */
+typedef enum Recompute {
+    RECOMPUTE_NONE,
+    RECOMPUTE_NORMS,
+    RECOMPUTE_BLOCKS,
+    RECOMPUTE_COUNT
+} Recompute;
+extern const char *const recompute_names[RECOMPUTE_COUNT + 1]; /* NULL at the end */
+
 typedef struct FuseOptions {
     bool add_into_batchnorm_bwd;
     /* Whether fusion's ops `after` are to replace those `before`; NULL: never. */
     bool (*takes)(void *cookie, const Fusion *fusion);
     void *cookie;
+    Recompute recompute; /* of a graph with a backward pass */
 } FuseOptions;
 /* fuse.c: rewrites patterns that the backend offers; the graph stays in topological order, unused
  * nodes are removed. */

@@ -26,4 +26,6 @@ Status graph_break(Graph *g, Status status);
 Status graph_fuse_norms(Graph *g, const FuseOptions *o);
 Status graph_fuse_own(Graph *g, const FuseOptions *o);
 Status graph_fuse_convs(Graph *g, const FuseOptions *o);
+/* recompute.c */
+Status graph_recompute(Graph *g, Recompute how);
 #endif

@@ -54,7 +54,10 @@ compare parameters model.name=mlp model.in_channels=1 data.image_size=272 data.e
     optimizer.name=adam "data.mean=[0.5]" "data.std=[0.25]"
 # Far too large for any host: refused at once, on all ranks, with the batch that fits.
 too_large=(data.synthetic_images=4000000 train.batch_per_rank=1000000)
-largest() { sed -nE 's/^convoy( [a-z-]+)*: error: .*; at most ([0-9]+) fit$/\2/p' "$out"; }
+largest()
+{
+    sed -nE 's/^convoy( [a-z-]+)*: error: .*; at most ([0-9]+) fit(; all do with .*)?$/\2/p' "$out"
+}
 refused()
 {
     local settings=() setting

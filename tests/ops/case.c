@@ -183,7 +183,8 @@ static bool has_rows(const Problem *p)
     for (int i = 0; i < OP_MAX_INPUTS && p->kind != OP_SOFTMAX_XENT && !op_fused(p->kind); i++)
         if (p->in[i].rank == 2 && p->in[i].dtype == DTYPE_F32 &&
             i != layouts_weight_input(p->kind) &&
-            !((p->kind == OP_BATCHNORM_BWD || p->kind == OP_BN_BWD_SUMS) && i == BN_BWD_IN_SAVED))
+            !((p->kind == OP_BATCHNORM_BWD || p->kind == OP_BN_BWD_SUMS) && i == BN_BWD_IN_SAVED) &&
+            p->kind != OP_BN_APPLY)
             return true;
     return false;
 }

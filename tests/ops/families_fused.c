@@ -226,8 +226,9 @@ static void draw_part(Rng *rng, int64_t *p)
     p[PC] = draw_channels(rng);
     p[PH] = draw_between(rng, 1, 9);
     p[PW] = draw_between(rng, 1, 9);
-    p[PACT] = draw_between(rng, 0, 1);
     p[PRESIDUAL] = draw_between(rng, 0, 1);
+    p[PACT] = draw_normed_act(rng);
+    while (p[PRESIDUAL] && !op_act((ActKind)p[PACT])->by_sign) p[PACT] = draw_normed_act(rng);
 }
 
 static void build_part(const int64_t *p, Problem *out)

@@ -210,11 +210,11 @@ static Status decide_like_weights(Backend *b, const Variant *v, OpInstance *op)
     return OK;
 }
 
-/* Vectors that a forward op sees first: it decides them. Those of fused ops are never anything but
- * vectors. */
+/* Vectors that a forward op sees first: it decides them. Those of fused ops, and of a norm by given
+ * statistics, are never anything but vectors. */
 static bool is_first_seen(OpKind kind, int slot, int rank)
 {
-    if (op_fused(kind)) return rank < 4;
+    if (op_fused(kind) || kind == OP_BN_APPLY) return rank < 4;
     if (kind == OP_BATCHNORM) return slot >= BN_IN_GAMMA && slot <= BN_IN_RUNNING_VAR;
     if (kind == OP_LAYERNORM) return slot != LAYERNORM_IN_X;
     if (kind == OP_LAYERNORM_BWD) return slot == LAYERNORM_BWD_IN_GAMMA;

@@ -193,12 +193,19 @@ static Status open_backend(Network *n, NetworkBackend backend)
 Status network_open(Network *n, NetworkBackend backend, const char *model_name,
                     const ModelOptions *o)
 {
+    return network_open_recompute(n, backend, model_name, o, RECOMPUTE_NONE);
+}
+
+Status network_open_recompute(Network *n, NetworkBackend backend, const char *model_name,
+                              const ModelOptions *o, Recompute recompute)
+{
     *n = (Network){ .options = *o };
     Graph *g = NULL;
     TRY(open_backend(n, backend));
     FuseOptions fuse = { .add_into_batchnorm_bwd = n->backend->v->fusion.add_into_batchnorm_bwd,
                          .takes = backend == NETWORK_REF ? NULL : n->backend->v->fusion.takes,
-                         .cookie = n->backend };
+                         .cookie = n->backend,
+                         .recompute = recompute };
     TRY(executor_create(&n->executor, n->backend));
     TRY(model_build(&g, model_find(model_name), o));
     TRY(graph_fuse(g, &fuse));

@@ -48,6 +48,8 @@ ModelOptions network_narrow(int64_t batch, int64_t size);
  * text, every sequence has options.tokens words, all of them other ones if there are enough. */
 Status network_open(Network *n, NetworkBackend backend, const char *model_name,
                     const ModelOptions *o);
+Status network_open_recompute(Network *n, NetworkBackend backend, const char *model_name,
+                              const ModelOptions *o, Recompute recompute);
 void network_close(Network *n);
 /* Fills parameters and buffers by the formula. */
 Status network_fill(Network *n);

@@ -134,7 +134,8 @@ static void check_op(Backend *b, OpKind kind, ActKind act, bool residual, bool m
 
 static void check_backend(Backend *b)
 {
-    static const OpKind normed[] = { OP_BATCHNORM, OP_BATCHNORM_BWD, OP_BN_BWD_SUMS, OP_CONV2D_BN };
+    static const OpKind normed[] = { OP_BATCHNORM, OP_BATCHNORM_BWD, OP_BN_BWD_SUMS, OP_BN_APPLY,
+                                     OP_CONV2D_BN };
     for (int a = 0; a < ACT_COUNT; a++) {
         const ActKind act = (ActKind)a;
         check_op(b, OP_ACTIVATION, act, false, false);
@@ -145,7 +146,6 @@ static void check_backend(Backend *b)
             check_op(b, normed[i], act, false, !taken);
             check_op(b, normed[i], act, true, !taken || !op_act(act)->by_sign);
         }
-        check_op(b, OP_BN_APPLY, act, true, !op_act(act)->normed || !op_act(act)->by_sign);
     }
     backend_destroy(b);
 }

@@ -96,6 +96,7 @@ typedef struct Config {
         OnNan on_nan;
         double rollback_lr;
         int64_t rollback_limit;
+        Recompute recompute;
     } train;
     struct {
         int name /*UpdateKind*/;

@@ -228,6 +228,8 @@ static Status check_combinations(const Config *c, const ConfigOrigin *origin)
         { cudnn && (c->train.precision == PRECISION_FP32 || c->train.precision == PRECISION_TF32),
           "device.attention",
           ": cudnn does not support train.precision: fp32 and tf32; use own or auto" },
+        { c->train.recompute != RECOMPUTE_NONE && c->device.batchnorm != KERNELS_OWN,
+          "train.recompute", "requires device.batchnorm: own, whose bits it can make again" },
         { global && c->train.global_batch == 0, "train.global_batch",
           "must be above 0 with train.batch_mode: global" },
         { c->train.accumulate.count == 0, "train.accumulate", "is empty; give at least one value" },

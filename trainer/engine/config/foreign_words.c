@@ -69,6 +69,8 @@ const ForeignWord foreign_words[] = {
     { "update_freq grad_accum_steps accumulate_grad_batches gradient_accumulation_steps "
       "batches_per_allreduce backward_passes_per_step",
       "train.accumulate=N", NULL },
+    { "grad_checkpointing gradient_checkpointing activation_checkpointing checkpoint_activations",
+      "train.recompute=blocks", "or norms, which is faster and saves less" },
     { "amp amp_dtype fp16 bf16 half mixed_precision use_amp model_dtype", "train.precision=bf16",
       "or fp16; auto takes what the device has" },
     { "fp16_init_scale", "train.loss_scale=SCALE", NULL },

@@ -54,6 +54,16 @@ static void say_fusions(const Session *s)
                    taken, taken + count_kind(s->eval, OP_BATCHNORM));
 }
 
+static void say_recompute(const Session *s)
+{
+    int again = 0;
+    if (!s->first || s->recompute == RECOMPUTE_NONE) return;
+    const Graph *g = program_graph(s->first);
+    for (int i = 0; i < graph_node_count(g); i++) again += graph_node(g, i)->again;
+    log_detail("train.recompute: %s: backward makes %d results of forward again",
+               recompute_names[s->recompute], again);
+}
+
 static void add_kind(const Program *p, OpKind kind, StrBuf *out)
 {
     enum { NAMES_MAX = 16 };
@@ -113,5 +123,6 @@ void announce_programs(const Session *s)
     if (config_is_text(s->config)) say_places(s);
     say_frozen(s);
     say_fusions(s);
+    say_recompute(s);
     say_kernels(s);
 }

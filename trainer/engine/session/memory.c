@@ -1,6 +1,7 @@
 /* memory.c - see memory.h. */
 #include "trainer/engine/session/memory.h"
 #include "base/process/process.h"
+#include "kernels/backend_cuda.h"
 #include "trainer/engine/config/units.h"
 #include "trainer/engine/rules/muon.h"
 #include "trainer/engine/rules/rules.h"
@@ -219,34 +220,52 @@ Status memory_largest_batch(Session *s, size_t budget, int64_t *out)
     return OK;
 }
 
-static Status fail_host(const Session *s, size_t needed, size_t budget, int64_t largest)
+/* "; all do with train.recompute: norms": the least that lets the batch fit; "": nothing does. */
+static Status find_recompute(const Session *s, size_t budget, char *out, size_t bytes)
+{
+    Session other = *s; /* borrows all that it has */
+    out[0] = '\0';
+    if (s->use != SESSION_TRAIN || s->config->device.batchnorm != KERNELS_OWN) return OK;
+    for (int how = (int)s->recompute + 1; how < RECOMPUTE_COUNT && out[0] == '\0'; how++) {
+        Probe p;
+        other.recompute = (Recompute)how;
+        TRY(try_batch(&other, s->plan.batch, false, &p));
+        if (p.bytes <= (double)budget)
+            snprintf(out, bytes, "; all do with train.recompute: %s", recompute_names[how]);
+    }
+    return OK;
+}
+
+static Status fail_host(const Session *s, size_t needed, size_t budget, int64_t largest,
+                        const char *all)
 {
     return fail(
         ERR_MEMORY,
         "train.batch_per_rank: %lld %s need %.2f GiB on this host, where a rank has %.2f GiB "
-        "(its share of %.2f GiB of free memory, less a sixteenth); at most %lld fit",
+        "(its share of %.2f GiB of free memory, less a sixteenth); at most %lld fit%s",
         (long long)s->plan.batch, units_of(s->config)->many, (double)needed / GIB,
-        (double)budget / GIB, (double)process_available_bytes() / GIB, (long long)largest);
+        (double)budget / GIB, (double)process_available_bytes() / GIB, (long long)largest, all);
 }
 
 Status memory_check(Session *s, Status prepared)
 {
     const size_t budget = memory_budget(s), others = held_by_others(s);
     int64_t largest = 0;
-    char held[64] = "";
+    char held[64] = "", all[64];
     if (budget == 0 && others == 0) return prepared;
     size_t needed = prepared == OK ? plan_bytes(s, s->executor, s->plan.batch) : 0;
     if (prepared == OK && needed <= budget) return OK;
     TRY(memory_largest_batch(s, budget, &largest));
     if (largest >= s->plan.batch) return prepared;
-    if (!s->backend->v->device) return fail_host(s, needed, budget, largest);
+    TRY(find_recompute(s, budget, all, sizeof all));
+    if (!s->backend->v->device) return fail_host(s, needed, budget, largest, all);
     if (others > 0)
         snprintf(held, sizeof held, ", other programs use %.2f GiB", (double)others / GIB);
     return fail(ERR_MEMORY,
                 "train.batch_per_rank: %lld %s need %s%.2f GiB on this GPU, where a rank has "
-                "%.2f GiB (%.2f GiB are reserved for CUDA and its libraries%s); at most %lld fit",
+                "%.2f GiB (%.2f GiB are reserved for CUDA and its libraries%s); at most %lld fit%s",
                 (long long)s->plan.batch, units_of(s->config)->many,
                 prepared == OK ? "" : "more than ",
                 (double)(prepared == OK ? needed : budget) / GIB, (double)budget / GIB,
-                MEMORY_RESERVE / GIB, held, (long long)largest);
+                MEMORY_RESERVE / GIB, held, (long long)largest, all);
 }

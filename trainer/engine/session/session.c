@@ -71,7 +71,8 @@ static Status add_program(const Session *s, Executor *x, const ProgramOptions *p
     o.graph.masked = masked_rows(s->config, p, o.graph.masked);
     FuseOptions fuse = { .add_into_batchnorm_bwd = s->backend->v->fusion.add_into_batchnorm_bwd,
                          .takes = s->backend->v->fusion.takes,
-                         .cookie = s->backend };
+                         .cookie = s->backend,
+                         .recompute = p->training ? s->recompute : RECOMPUTE_NONE };
     Graph *g = NULL;
     TRY(model_build(&g, def, &o));
     Status status = graph_fuse(g, &fuse);

@@ -35,6 +35,7 @@ typedef struct Session {
     ThreadPlan threads;
     Dataset *train, *val; /* NULL where unused */
     SampleCache *cache;   /* of both; NULL without data.cache: ram */
+    Recompute recompute;  /* train.recompute, where no other is tried */
     int64_t classes;
     int64_t words;      /* of the dictionary, with <mask>; 0: images */
     uint32_t val_print; /* of val's images and labels, the same wherever it lies; training only */

@@ -453,7 +453,7 @@ static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Pur
 static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use,
                         const ClassList *learnt, Purpose purpose)
 {
-    *s = (Session){ .config = c, .comm = comm, .use = use };
+    *s = (Session){ .config = c, .comm = comm, .use = use, .recompute = c->train.recompute };
     const double begun_s = clock_s();
     TRY(open_data(s, use, learnt, purpose));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
