@@ -37,6 +37,9 @@ struct OpInstance {
     Backend *backend;
     const void *attr; /* borrowed; outlives the instance */
     bool accumulate;
+    /* of an evaluation: how it is computed does not depend on the batch, so that results have the
+     * same bits however many ranks share the images */
+    bool evaluates;
     OpTensor in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS];
     size_t workspace_bytes; /* set by prepare(); scratch that lives only while run() runs */
     /* set by prepare(); bit i: output i must not lie over OpDef.in_place_of[i] after all */

@@ -241,7 +241,8 @@ static Status prepare_conv2d(OpInstance *op)
     ConvProblem problem = { .direction = direction,
                             .geometry = &s->live,
                             .x = have[ROLE_X].layout,
-                            .y = have[ROLE_Y].layout };
+                            .y = have[ROLE_Y].layout,
+                            .evaluates = op->evaluates };
     if (direction == CONV_FORWARD && op->in[CONV_IN_B].desc.rank) {
         cpu_decide_plain(&op->in[CONV_IN_B]);
         TRY(cpu_layout_plain(b, &epilogue.bias, 1, op->in[CONV_IN_B].desc.dims));

@@ -33,6 +33,7 @@ typedef struct ConvProblem {
     const ConvGeometry *geometry;
     const Layout *x, *w, *y;      /* what the tensors have; w NULL or of another type: open */
     const ConvEpilogue *epilogue; /* forward alone; NULL: none */
+    bool evaluates;               /* OpInstance */
 } ConvProblem;
 
 typedef struct ConvChoice {

@@ -137,7 +137,8 @@ static Status prepare_conv2d_bn(OpInstance *op)
                             .geometry = &live,
                             .x = have.x.layout,
                             .y = have.y.layout,
-                            .epilogue = &epilogue };
+                            .epilogue = &epilogue,
+                            .evaluates = true };
     if (!live.cropped) problem.w = have.w.layout;
     ConvChoice choice;
     TRY(conv2d_choose(b, &problem, &choice));

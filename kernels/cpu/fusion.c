@@ -28,7 +28,9 @@ static Status choose_conv(CpuBackend *b, const OpShape *op, const ConvEpilogue *
     const TensorDesc *x = &op->in[CONV_BN_IN_X], *y = &op->out[CONV_BN_OUT_Y];
     const ConvGeometry full = conv2d_geometry(&a->conv, x, &op->in[CONV_BN_IN_W], y),
                        live = conv2d_crop(&full);
-    ConvProblem problem = { .direction = CONV_FORWARD, .geometry = &live, .epilogue = epilogue };
+    ConvProblem problem = {
+        .direction = CONV_FORWARD, .geometry = &live, .epilogue = epilogue, .evaluates = true
+    };
     OpTensor tx = { .desc = *x }, ty = { .desc = *y };
     cpu_view_decide(b, &tx);
     cpu_view_decide(b, &ty);

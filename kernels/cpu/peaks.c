@@ -30,7 +30,8 @@ static Status time_op(Backend *b, OpInstance *op, Stream *stream, double *second
     return OK;
 }
 
-/* A wide convolution, with hundreds of operations for each byte that it reads. */
+/* A wide convolution, with hundreds of operations for each byte that it reads, by direct sums: its
+ * products are all made. */
 static Status measure_product(CpuBackend *b, Stream *stream, double *flops)
 {
     const Conv2dAttr a = { .stride_h = 1,
@@ -47,7 +48,10 @@ static Status measure_product(CpuBackend *b, Stream *stream, double *flops)
     cpu_view_decide(b, &op.in[CONV_IN_X]);
     const TensorDesc *in[OP_MAX_INPUTS] = { &op.in[CONV_IN_X].desc, &op.in[CONV_IN_W].desc };
     double seconds = INFINITY;
+    const CpuUse winograd = b->winograd;
+    b->winograd = CPU_USE_NONE;
     Status status = time_op(&b->base, &op, stream, &seconds);
+    b->winograd = winograd;
     *flops = op_flops(OP_CONV2D, &a, in, &op.out[CONV_OUT_Y].desc) / seconds;
     backend_release_op(&op);
     for (int i = 0; i < OP_MAX_INPUTS; i++) backend_host_free(&b->base, op.in[i].data);

@@ -1,16 +1,17 @@
 /* winograd.c - which convolutions are Winograd's, in which memory, and how threads share them.
  *
  * Forward and dx: each thread takes blocks of tiles from beginning to end. Transformed weights are
- * everybody's, each makes a part of them first. dw: all threads take one block of tiles at a time,
- * each a part of its channels, then a part of the products. */
+ * everybody's, each makes a part of them first. dw, and where tiles are few for the threads: all
+ * take one block of tiles at a time, each a part of its channels, then a part of the products. */
 #include "kernels/cpu/winograd.h"
 #include <omp.h>
 #include <string.h>
 
 enum {
-    GRAIN = 16, /* channels, whatever the blocks here are: ranks of other CPUs choose alike */
+    GRAIN = 16, /* channels, whatever the blocks here are: runs on other CPUs choose alike */
     MIN_CHANNELS = 32,
     MIN_TILES = 64,
+    EVALUATED_IMAGES = 4,  /* for which an evaluation is chosen, whatever its batch */
     CHANNELS_PER_TILE = 8, /* more, and what transforms of weights take shows */
     PAD = 16 * 5           /* floats, so that the points of a tile do not meet in few cache sets */
 };
@@ -30,8 +31,9 @@ bool cpu_winograd_takes(const CpuBackend *b, const ConvProblem *p)
 {
     const ConvGeometry *g = p->geometry;
     const int64_t k = g->w[0], c = g->w[1], most = k > c ? k : c, least = k > c ? c : k;
-    const int64_t tiles =
-        g->y[0] * ceil_div(g->y[2], WINOGRAD_OUT) * ceil_div(g->y[3], WINOGRAD_OUT);
+    const int64_t images = p->evaluates ? EVALUATED_IMAGES : g->y[0],
+                  tiles =
+                      images * ceil_div(g->y[2], WINOGRAD_OUT) * ceil_div(g->y[3], WINOGRAD_OUT);
     if (b->winograd == CPU_USE_NONE || g->w_rank != 4 || k % GRAIN || c % GRAIN ||
         p->x->type != DTYPE_F32 || p->x->block != b->block || p->y->block != b->block)
         return false;
@@ -58,10 +60,10 @@ static int64_t block_of(const CpuWinograd *w, int threads)
     const int64_t rows = w->loops->rows,
                   tile = WINOGRAD_POINTS * (w->c + w->k) * (int64_t)sizeof(float);
     const bool sums = w->direction == CONV_BWD_WEIGHTS;
-    const int64_t fit = (sums ? shared_bytes : block_bytes) / tile,
+    const int64_t fit = (w->shared ? shared_bytes : block_bytes) / tile,
                   enough = sums ? 2 * w->c * w->k / (w->c + w->k) : fit,
                   most = enough < fit ? enough : fit,
-                  share = sums ? w->tiles : ceil_div(w->tiles, threads);
+                  share = w->shared ? w->tiles : ceil_div(w->tiles, threads);
     int64_t block = most > 2 * rows ? most : 2 * rows;
     block = ceil_div(share, ceil_div(share, block)); /* the last one is as large as the others */
     return ceil_div(block, rows) * rows;
@@ -97,6 +99,7 @@ static CpuWinograd plan(const CpuBackend *b, const ConvProblem *p)
                       .act = p->epilogue ? p->epilogue->act : ACT_NONE };
     const int64_t pair = 2 * b->block, most = w.c > w.k ? w.c : w.k;
     w.tiles = w.n * w.down * w.across;
+    w.shared = sums || w.tiles < 2 * w.loops->rows * b->threads;
     w.block = block_of(&w, b->threads);
     w.u_step = (sums ? w.c * w.k : ceil_div(w.made, pair) * pair * w.read) + PAD;
     w.tile_step = most * w.block + PAD;
@@ -108,25 +111,53 @@ static int64_t tiles_from(const CpuWinograd *w, int64_t first)
     return w->tiles - first < w->block ? w->tiles - first : w->block;
 }
 
+typedef struct Share { /* of a thread: first and behind the last */
+    int64_t weights[2], read[2], made[2], points[2];
+} Share;
+
+static Share share_of(const CpuWinograd *w)
+{
+    const int me = omp_get_thread_num(), all = omp_get_num_threads();
+    Share s;
+    cpu_share(ceil_div(w->made, 2 * w->lanes), me, all, &s.weights[0], &s.weights[1]);
+    cpu_share(w->read / w->lanes, me, all, &s.read[0], &s.read[1]);
+    cpu_share(w->made / w->lanes, me, all, &s.made[0], &s.made[1]);
+    cpu_share(WINOGRAD_POINTS, me, all, &s.points[0], &s.points[1]);
+    return s;
+}
+
 static void convolve(const CpuWinograd *w, void *const *address, const float *bias, int threads)
 {
-    const int64_t pairs = ceil_div(w->made, 2 * w->lanes);
     float *u = address[SCRATCH];
 #pragma omp parallel num_threads(threads)
     {
-        float *tiles = u + floats_of_u(w) + 2 * floats_of_block(w) * omp_get_thread_num(),
+        const Share s = share_of(w);
+        float *tiles = u + floats_of_u(w) +
+                       (w->shared ? 0 : 2 * floats_of_block(w) * omp_get_thread_num()),
               *sums = tiles + floats_of_block(w);
-        int64_t from, to;
-        cpu_share(pairs, omp_get_thread_num(), omp_get_num_threads(), &from, &to);
-        w->loops->read_weights(w, address[BY], u, from, to);
+        w->loops->read_weights(w, address[BY], u, s.weights[0], s.weights[1]);
 #pragma omp barrier
+        if (w->shared) {
+            for (int64_t first = 0; first < w->tiles; first += w->block) {
+                const int64_t count = tiles_from(w, first);
+                w->loops->read_tiles(w, address[FROM], w->read, tiles, first, count, s.read[0],
+                                     s.read[1], true);
+#pragma omp barrier
+                w->loops->convolve(w, tiles, u, sums, count, s.points[0], s.points[1]);
+#pragma omp barrier
+                w->loops->write_tiles(w, sums, bias, address[TO], first, count, s.made[0],
+                                      s.made[1]);
+            }
+        } else {
 #pragma omp for schedule(static)
-        for (int64_t first = 0; first < w->tiles; first += w->block) {
-            const int64_t count = tiles_from(w, first);
-            w->loops->read_tiles(w, address[FROM], w->read, tiles, first, count, 0,
-                                 w->read / w->lanes, true);
-            w->loops->convolve(w, tiles, u, sums, count);
-            w->loops->write_tiles(w, sums, bias, address[TO], first, count);
+            for (int64_t first = 0; first < w->tiles; first += w->block) {
+                const int64_t count = tiles_from(w, first);
+                w->loops->read_tiles(w, address[FROM], w->read, tiles, first, count, 0,
+                                     w->read / w->lanes, true);
+                w->loops->convolve(w, tiles, u, sums, count, 0, WINOGRAD_POINTS);
+                w->loops->write_tiles(w, sums, bias, address[TO], first, count, 0,
+                                      w->made / w->lanes);
+            }
         }
     }
 }
@@ -153,15 +184,20 @@ static void sum_over_tiles(const CpuWinograd *w, void *const *address, int threa
 #pragma omp parallel num_threads(threads)
     {
         const int me = omp_get_thread_num(), all = omp_get_num_threads();
-        int64_t c[2], k[2], part[2];
-        cpu_share(w->c / w->lanes, me, all, &c[0], &c[1]);
-        cpu_share(w->k / w->lanes, me, all, &k[0], &k[1]);
+        const int64_t cb = w->c / w->lanes, kb = w->k / w->lanes;
+        int64_t from, to, part[2], k[2];
+        cpu_share(cb + kb, me, all, &from, &to); /* blocks of x, and behind them those of dy */
+        cpu_share(kb, me, all, &k[0], &k[1]);
         cpu_share(floats_of_u(w), me, all, &part[0], &part[1]);
         memset(u + part[0], 0, (size_t)(part[1] - part[0]) * sizeof *u);
         for (int64_t first = 0; first < w->tiles; first += w->block) {
             const int64_t count = tiles_from(w, first);
-            w->loops->read_tiles(w, address[FROM], w->c, x, first, count, c[0], c[1], true);
-            w->loops->read_tiles(w, address[BY], w->k, dy, first, count, k[0], k[1], false);
+            if (from < cb)
+                w->loops->read_tiles(w, address[FROM], w->c, x, first, count, from,
+                                     to < cb ? to : cb, true);
+            if (to > cb)
+                w->loops->read_tiles(w, address[BY], w->k, dy, first, count,
+                                     from > cb ? from - cb : 0, to - cb, false);
 #pragma omp barrier
             correlate(w, x, dy, u, count, me, all);
 #pragma omp barrier
@@ -193,7 +229,7 @@ Status cpu_winograd_add(CpuBackend *b, CpuSteps *s, CpuWinograd *out, const Conv
     const int *roles = order[p->direction];
     const Layout *scratch;
     const CpuWinograd w = *out = plan(b, p);
-    const int pairs = p->direction == CONV_BWD_WEIGHTS ? 1 : b->threads;
+    const int pairs = w.shared ? 1 : b->threads;
     const int64_t floats = floats_of_u(&w) + 2 * pairs * floats_of_block(&w);
     TRY(cpu_layout_plain(b, &scratch, 1, &floats));
     CpuOperand operands[COUNT] = { [FROM] = xwy[roles[0]],

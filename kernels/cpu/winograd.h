@@ -14,7 +14,8 @@
  * are half of those with the usual 0, +-1, +-2.
  *
  * A sum is taken in an order that the shape gives alone, so that results have the same bits for any
- * number of threads. A NaN or an infinity makes NaN of all results of the tiles that read it. */
+ * number of threads. A NaN or an infinity reaches more results of the tiles that read it than in a
+ * direct sum. */
 #ifndef CONVOY_KERNELS_CPU_WINOGRAD_H
 #define CONVOY_KERNELS_CPU_WINOGRAD_H
 #include "kernels/cpu/conv2d.h"
@@ -30,7 +31,8 @@ typedef struct CpuWinograd {
                                 * a block of tiles */
     const struct WinogradLoops *loops; /* for the blocks of channels here */
     ConvDirection direction;
-    bool add; /* to what the result holds */
+    bool shared; /* a block of tiles is all threads' at a time */
+    bool add;    /* to what the result holds */
     ActKind act;
 } CpuWinograd;
 
@@ -55,18 +57,18 @@ typedef struct WinogradLoops {
      * count up to a multiple of rows get zero. */
     void (*read_tiles)(const CpuWinograd *w, const float *x, int64_t channels, float *tiles,
                        int64_t first, int64_t count, int64_t from, int64_t to, bool pixels);
-    /* Results of tiles first .. first + count. bias may be NULL. */
+    /* Results of tiles first .. first + count, of made blocks from .. to. bias may be NULL. */
     void (*write_tiles)(const CpuWinograd *w, const float *tiles, const float *bias, float *y,
-                        int64_t first, int64_t count);
+                        int64_t first, int64_t count, int64_t from, int64_t to);
     /* Of pairs of blocks of made channels: u is [point][pair][read channel][2][lane]. */
     void (*read_weights)(const CpuWinograd *w, const float *weights, float *u, int64_t from,
                          int64_t to);
     /* The gradient of weights, of blocks of k, from u: [point][c][k]. */
     void (*write_weights)(const CpuWinograd *w, const float *u, float *dw, int64_t from,
                           int64_t to);
-    /* to = tiles times weights, over read channels; all points. */
-    void (*convolve)(const CpuWinograd *w, const float *tiles, const float *u, float *to,
-                     int64_t count);
+    /* to = tiles times weights, over read channels, of points from .. to. */
+    void (*convolve)(const CpuWinograd *w, const float *tiles, const float *u, float *sums,
+                     int64_t count, int64_t from, int64_t to);
     /* u += over tiles, of one point and c from .. to. */
     void (*correlate)(const CpuWinograd *w, const float *x, const float *dy, float *u,
                       int64_t count, int64_t from, int64_t to);

@@ -158,10 +158,10 @@ CPU_CLONES static void NAME(read_tiles)(const CpuWinograd *w, const float *x, in
 }
 
 /* y = act(v + bias, and with add what y holds) of a vector. */
-CPU_INLINE void NAME(deliver)(float *y, V v, bool add, ActKind act)
+CPU_INLINE void NAME(deliver)(float *y, const V *v, bool add, ActKind act)
 {
-    if (add) v += *NAME(in)(y);
-    *NAME(at)(y) = v;
+    if (add) *NAME(at)(y) += *v;
+    else *NAME(at)(y) = *v;
     if (act == ACT_NONE) return;
     if (act == ACT_RELU) {
         for (int l = 0; l < L; l++) y[l] = cpu_either(y[l] < 0, 0, y[l]);
@@ -173,10 +173,11 @@ CPU_INLINE void NAME(deliver)(float *y, V v, bool add, ActKind act)
 }
 
 CPU_CLONES static void NAME(write_tiles)(const CpuWinograd *w, const float *tiles,
-                                         const float *bias, float *y, int64_t first, int64_t count)
+                                         const float *bias, float *y, int64_t first, int64_t count,
+                                         int64_t begin, int64_t end)
 {
     const int64_t plane = w->h * w->w * L, image = w->down * w->across, blocks = w->made / L;
-    for (int64_t kb = 0; kb < blocks; kb++) {
+    for (int64_t kb = begin; kb < end; kb++) {
         const float *from = tiles + kb * w->block * L;
         const V more = bias ? *NAME(in)(bias + kb * L) : (V){ 0 };
         for (int64_t t = 0; t < count; t++, from += L) {
@@ -188,8 +189,10 @@ CPU_CLONES static void NAME(write_tiles)(const CpuWinograd *w, const float *tile
             for (int i = 0; i < 6; i++) NAME(output)(half + i, 6, d + i, 6);
             for (int i = 0; i < 4; i++) NAME(output)(o + i * 4, 1, half + i * 6, 1);
             for (int64_t i = 0; i < 4 && top + i < w->h; i++)
-                for (int64_t j = 0; j < 4 && left + j < w->w; j++) NAME(deliver)
-            (out + ((top + i) * w->w + left + j) * L, o[i * 4 + j] + more, w->add, w->act);
+                for (int64_t j = 0; j < 4 && left + j < w->w; j++) {
+                    const V sum = o[i * 4 + j] + more;
+                    NAME(deliver)(out + ((top + i) * w->w + left + j) * L, &sum, w->add, w->act);
+                }
         }
     }
 }
@@ -276,11 +279,11 @@ CPU_INLINE void NAME(panel)(const CpuWinograd *w, const float *tiles, const floa
 }
 
 CPU_CLONES static void NAME(convolve)(const CpuWinograd *w, const float *tiles, const float *u,
-                                      float *to, int64_t count)
+                                      float *to, int64_t count, int64_t first, int64_t last)
 {
     const int64_t made = w->made / L;
     const bool few = w->read < 128;
-    for (int point = 0; point < WINOGRAD_POINTS; point++)
+    for (int64_t point = first; point < last; point++)
         for (int64_t mb = 0; mb < made; mb += 2)
             for (int64_t t = 0; t < count; t += ROWS) {
                 const float *from = tiles + point * w->tile_step + t * L,

@@ -161,7 +161,7 @@ def main():
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, "
           f"Python {platform.python_version()}, {platform.machine()}")
-    builds = [b if "=" in b else f"convoy={b}" for b in args.convoy or ["./convoy"]]
+    builds = [b if "=" in b.split(" ")[0] else f"convoy={b}" for b in args.convoy or ["./convoy"]]
     ours = {}
     for name, build in (b.split("=", 1) for b in builds):
         path, *keys = build.split(" ")

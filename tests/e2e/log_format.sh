@@ -15,9 +15,9 @@ how="1 rank on .* [(]cpu, fp32[)], global batch 4, 1 step [(].* epochs?[)]"
 first=$(sed -n '1,3p' "$out" | paste -sd '|')
 [[ $first =~ ^$what\|$how\|"run folder: $SCRATCH/quiet"$ ]] ||
     broken_run "quiet: other first lines"
-expect_text "quiet" 0 "by oneDNN"
+expect_text "quiet" 0 "products run by: conv2d"
 expect_text "quiet" 0 "memory: peak"
-grep -q "by oneDNN" "$SCRATCH/quiet/log.txt" || broken "log.txt lacks what the engine chose"
+grep -q "products run by: conv2d" "$SCRATCH/quiet/log.txt" || broken "log.txt lacks what the engine chose"
 awk 'length > 80 && !/:/ { exit 1 }' "$out" || broken_run "quiet: a line of more than 80 columns"
 
 # Six columns; FinLoss is above Loss by the L2 term, which weight decay scales.

@@ -307,8 +307,12 @@ static void run_job(Session *s, const Job *job)
 static void drop_untaken(CaseList *list, const Subject *subject)
 {
     int kept = 0;
-    for (int i = 0; i < list->count; i++)
-        if (subject_takes(subject, &list->cases[i])) list->cases[kept++] = list->cases[i];
+    for (int i = 0; i < list->count; i++) {
+        Case *c = &list->cases[i];
+        /* its fractions are not exact */
+        if (subject->winograd && c->variant.mode == MODE_EXACT) c->variant.mode = MODE_FLOAT;
+        if (subject_takes(subject, c)) list->cases[kept++] = *c;
+    }
     list->count = kept;
 }
 

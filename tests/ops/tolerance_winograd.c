@@ -68,7 +68,7 @@ static double narrow(const double *t, int n, const double *v, int k, int l)
     return sum;
 }
 
-/* |x| of a square of a plane, zero outside and for a NaN. */
+/* |x| of a square of a plane, zero outside. */
 static void take(const Host *x, int64_t plane, int64_t top, int64_t left, int size, double *out)
 {
     const int64_t h = x->desc.dims[2], w = x->desc.dims[3];
@@ -76,8 +76,7 @@ static void take(const Host *x, int64_t plane, int64_t top, int64_t left, int si
         for (int j = 0; j < size; j++) {
             const int64_t y = top + i, z = left + j;
             const bool in = y >= 0 && y < h && z >= 0 && z < w;
-            const double v = in ? fabs(x->v[(plane * h + y) * w + z]) : 0;
-            out[i * size + j] = isnan(v) ? 0 : v;
+            out[i * size + j] = in ? fabs(x->v[(plane * h + y) * w + z]) : 0;
         }
 }
 
@@ -168,7 +167,7 @@ Status tolerance_winograd_scale(Arena *arena, const Problem *p, const Host *in, 
             double g[TAPS * TAPS];
             for (int i = 0; i < TAPS * TAPS; i++) {
                 const double v = fabs(w->v[(k * channels + c) * TAPS * TAPS + i]);
-                g[back ? TAPS * TAPS - 1 - i : i] = isnan(v) ? 0 : v * factor_of(p, in, k);
+                g[back ? TAPS * TAPS - 1 - i : i] = v * factor_of(p, in, k);
             }
             widen(m.g[0], TAPS, g, &u[(back ? c * filters + k : k * channels + c) * POINTS]);
         }

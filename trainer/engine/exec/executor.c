@@ -40,6 +40,7 @@ static Status prepare_node(Program *p, int index)
     op->backend = p->executor->backend;
     op->attr = n->attr;
     op->accumulate = p->accumulate;
+    op->evaluates = !graph_options(p->graph)->training;
     for (int i = 0; i < OP_MAX_INPUTS; i++) {
         if (n->in[i] != TENSOR_NONE) op->in[i] = p->tensors[n->in[i]];
     }

@@ -173,17 +173,18 @@ TEST(errors_are_at_most_three_times_those_of_direct_sums)
             for (int d = 0; d < DIRECTIONS; d++) {
                 const double direct = error_of(shapes[i], d, values, CPU_USE_NONE),
                              winograd = error_of(shapes[i], d, values, CPU_USE_EVERY);
-                CHECK_NEAR(winograd / direct, 1.5, 1.5);
+                CHECK(direct > 0 && winograd <= 3 * direct);
             }
             free_all(values);
         }
 }
 
-/* 1,936 tiles: several blocks in each direction. */
+/* 484 tiles: several blocks in each direction for few threads; one, shared, for many. */
 TEST(bits_are_the_same_for_any_team)
 {
-    const Shape s = { 16, 96, 41, 43, 96 };
-    static const int made[DIRECTIONS] = { 2, 0, 1 };
+    const Shape s = { 4, 96, 41, 43, 96 };
+    enum { TEAMS = 4 };
+    static const int made[DIRECTIONS] = { 2, 0, 1 }, teams[TEAMS] = { 2, 3, 11, 64 };
     int64_t sizes[3];
     float *values[3], *kept[3];
     sizes_of(s, sizes);
@@ -192,10 +193,10 @@ TEST(bits_are_the_same_for_any_team)
     for (int d = 0; d < DIRECTIONS; d++) {
         const int m = made[d];
         compute(s, d, 1, CPU_USE_FAST, kept);
-        for (int threads = 2; threads <= 3; threads++) {
+        for (int i = 0; i < TEAMS; i++) {
             float *use[3] = { kept[0], kept[1], kept[2] };
             use[m] = values[m];
-            compute(s, d, threads, CPU_USE_FAST, use);
+            compute(s, d, teams[i], CPU_USE_FAST, use);
             CHECK(memcmp(values[m], kept[m], (size_t)sizes[m] * sizeof(float)) == 0);
         }
     }
