@@ -231,7 +231,7 @@ Status config_difference(const Config *then, const Config *now, StrBuf *out);
 int config_next_difference(const Config *const *list, int count, int from, const char **name);
 bool config_is_key(const char *text, size_t n);               /* its first n bytes */
 void config_add_key(const Config *c, int index, StrBuf *out); /* its value, as YAML */
-enum { CONFIG_PRINTS_MAX = 192 };
+enum { CONFIG_PRINTS_MAX = 224 };
 /* A number for each key's value, in the order of the table, for ranks to compare; 0 for where data
  * lies, which may differ from host to host. Returns how many. */
 int config_prints(const Config *c, uint32_t prints[CONFIG_PRINTS_MAX]);
