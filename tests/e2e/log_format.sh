@@ -17,7 +17,8 @@ first=$(sed -n '1,3p' "$out" | paste -sd '|')
     broken_run "quiet: other first lines"
 expect_text "quiet" 0 "products run by: conv2d"
 expect_text "quiet" 0 "memory: peak"
-grep -q "products run by: conv2d" "$SCRATCH/quiet/log.txt" || broken "log.txt lacks what the engine chose"
+grep -q "products run by: conv2d" "$SCRATCH/quiet/log.txt" ||
+    broken "log.txt lacks what the engine chose"
 awk 'length > 80 && !/:/ { exit 1 }' "$out" || broken_run "quiet: a line of more than 80 columns"
 
 # Six columns; FinLoss is above Loss by the L2 term, which weight decay scales.

@@ -8,7 +8,8 @@ direct=(device.winograd=false)
 
 calm=(train.max_steps=6 optimizer.lr=1e-4) # larger steps make roundings grow
 train on 1 "${calm[@]}"
-grep -qE "run by: conv2d .*winograd 4x4.*conv2d_bwd_data .*winograd.*conv2d_bwd_weights .*winograd" \
+by="winograd 4x4"
+grep -qE "run by: conv2d .*$by.*conv2d_bwd_data .*$by.*conv2d_bwd_weights .*$by" \
     "$SCRATCH/on/log.txt" || broken "log.txt does not say what Winograd computes"
 train off 1 "${calm[@]}" "${direct[@]}"
 ! grep -q "winograd 4x4" "$SCRATCH/off/log.txt" || broken "device.winograd=false: Winograd computes"

@@ -115,8 +115,8 @@ static double inner_rounding(const Checked *k, int64_t i)
     return rounding(k->c->out_type[BN_BWD_OUT_DRESIDUAL], k->scale[i]);
 }
 
-/* Of Winograd's: sums over channels, or tiles, and the roundings of the transforms on the way to one
- * result, two passes each; behind a folded norm its factor, shift, residual and activation. */
+/* Of Winograd's: sums over channels, or tiles, and the roundings of the transforms on the way to
+ * one result, two passes each; behind a folded norm its factor, shift, residual and activation. */
 static double allowed_transformed(const Checked *k, int64_t i)
 {
     enum { TILE = 16, TAPS = 9, TRANSFORMS = 2 * (4 + 3 + 4), FOLDED = 8 };
