@@ -220,8 +220,8 @@ TEST(bad_values_name_key_value_and_range)
     check_refused("train: {seed: 99999999999999999999}\n", "train.seed");
     check_refused("train: {epochs: }\n", "train.epochs is empty");
     check_refused("optimizer: {name: sdg}\n",
-                  "must be one of sgd, adam, adamw, lars, lars_mlperf, lamb, rmsprop_tf, lion (did "
-                  "you mean sgd?)");
+                  "must be one of sgd, adam, adamw, lars, lars_mlperf, lamb, rmsprop_tf, lion, "
+                  "muon (did you mean sgd?)");
     check_refused("optimizer: {nesterov: maybe}\n", "it must be true or false");
     check_refused("data: {std: [0.5, 0, 1]}\n",
                   "data.std is \"0\"; it must be a list of numbers from 1e-06 to 1000");
