@@ -72,14 +72,16 @@ static void build(const int64_t *p, Problem *out)
     out->out[EMBED_BWD_OUT_DSEGMENTS] = segments;
 }
 
-/* Starts of the sequences and the end of the last: the first has a word, the others may be empty
- * only at the end. */
+/* Starts of the sequences and the end of the last: the first is whole, so that not nearly all of
+ * the canvas is empty, and the others may be empty only at the end. */
 static void fill_starts(const int64_t *p, Rng *rng, double *starts)
 {
     const int64_t there = draw_between(rng, 1, p[EN]);
     starts[0] = 0;
     for (int64_t n = 0; n < p[EN]; n++)
-        starts[n + 1] = starts[n] + (n < there ? (double)draw_between(rng, 1, p[ES]) : 0);
+        starts[n + 1] = starts[n] + (double)(n == 0      ? p[ES]
+                                             : n < there ? draw_between(rng, 1, p[ES])
+                                                         : 0);
 }
 
 /* Places by their ids, nobody's last. */
@@ -149,8 +151,9 @@ static void draw_pick(Rng *rng, int64_t *p)
 {
     p[PC] = draw_channels(rng);
     p[PT] = draw_between(rng, 1, 60);
-    p[PROWS] = draw_between(rng, 1, 20);
-    p[PCOUNT] = draw_between(rng, 1, p[PROWS]);
+    /* enough that not nearly all of the canvas's gradient is zero */
+    p[PROWS] = p[PT] / 4 + draw_between(rng, 1, 20);
+    p[PCOUNT] = draw_between(rng, p[PT] / 8 + 1, p[PROWS]);
     p[PTWICE] = draw_between(rng, 0, 1);
 }
 
