@@ -61,7 +61,7 @@ static Span held(const ByteRing *r)
     return (Span){ oldest->start, newest->end, newest->start < oldest->start };
 }
 
-/* Where a piece of that size would begin; SIZE_MAX if nowhere. At the end of the part in use it
+/* Where a piece of `bytes` bytes would begin; SIZE_MAX if nowhere. At the end of the part in use it
  * goes on at the start if most of that part is free, else the part grows. */
 static size_t find_room(const ByteRing *r, size_t bytes)
 {

@@ -14,8 +14,8 @@
 typedef struct ByteRing ByteRing;
 Status byte_ring_create(ByteRing **out, size_t capacity, int pieces_max);
 void byte_ring_destroy(ByteRing *r); /* NULL ok */
-/* A piece of that many bytes, NULL if there is no room for it now. *piece: its name for
- * byte_ring_give(). */
+/* Returns a piece of `bytes` bytes, or NULL if there is no room now. *piece is the number that
+ * byte_ring_give() takes. */
 uint8_t *byte_ring_take(ByteRing *r, size_t bytes, int64_t *piece);
 void byte_ring_give(ByteRing *r, int64_t piece);
 /* Bytes that can still be taken, if pieces are small against them. */

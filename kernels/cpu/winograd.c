@@ -1,21 +1,21 @@
 /* winograd.c - which convolutions are Winograd's, in which memory, and how threads share them.
  *
- * Forward and dx: each thread takes blocks of tiles from beginning to end. Transformed weights are
- * everybody's, each makes a part of them first. dw, and where tiles are few for the threads: all
- * take one block of tiles at a time, each a part of its channels, then a part of the products. */
+ * Forward and dx: the threads transform the weights together, then each computes its own blocks of
+ * tiles from start to end. dw, and layers with few tiles per thread: all threads work on one block
+ * at a time; each transforms some of its channels, then computes some of the products. */
 #include "kernels/cpu/winograd.h"
 #include <omp.h>
 #include <string.h>
 
 enum {
-    GRAIN = 16, /* channels, whatever the blocks here are: runs on other CPUs choose alike */
+    GRAIN = 16, /* channels, also with blocks of 8: the choice is the same on every CPU */
     MIN_CHANNELS = 32,
     MIN_TILES = 64,
-    EVALUATED_IMAGES = 4,  /* for which an evaluation is chosen, whatever its batch */
-    CHANNELS_PER_TILE = 8, /* more, and what transforms of weights take shows */
-    PAD = 16 * 5           /* floats, so that the points of a tile do not meet in few cache sets */
+    EVALUATED_IMAGES = 4,  /* an evaluation is decided as if its batch had this many */
+    CHANNELS_PER_TILE = 8, /* with more, transforming the weights takes too long */
+    PAD = 16 * 5           /* floats; spreads a tile's 36 values over the sets of a cache */
 };
-/* What a block of tiles may take of a thread's caches, and all of dw's of the shared one. */
+/* Size of a block of tiles: of one thread, and of one that all threads share. */
 static const int64_t block_bytes = 2 << 20, shared_bytes = 16 << 20;
 
 /* What run() finds at address[]: for dx FROM is dy, for dw BY is dy. SCRATCH has the transformed
@@ -52,9 +52,9 @@ Status cpu_winograd_weights(CpuBackend *b, const ConvGeometry *g, const Layout *
                            b->block == 8 ? dnnl_OIhw8i8o : dnnl_OIhw16i16o);
 }
 
-/* Tiles of a block. Of dw's the number decides in which order sums are taken, so it does not depend
- * on the team's: so many that they are twice what the gradient takes, which is read and written for
- * each block. */
+/* Tiles per block. For dw this sets the order of sums, so it must not depend on the number of
+ * threads. There a block is about twice the size of the gradient, which is read and written once
+ * per block. */
 static int64_t block_of(const CpuWinograd *w, int threads)
 {
     const int64_t rows = w->loops->rows,
@@ -65,7 +65,7 @@ static int64_t block_of(const CpuWinograd *w, int threads)
                   most = enough < fit ? enough : fit,
                   share = w->shared ? w->tiles : ceil_div(w->tiles, threads);
     int64_t block = most > 2 * rows ? most : 2 * rows;
-    block = ceil_div(share, ceil_div(share, block)); /* the last one is as large as the others */
+    block = ceil_div(share, ceil_div(share, block)); /* blocks of nearly equal size */
     return ceil_div(block, rows) * rows;
 }
 
@@ -111,7 +111,7 @@ static int64_t tiles_from(const CpuWinograd *w, int64_t first)
     return w->tiles - first < w->block ? w->tiles - first : w->block;
 }
 
-typedef struct Share { /* of a thread: first and behind the last */
+typedef struct Share { /* one thread's part of each: the first, and one past the last */
     int64_t weights[2], read[2], made[2], points[2];
 } Share;
 
@@ -162,8 +162,8 @@ static void convolve(const CpuWinograd *w, void *const *address, const float *bi
     }
 }
 
-/* Part `me` of `all` of the products over a block of tiles: points are shared out first, and what
- * is left of them by channels. */
+/* Part `me` of `all` parts of the products over a block of tiles. Threads divide the 36 points, and
+ * when there are many threads the channels of each point too. */
 static void correlate(const CpuWinograd *w, const float *x, const float *dy, float *u,
                       int64_t count, int me, int all)
 {

@@ -31,18 +31,18 @@ typedef struct CpuWinograd {
                                 * a block of tiles */
     const struct WinogradLoops *loops; /* for the blocks of channels here */
     ConvDirection direction;
-    bool shared; /* a block of tiles is all threads' at a time */
-    bool add;    /* to what the result holds */
+    bool shared; /* all threads work on one block at a time */
+    bool add;    /* the result is added to y */
     ActKind act;
 } CpuWinograd;
 
-/* Whether it computes p, by the shape alone: where there are few tiles to share the transforms of
- * weights, the direct sum is as fast. */
+/* Whether p is computed this way. The shape alone decides: with few tiles the direct sum is as
+ * fast, because transforming the weights takes as long for few tiles as for many. */
 bool cpu_winograd_takes(const CpuBackend *b, const ConvProblem *p);
 /* How the weights lie. */
 Status cpu_winograd_weights(CpuBackend *b, const ConvGeometry *g, const Layout **out);
-/* The step that computes p, whose layouts the operands have: x, w and y, of which the direction
- * says what is made. bias NULL: none. out is borrowed as long as the steps live. */
+/* Adds the step that computes p. xwy: x, w and y in their layouts; the direction decides which of
+ * them is the result. bias NULL: none. out must live as long as the steps. */
 Status cpu_winograd_add(CpuBackend *b, CpuSteps *s, CpuWinograd *out, const ConvProblem *p,
                         const CpuOperand xwy[3], const CpuOperand *bias);
 

@@ -10,7 +10,7 @@
 #define WINOGRAD_LANES 8
 #endif
 #ifndef WINOGRAD_A
-enum { TILES = 128 }; /* of which dw's sums are added up: what of them is read stays in L1 */
+enum { TILES = 128 }; /* tiles per partial sum of dw; their values stay in L1 */
 /* The points, and what the rows of G are multiplied by */
 #define WINOGRAD_A 0.625f
 #define WINOGRAD_B 1.5f
@@ -295,7 +295,7 @@ CPU_CLONES static void NAME(convolve)(const CpuWinograd *w, const float *tiles, 
             }
 }
 
-/* u[CHANNELS][width blocks of k] += over tiles, whose own sum comes first */
+/* u[CHANNELS][width blocks of k] += the sum over these tiles, which is taken first. */
 CPU_INLINE void NAME(square)(const CpuWinograd *w, const float *x, const float *dy, float *u,
                              int64_t count, int width)
 {

@@ -1,5 +1,5 @@
-/* muon.h - what of Muon's direction is no matrix product: its momentum, norm and polynomials. All
- * matrices are f32 without gaps, aligned to 16 bytes. */
+/* muon.h - the parts of Muon's direction that are not matrix products: momentum, norm and
+ * polynomials. All matrices are f32 without gaps, aligned to 16 bytes. */
 #ifndef CONVOY_KERNELS_CUDA_MUON_H
 #define CONVOY_KERNELS_CUDA_MUON_H
 #include "kernels/cuda/launcher.h"

@@ -36,7 +36,7 @@ typedef struct UpdateTraits {
     int states;       /* tensors like the parameter, UPDATE_IN_STATE0 and on */
     const char *state_names[UPDATE_STATES_MAX]; /* in checkpoints */
     float state_start[UPDATE_STATES_MAX];       /* what a new run fills them with */
-    bool by_momentum;                           /* without a momentum there is no state */
+    bool by_momentum;                           /* with momentum 0 it keeps no state */
     bool nesterov;                              /* Nesterov's form exists */
     bool orthogonal;      /* tensors that muon_takes() have OP_MUON before their update */
     bool counts_updates;  /* reads the bias corrections: the number of updates so far matters */

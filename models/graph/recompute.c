@@ -1,7 +1,7 @@
-/* recompute.c - results of forward that are not kept for backward but made again: a copy of the
- * node that makes one stands right before the first node of backward that reads it, behind copies
- * of what that reads in turn. Runs behind fuse.c, so that a copy is the same operation on the same
- * operands as before and gives the same bits; the plan of memory sees nodes like all others.
+/* recompute.c - computes results of forward again instead of keeping them for backward. A copy of
+ * the node is placed right before the first node of backward that reads the result, after copies
+ * of the nodes that it needs itself. Runs after fuse.c, so that a copy is the same operation on the
+ * same operands as before and gives the same bits; the plan of memory sees nodes like all others.
  *
  * A batch norm is not copied: its statistics would be summed twice, over ranks too, and its running
  * ones would move twice. OP_BN_APPLY normalises by those that it has saved, which are kept. Draws
@@ -131,7 +131,7 @@ static int find_cuts(const Again *a, Cut *cuts)
     return count;
 }
 
-/* Fills in what is kept for a peak of at most limit; false: there is no way. */
+/* Chooses the cuts to keep so that the peak is at most limit; false if that is impossible. */
 static bool try_limit(const double *reads, const double *largest, Cut *cuts, int count,
                       double limit)
 {

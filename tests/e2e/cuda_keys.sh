@@ -25,7 +25,7 @@ train index 1 device.index=0 train.max_steps=1
 # one more does not.
 export CONVOY_EMU_MEMORY_MB=1546
 train_fails large 70 "train.batch_per_rank: 60 images need" 1 train.batch_per_rank=60
-fits=$(sed -nE 's/.*; at most ([0-9]+) fit(; all do with .*)?$/\1/p' "$out")
+fits=$(sed -nE 's/.*; at most ([0-9]+) fit(; all fit with .*)?$/\1/p' "$out")
 if [[ ! $fits =~ ^[0-9]+$ ]] || ((fits < 1 || fits >= 60)); then
     broken_run "the largest batch is ${fits:-not said}"
     exit 1

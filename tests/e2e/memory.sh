@@ -56,7 +56,7 @@ compare parameters model.name=mlp model.in_channels=1 data.image_size=272 data.e
 too_large=(data.synthetic_images=4000000 train.batch_per_rank=1000000)
 largest()
 {
-    sed -nE 's/^convoy( [a-z-]+)*: error: .*; at most ([0-9]+) fit(; all do with .*)?$/\2/p' "$out"
+    sed -nE 's/^convoy( [a-z-]+)*: error: .*; at most ([0-9]+) fit(; all fit with .*)?$/\2/p' "$out"
 }
 refused()
 {

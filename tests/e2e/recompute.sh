@@ -64,12 +64,12 @@ planned blocks 64
     broken_run "activations: $none bytes, norms $norms, blocks $activations"
 ((none_fit < norms_fit && norms_fit < fits)) ||
     broken_run "largest batches: $none_fit, norms $norms_fit, blocks $fits"
-train_fails norms 70 "fit; all do with train.recompute: norms" 1 "${large[@]}" \
+train_fails norms 70 "fit; all fit with train.recompute: norms" 1 "${large[@]}" \
     train.batch_per_rank=$(((none_fit + norms_fit) / 2))
-train_fails blocks 70 "fit; all do with train.recompute: blocks" 1 "${large[@]}" \
+train_fails blocks 70 "fit; all fit with train.recompute: blocks" 1 "${large[@]}" \
     train.batch_per_rank=$(((norms_fit + fits) / 2))
 train_fails neither 70 " fit" 1 "${large[@]}" train.batch_per_rank=$((fits + fits / 4))
-grep -q 'all do with' "$out" && broken_run "neither fits, but one is named"
+grep -q 'all fit with' "$out" && broken_run "neither fits, but one is named"
 train_fails cudnn 64 "train.recompute requires device.batchnorm: own" 1 \
     train.recompute=norms device.batchnorm=cudnn
 exit "$failed"

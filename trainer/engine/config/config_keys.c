@@ -254,7 +254,8 @@ const ConfigKey config_keys[] = {
     {ENUM(train, recompute, "none", recompute_names), KEY_RUNTIME,
      "What a training step does not keep for its backward pass but makes again, with the same "
      "results: outputs of norms and activations (norms), which costs little time, or all but the "
-     "inputs of blocks (blocks), which takes least memory and up to a third more time"},
+     "inputs of blocks (blocks), which takes the least memory and repeats most of the forward "
+     "pass"},
     {DOUBLE(train, loss_scale, "65536", 1, 16777216), KEY_MATH, "fp16: initial loss scale"},
     {INT(train, loss_scale_interval, "2000", 1, 1e9), KEY_MATH,
      "fp16: steps with finite gradients after which the loss scale doubles; a step with other "

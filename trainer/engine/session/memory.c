@@ -220,7 +220,7 @@ Status memory_largest_batch(Session *s, size_t budget, int64_t *out)
     return OK;
 }
 
-/* "; all do with train.recompute: norms": the least that lets the batch fit; "": nothing does. */
+/* "; all fit with train.recompute: norms": the first setting that is enough; "": none is. */
 static Status find_recompute(const Session *s, size_t budget, char *out, size_t bytes)
 {
     Session other = *s; /* borrows all that it has */
@@ -231,7 +231,7 @@ static Status find_recompute(const Session *s, size_t budget, char *out, size_t 
         other.recompute = (Recompute)how;
         TRY(try_batch(&other, s->plan.batch, false, &p));
         if (p.bytes <= (double)budget)
-            snprintf(out, bytes, "; all do with train.recompute: %s", recompute_names[how]);
+            snprintf(out, bytes, "; all fit with train.recompute: %s", recompute_names[how]);
     }
     return OK;
 }
