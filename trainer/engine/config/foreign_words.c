@@ -15,7 +15,7 @@ const ForeignWord foreign_words[] = {
     { "num_classes nb_classes", "model.classes=N", "by default the number of class folders" },
     { "in_chans", "model.in_channels=N", NULL },
     { "pretrained weights pretrained_path initial_checkpoint finetune finetune_from_model",
-      "model.init=FILE", "a safetensors file of torchvision or timm, or the folder of a run" },
+      "model.init=FILE", "a .safetensors or .pth file, or the folder of a run" },
     { "drop drop_rate", "model.dropout=RATE", NULL },
     { "drop_path drop_path_rate drop_connect", "model.stochastic_depth=RATE", NULL },
     { "sync_bn sync_batchnorm sync_batch_norm", "model.bn=sync", NULL },
