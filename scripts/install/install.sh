@@ -104,7 +104,7 @@ while read -r file; do
     [[ $(head -c 2 "$file") == '#!' ]] && mode=755 || mode=644
     put "$mode" "$file" "share/convoy/$file"
 done < <(find configs scripts/{slurm,k8s,parallelcluster,grafana} scripts/docker/*.json \
-    scripts/{follow.py,prepare_imagenet.sh,devkit_meta.py} -type f | sort)
+    scripts/{follow.py,prepare_imagenet.sh,devkit_meta.py,import_dataset.py} -type f | sort)
 while read -r file; do
     put 644 "$file" "share/doc/convoy/$file"
 done < <(find README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs -type f | sort)

@@ -92,6 +92,7 @@ static Status prepare(Pictures *s)
 static Status predict(Pictures *s, const char *file)
 {
     s->seen++;
+    TRY(other_format_check(file));
     TRY(view_file_make(file, &s->view, s->pixels));
     TRY(predictor_run(s->p, s->p->programs[0]));
     return predictor_answer(s->p, &(PredictPlace){ .file = file }, 0);
@@ -152,9 +153,11 @@ static Status predict_path(Pictures *s, const char *path, Status *result)
         snprintf(next, sizeof next, "%s", stack.length > 0 ? stack.text + at : "");
         stack.length = at;
     }
-    if (status == OK && s->seen == seen)
-        *result = cmd_report(fail(ERR_DATA, "%s: no pictures in this folder", path));
-    return status;
+    if (status != OK || s->seen > seen) return status;
+    status = other_format_check(path);
+    if (status == OK) status = fail(ERR_DATA, "%s: no pictures in this folder", path);
+    *result = cmd_report(status);
+    return OK;
 }
 
 static Status predict_input(Pictures *s, Status *result)
