@@ -30,9 +30,10 @@ packages=(
 #     make CUDA_WHEELS=DIR/nvidia
 
 # A Slurm of several nodes on one machine (tests/e2e/slurm*.sh), make fuzz, what looks at what is
-# installed (tests/e2e/install.sh) and at Prometheus' files (promtool), and the compiler's cache.
+# installed (tests/e2e/install.sh) and at Prometheus' files (promtool), the compiler's cache, and
+# the other MPI, beside which Open MPI stays the mpicc and mpirun of Debian and Ubuntu.
 ci_packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins clang ccache
-    man-db mandoc zsh dpkg-dev lintian prometheus)
+    man-db mandoc zsh dpkg-dev lintian prometheus libmpich-dev mpich)
 
 if [[ ${1:-} == --list ]]; then
     printf '%s\n' "${packages[@]}"
