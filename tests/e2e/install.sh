@@ -25,9 +25,9 @@ links()
     make -n V=1 "B=$SCRATCH/b" CONVOY=tree 'MPI_LINK=-Wl,-rpath -Wl,/opt/mpi -lmpi' "$1" 2> "$out" |
         grep -F -- "-o $1 "
 }
-[[ $(links tree) == *" -lmpi "*"-Wl,-rpath -Wl,/opt/mpi"* ]] || broken_run "the tree: no folders"
+[[ $(links tree) == *"-Wl,-rpath -Wl,/opt/mpi"* ]] || broken_run "the tree: no folders"
 linked=$(links "$SCRATCH/b/install/convoy")
-[[ $linked == *" -lmpi "* && $linked != *rpath* ]] || broken_run "installed with folders: $linked"
+[[ $linked == *" -ldnnl "* && $linked != *rpath* ]] || broken_run "installed with folders: $linked"
 
 install() { DESTDIR=$SCRATCH/root scripts/install/install.sh "$@"; }
 mkdir -p "$root/bin" "$root/share/man" # of others, as in /usr/local
@@ -39,6 +39,8 @@ expect "install again" 0 install "$program" $prefix
 expect "no absolute prefix" 64 install "$program" opt
 expect "no program that starts" 78 install /bin/false $prefix
 expect "version" 0 "$root/bin/convoy" --version
+"$CONVOY" --version | diff <(grep ^MPI "$out") <(grep ^MPI) > /dev/null ||
+    broken_run "the installed one finds other MPIs than $CONVOY"
 
 # Manual pages: one a command, and keys; all that the help says is on them.
 find "$root/share/man" -type f > "$SCRATCH/pages"
@@ -134,11 +136,15 @@ if command -v dpkg-shlibdeps > /dev/null; then
     for library in libdnnl libjpeg libspng libyaml libhwloc libc6; do
         expect_text Depends 1 "$library"
     done
-    ! grep -E 'cuda|cudnn|nccl' "$out" || broken "the package depends on CUDA"
+    ! grep -E 'cuda|cudnn|nccl|mpi' "$out" || broken "the package depends on CUDA or MPI"
     dpkg-deb -x "$deb" "$SCRATCH/unpacked"
     dpkg-deb -e "$deb" "$SCRATCH/control"
     expect "checksums" 0 env -C "$SCRATCH/unpacked" md5sum -c --quiet ../control/md5sums
     cmp "$program" "$SCRATCH/unpacked/usr/bin/convoy" || broken "another program is packed"
+    for plugin in "${program%/*}"/libconvoy_mpi_*.so; do
+        [[ ! -e $plugin ]] || cmp "$plugin" "$SCRATCH/unpacked/usr/lib/convoy/${plugin##*/}" ||
+            broken "a plugin is missing"
+    done
     if command -v lintian > /dev/null; then
         nobody=bogus-mail-host,bogus-mail-host-in-debian-changelog,root-in-contact
         expect "lintian" 0 lintian --allow-root --fail-on error --suppress-tags $nobody "$deb"
