@@ -3,9 +3,9 @@
 for two steps on synthetic images and exported; PyTorch must take every name and shape (strict) and
 find every bit of every tensor; onnx.checker must accept the ONNX file; onnxruntime and convoy must
 find float64 PyTorch's logits; what PyTorch saves again must come back into a checkpoint bit for
-bit. What inspect model says of published weights must be what torchvision says. Prints a row of a
-table for each: network, names, pixels, parameters of 1000 classes, tensors, and how far logits are
-from PyTorch's, relative to the largest: convoy's, of ONNX, of ONNX for pictures.
+bit. What inspect model says of published weights must be what torchvision and timm say. Prints a
+row of a table for each: network, names, pixels, parameters of 1000 classes, tensors, and how far
+logits are from PyTorch's, relative to the largest: convoy's, of ONNX, of ONNX for pictures.
 
 Needs torch, torchvision, timm, safetensors, onnx and onnxruntime (pip); no part of build or tests.
 Without a name: all networks that torchvision or timm have; without a size: that with which each was
@@ -36,7 +36,10 @@ OF_CONVOY, OF_ONNX, OF_PIXELS = 1e-4, 2e-5, 1e-4
 MODELS = (["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
            "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
            "convnext_tiny", "convnext_small", "convnext_base", "convnext_large",
-           "vit_b_16", "vit_b_32", "vit_l_16", "deit_tiny_patch16_224", "deit_small_patch16_224"]
+           "vit_b_16", "vit_b_32", "vit_l_16", "mobilenetv3_large_100", "mobilenetv3_small_100",
+           "vit_small_patch14_dinov2", "vit_base_patch14_dinov2"]
+          + [f"deit_{size}_patch16_224" for size in ("tiny", "small", "base")]
+          + [f"vit_{size}_patch16_224" for size in ("tiny", "small", "base", "large")]
           + [f"{family}_b{i}" for family in ("efficientnet", "tf_efficientnet") for i in range(8)]
           + [f"efficientnet_v2_{s}" for s in "sml"]
           + ["mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small", "seresnet50", "resnet50d"]
@@ -45,8 +48,14 @@ MODELS = (["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnex
 # Batch norm's epsilon is 1e-3 in torchvision's, and so in ours;
 # timm makes them with 1e-5 unless it is told otherwise.
 TORCHVISION_EPS = ("efficientnet_b5", "efficientnet_b6", "efficientnet_b7")
-# timm has networks of these names too, under other names of tensors, which are not ours.
-NOT_TIMMS = ("convnext_tiny", "convnext_small", "convnext_base", "convnext_large")
+# What timm calls networks that have another name here.
+TIMMS = {"mobilenet_v2": "mobilenetv2_100", "vit_b_16": "vit_base_patch16_224",
+         "vit_b_32": "vit_base_patch32_224", "vit_l_16": "vit_large_patch16_224",
+         **{f"regnet_{xy}_{ours}": f"regnet{xy}_{theirs}" for xy in "xy" for ours, theirs in (
+             ("400mf", "004"), ("800mf", "008"), ("1_6gf", "016"), ("3_2gf", "032"),
+             ("8gf", "080"), ("16gf", "160"), ("32gf", "320"))},
+         "regnet_x_400mf": "regnetx_004_tv", "regnet_y_800mf": "regnety_008_tv",
+         "regnet_y_8gf": "regnety_080_tv"}
 
 
 def convoy(binary, *arguments):
@@ -71,9 +80,14 @@ def train(binary, model, run, size, settings):
 
 
 def bits(state):
-    """How often each tensor occurs, by shape and bits; what counts batches is PyTorch's alone,
-    optimizer state ours alone."""
-    return collections.Counter((tuple(v.shape), v.numpy().tobytes())
+    """How often each tensor occurs, by shape (without ones at its end, which libraries have or
+    not) and bits; what counts batches is PyTorch's alone, optimizer state ours alone."""
+    def plain(shape):
+        shape = list(shape)
+        while shape and shape[-1] == 1:
+            shape.pop()
+        return tuple(shape)
+    return collections.Counter((plain(v.shape), v.numpy().tobytes())
                                for k, v in state.items() if not k.endswith("num_batches_tracked"))
 
 
@@ -128,20 +142,37 @@ def pixels_differ(model, path, size):
 
 
 def published(shown, name):
-    """Errors of what inspect model shows of torchvision's weights, as a list of words."""
-    ours = {line for line in shown.splitlines() if line.startswith("weights ")}
-    theirs = set()
+    """Errors of what inspect model shows of published weights, as a list of words. timm's package
+    does not know what they reach."""
+    ours = {line for line in shown.splitlines() if line.startswith("weights IMAGENET")}
+    theirs, errors, halved = set(), [], (0.5, 0.5, 0.5)
+    for line in shown.splitlines():
+        tag = re.match(r"weights (\w+): .*, (\d+) pixels cut from (\d+), (\w+)(, data.mean.*)?; "
+                       r"model.safetensors of timm/(.*)", line)
+        if not tag:
+            continue
+        cfg = timm.get_pretrained_cfg(tag[6])
+        size = (cfg.test_input_size or cfg.input_size)[-1]
+        resize = int(size / (cfg.test_crop_pct or cfg.crop_pct) + 1e-9)
+        if (cfg.tag, cfg.hf_hub_id, size, resize, cfg.interpolation, cfg.crop_mode,
+                tuple(cfg.mean) == halved) != (tag[1], f"timm/{tag[6]}", int(tag[2]), int(tag[3]),
+                                               tag[4], "center", tag[5] is not None):
+            errors.append(f"published: {line}")
+    if name not in torchvision.models.list_models():
+        return errors
     for weights in torchvision.models.get_model_weights(name):
         how, top1 = weights.transforms(), weights.meta["_metrics"]["ImageNet-1K"]["acc@1"]
         halves = ", data.mean=[0.5, 0.5, 0.5] data.std=[0.5, 0.5, 0.5]"
         theirs.add(f"weights {weights.name}: {top1:.3f} % top-1, {how.crop_size[0]} pixels cut "
                    f"from {how.resize_size[0]}, {how.interpolation.value}"
-                   + (halves if how.mean == [0.5] * 3 else ""))
-    return [] if ours == theirs else [f"published: {ours ^ theirs}"]
+                   + (halves if how.mean == [0.5] * 3 else "")
+                   + "; " + weights.url.rsplit("/", 1)[1])
+    return errors + ([] if ours == theirs else [f"published: {ours ^ theirs}"])
 
 
 def make(name, source, size, classes):
     if source == "timm":
+        name = TIMMS.get(name, name)
         return timm.create_model(name, num_classes=classes,
                                  **({"bn_eps": 1e-3} if name in TORCHVISION_EPS else {}),
                                  **({"img_size": size} if "patch" in name else {}))
@@ -162,7 +193,7 @@ def check(args, name, source, scratch):
     model = make(name, source, size, CLASSES)
     parameters = sum(p.numel() for p in make(name, source, size, 1000).parameters())
     ours, state = bits(load_file(checkpoint)), load_file(exported)
-    errors = published(shown, name) if source == "torchvision" else []
+    errors = published(shown, name)
     sized = convoy(args.convoy, "inspect", "model", name, "--image-size", str(size))
     if int(re.search(r"^parameters (\d+)", sized, re.M)[1]) != parameters:
         errors.append("another number of parameters")
@@ -199,7 +230,7 @@ def main():
     for name in args.models:
         sources = [source for source, known in (("torchvision", torchvision.models.list_models()),
                                                 ("timm", timm.list_models()))
-                   if name in known and not (source == "timm" and name in NOT_TIMMS)]
+                   if (TIMMS.get(name, name) if source == "timm" else name) in known]
         if not sources:
             sys.exit(f"{name}: neither torchvision nor timm has it")
         for source in sources:

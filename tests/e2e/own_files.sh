@@ -237,6 +237,10 @@ expect_error "no such network" 64 "--model: unknown network resnet21" 1 predict 
     "$SCRATCH/weights.safetensors" "$picture" --model resnet21
 expect_error "no such weights" 64 "--model: resnet50 has no weights V7; there are IMAGENET1K_V1" 1 \
     predict "$SCRATCH/weights.safetensors" "$picture" --model resnet50:V7
+expect_error "no such tag" 64 "--model: resnet18 has no weights a9; there are IMAGENET1K_V1, a1" 1 \
+    predict "$SCRATCH/weights.safetensors" "$picture" --model resnet18.a9
+expect_error "a name of timm" 64 "unknown network regnety_004; it is called regnet_y_400mf here" 1 \
+    predict "$SCRATCH/weights.safetensors" "$picture" --model regnety_004
 expect_error "a checkpoint" 64 "--model is not needed" 1 predict "$(latest folder)" "$picture" \
     --model resnet20
 expect_error "classes of a run" 64 "--classes requires --model" 1 predict "$SCRATCH/folder" \

@@ -51,14 +51,15 @@ static void add_networks(StrBuf *text)
 {
     str_add(text,
             "Networks, with the top-1 of their best published weights. Tensors have the names\n"
-            "and shapes of the library in brackets.\n");
+            "and shapes of the library in brackets; model.init takes the other's files too\n"
+            "if its network computes the same.\n");
     for (int i = 0; i < model_count(); i++) {
         const ModelDef *def = model_at(i);
         double best = 0;
         char percent[16] = "";
         for (int k = 0; k < MODEL_WEIGHTS_MAX; k++) best = fmax(best, def->weights[k].top1);
         if (best > 0) snprintf(percent, sizeof percent, "%.3f", best);
-        str_printf(text, "  %-22s %6s %s\n", def->name, percent, def->summary);
+        str_printf(text, "  %-24s %6s %s\n", def->name, percent, def->summary);
     }
 }
 
@@ -92,9 +93,15 @@ static void describe_weights(const ModelDef *def, StrBuf *text)
 {
     for (int k = 0; k < MODEL_WEIGHTS_MAX && def->weights[k].name; k++) {
         const ModelWeights *w = &def->weights[k];
-        str_printf(text, "weights %s: %.3f %% top-1, %d pixels cut from %d, %s%s\n", w->name,
-                   w->top1, w->size, w->resize, model_interpolation_name(w->interpolation),
-                   w->halves ? ", data.mean=[0.5, 0.5, 0.5] data.std=[0.5, 0.5, 0.5]" : "");
+        char file[96];
+        model_weights_file(def, w, file, sizeof file);
+        str_printf(text, "weights %s: ", w->name);
+        if (w->top1 > 0) str_printf(text, "%.3f %% top-1", w->top1);
+        else str_add(text, "without a last layer");
+        str_printf(text, ", %d pixels cut from %d, %s%s; %s%s\n", w->size, w->resize,
+                   model_interpolation_name(w->interpolation),
+                   w->halves ? ", data.mean=[0.5, 0.5, 0.5] data.std=[0.5, 0.5, 0.5]" : "",
+                   w->file ? "" : "model.safetensors of ", file);
     }
 }
 
@@ -178,7 +185,10 @@ static const Command cmd_inspect_model = {
         "parameters, FLOPs and the size of each layer's output; of text, for one sequence of "
         "data.tokens. The first lines list the published "
         "weights: name, top-1 on ImageNet, and how that was evaluated (image size, the shorter "
-        "side before the crop, interpolation; mean and std where they are not ImageNet's).",
+        "side before the crop, interpolation; mean and std where they are not ImageNet's), and the "
+        "file: torchvision's are at https://download.pytorch.org/models/FILE, timm's in a "
+        "repository "
+        "of the Hugging Face Hub, which has more for most networks.",
     .args = model_rows,
     .more = add_networks,
     .alone = inspect_model,

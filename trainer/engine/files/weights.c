@@ -54,7 +54,7 @@ static int count_found(const WeightList *list, const SafeFile *file)
 
 bool weights_change_meaning(const ModelDef *def, ModelNames names)
 {
-    return names == MODEL_NAMES_TORCHVISION && model_named(def, names) != def;
+    return model_named(def, names) != def && !(names == MODEL_NAMES_TIMM && def->timm);
 }
 
 /* The names under which most tensors are there. */
@@ -277,15 +277,27 @@ static Status check_copies(const WeightList *list, const SafeFile *file, const c
     return OK;
 }
 
+/* Whether these names are another network's, which would give other results. */
+static Status check_meaning(const ModelDef *def, ModelNames names, const char *path)
+{
+    const char *theirs = model_named(def, names)->name;
+    if (!weights_change_meaning(def, names)) return OK;
+    return fail(ERR_DATA,
+                "%s: these are weights of %s (model.name=%s); %s has the same tensors, but pads or "
+                "normalises differently",
+                path, theirs, theirs, def->name);
+}
+
 /* *classes: of the file's last layer, 0 where it may lack one and does; stays where the network has
  * no such layer. */
-static Status check(const WeightList *list, const ModelDef *def, const SafeFile *file,
-                    const char *path, bool may_lack, int64_t *classes)
+static Status check(const WeightList *list, const ModelDef *def, ModelNames names,
+                    const SafeFile *file, const char *path, bool may_lack, int64_t *classes)
 {
     Findings f = { .headless = may_lack && lacks_head(list, file) };
     for (int i = 0; i < list->count; i++) compare(&list->items[i], file, &f);
     Status status = find_strangers(list, file, def->text, &f);
     if (status == OK) status = report(&f, def, path);
+    if (status == OK) status = check_meaning(def, names, path);
     if (status == OK) status = check_copies(list, file, path);
     if (status == OK && f.unused_count > 0)
         log_info("%s: %d tensors of another head are not used: %s%s", path, f.unused_count,
@@ -312,11 +324,11 @@ static int state_index(const Executor *x, const char *name)
 }
 
 /* values: of side * side patches. */
-static Status fit_positions(float *own, const Weight *w, const ModelDef *def, int64_t side,
+static Status fit_positions(float *own, const Weight *w, ModelNames names, int64_t side,
                             const float *values)
 {
     const PositionGrid *g = &w->grid;
-    TRY(positions_resample(g, side, w->desc.dims[2], def->names == MODEL_NAMES_TIMM, values, own));
+    TRY(positions_resample(g, side, w->desc.dims[2], names == MODEL_NAMES_TIMM, values, own));
     log_warning("%s: resized from %lld x %lld patches to %lld x %lld", w->other, (long long)side,
                 (long long)side, (long long)g->height, (long long)g->width);
     return OK;
@@ -360,12 +372,12 @@ static Status fit_part(float *own, Executor *x, const Weight *w, int64_t count, 
 }
 
 /* own: zeros of the weight's own shape; values: those of the file. */
-static Status fit(float *own, Executor *x, const Weight *w, const ModelDef *def,
+static Status fit(float *own, Executor *x, const Weight *w, ModelNames names,
                   const TensorDesc *there, const HeadRows *rows, const float *values)
 {
     const int64_t side = other_side(w, there);
     if (w->head && rows) return fit_rows(own, x, w, rows, values);
-    if (side) return fit_positions(own, w, def, side, values);
+    if (side) return fit_positions(own, w, names, side, values);
     if (more_rows(w, there))
         log_warning("%s: only the first %lld of %lld positions are used (data.tokens)", w->other,
                     (long long)w->desc.dims[0], (long long)there->dims[0]);
@@ -374,7 +386,7 @@ static Status fit(float *own, Executor *x, const Weight *w, const ModelDef *def,
     return OK;
 }
 
-static Status import(Executor *x, const Weight *w, const ModelDef *def, const SafeTensor *t,
+static Status import(Executor *x, const Weight *w, ModelNames names, const SafeTensor *t,
                      const HeadRows *rows)
 {
     const int64_t count = tensor_elements(&t->desc);
@@ -387,7 +399,7 @@ static Status import(Executor *x, const Weight *w, const ModelDef *def, const Sa
     for (int64_t i = 0; i < count && status == OK; i++)
         values[i] = read_float(t->desc.dtype, t->data, i);
     if (status == OK)
-        status = w->kind == WEIGHT_WHOLE ? fit(own, x, w, def, &t->desc, rows, values)
+        status = w->kind == WEIGHT_WHOLE ? fit(own, x, w, names, &t->desc, rows, values)
                                          : fit_part(own, x, w, tensor_elements(desc), values);
     if (status == OK) status = executor_import_state(x, index, own);
     mem_free(values);
@@ -402,7 +414,7 @@ Status weights_classes(int64_t *out, const Graph *g, const ModelDef *def, const 
     ModelNames names = MODEL_NAMES_TORCHVISION;
     *out = 0;
     TRY(recognise(&list, &names, g, def, file));
-    Status status = check(&list, def, file, path, false, out);
+    Status status = check(&list, def, names, file, path, false, out);
     if (status == OK && *out == 0)
         status =
             fail(ERR_USAGE, "%s: the network has no last layer with one row per class", def->name);
@@ -446,7 +458,7 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
     const int64_t here = graph_options(g)->classes;
     int64_t there = here;
     TRY(recognise(&list, &names, g, def, file));
-    Status status = check(&list, def, file, path, rows != NULL, &there);
+    Status status = check(&list, def, names, file, path, rows != NULL, &there);
     if (status == OK && there != here && has_tied(&list))
         status = fail(ERR_DATA, "%s: has %lld words, but the dictionary has %lld", path,
                       (long long)there, (long long)here);
@@ -454,14 +466,10 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
         status = fail(ERR_DATA, "%s: has weights for %lld classes, but model.classes is %lld", path,
                       (long long)there, (long long)here);
     if (rows) settle_rows(rows, here, there);
-    if (status == OK && weights_change_meaning(def, names))
-        log_warning("%s: has torchvision's names: weights of %s fit %s, but its padding and "
-                    "normalisation differ",
-                    path, model_named(def, names)->name, def->name);
     for (int i = 0; i < list.count && status == OK; i++) {
         const SafeTensor *t = weights_find(file, &list.items[i]);
         if (t && list.items[i].kind != WEIGHT_COPY)
-            status = import(x, &list.items[i], def, t, rows);
+            status = import(x, &list.items[i], names, t, rows);
         if (!t && rows) add_fresh(&rows->fresh, &list.items[i]);
     }
     weights_free(&list);

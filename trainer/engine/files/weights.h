@@ -1,8 +1,8 @@
 /* weights.h - parameters and statistics in files of the Python world: safetensors and PyTorch's own
  * format, saved by torchvision, timm or transformers.
  *
- * A network's tensors have torchvision's names; those of EfficientNet exist under timm's too. Those
- * of transformers are the network's but for the packed projection of queries, keys and values, of
+ * A network's tensors have the names of torchvision or timm; a file may have either's. Those of
+ * transformers are the network's but for the packed projection of queries, keys and values, of
  * which a file has three tensors, and for the decoder's copies of what it shares with the words'
  * table. Which names a file uses is told by its tensors. */
 #ifndef CONVOY_TRAINER_ENGINE_FILES_WEIGHTS_H
@@ -52,9 +52,9 @@ const SafeTensor *weights_find(const SafeFile *file, const Weight *w);
 /* Whether a tensor of a network that reads words belongs to a head. */
 bool weights_above_encoder(const char *name);
 
-/* Whether a network that takes tensors under these names computes something else from them:
+/* Whether the network that has def's tensors under these names computes something else from them:
  * torchvision's EfficientNet has the tensors of TensorFlow's, but pads in another way and divides
- * by another epsilon. (timm has both.) */
+ * by another epsilon. (timm has both.) Such files are refused. */
 bool weights_change_meaning(const ModelDef *def, ModelNames names);
 
 /* ERR_DATA naming path and the tensor that holds what is no finite number. states: the optimizer's
