@@ -6,6 +6,7 @@
 #include "kernels/backend_cuda.h"
 #include "trainer/engine/comm/device_comm.h"
 #include "trainer/engine/config/config.h"
+#include "trainer/engine/place/topology.h"
 
 #ifndef CONVOY_MPI
 #define CONVOY_MPI 0
@@ -54,4 +55,5 @@ void build_info_describe(StrBuf *out)
     print_cuda(out);
     str_printf(out, "MPI: %s\n%s\nlibyaml %s\n", CONVOY_MPI ? "yes" : "no", decoder_libraries(),
                config_yaml_version());
+    str_printf(out, "%s\n", topology_library());
 }
