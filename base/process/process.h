@@ -2,6 +2,7 @@
 #ifndef CONVOY_BASE_PROCESS_PROCESS_H
 #define CONVOY_BASE_PROCESS_PROCESS_H
 #include "base/status.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 int64_t process_rss_bytes(void);      /* resident memory now; 0 where /proc does not tell */
@@ -14,4 +15,6 @@ int64_t process_available_bytes_in(const char *root);
 const char *process_host(void); /* the name of this host; as long as the thread lives */
 /* The path of this program. ERR_ENV. */
 Status process_own_path(char *out, size_t bytes);
+/* Whether PREFIX/share/convoy/NAME can be read, where this program is PREFIX/bin/...: its path. */
+bool process_installed(char *out, size_t bytes, const char *name);
 #endif
