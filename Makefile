@@ -10,6 +10,8 @@
 -include config.mk
 
 MPI    ?= 1      # 0: no plugin for MPI; one rank only
+PNG    ?= auto   # 0: no libspng, PNG files are refused; auto: if it is there
+HWLOC  ?= auto   # 0: no hwloc, ranks are not bound to CPUs; auto: if it is there
 CUDA   ?= auto   # 0: CPU only; 1: an error if the toolkit, cuDNN or NCCL is missing; auto: if there
 EMU    ?= 0      # 1: another build, under build/emu: the CUDA backend on the CPU (tests/emu)
 DEBUG  ?= 0      # 1: another build, under build/debug, for gdb: nothing optimised
@@ -36,6 +38,7 @@ hash     := \#
 VARIANT  := $(if $(filter 1,$(MPI)),,/no-mpi)$(if $(filter 1,$(EMU)),/emu)
 VARIANT  := $(VARIANT)$(if $(filter 1,$(DEBUG)),/debug)
 VARIANT  := $(VARIANT)$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
+VARIANT  := $(VARIANT)$(if $(filter 0,$(PNG)),/no-png)$(if $(filter 0,$(HWLOC)),/no-hwloc)
 B        := build$(VARIANT)
 CONVOY   := $(if $(VARIANT),$(B)/convoy,convoy)
 include cuda.mk
@@ -45,6 +48,13 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prot
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 # CPPFLAGS, CFLAGS and LDFLAGS are the user's: they come behind ours, and take nothing of them away.
 OWN_CPPFLAGS := $(EMU_CPPFLAGS) -I. -D_GNU_SOURCE -DCONVOY_CUDA=$(HAVE_CUDA)
+# has, VARIABLE HEADER: 0 or 1 of a library that may be missing
+has = $(if $(filter auto,$(strip $(1))),$(shell echo '\#include <$(2)>' | \
+        $(CC) $(CPPFLAGS) $(CFLAGS) -E -x c - > /dev/null 2>&1 && echo 1 || echo 0),$(strip $(1)))
+override PNG   := $(call has,$(PNG),spng.h)
+override HWLOC := $(call has,$(HWLOC),hwloc.h)
+OWN_CPPFLAGS += $(if $(filter 0,$(PNG)),-DCONVOY_NO_PNG)
+OWN_CPPFLAGS += $(if $(filter 0,$(HWLOC)),-DCONVOY_NO_HWLOC)
 # What a fault of ours in reading what others wrote has to get past (docs/security.md); asked of the
 # compiler where not every one has it. The sanitizers find more by themselves.
 takes     = $(if $(shell $(CC) -Werror -O2 $(1) -include stdlib.h -x c -c /dev/null \
@@ -84,8 +94,8 @@ $(error DNNL_HOME=$(DNNL_HOME), but not found there: $(strip $(DNNL_MISSING)))
 endif
 OWN_CPPFLAGS += -isystem $(DNNL_HOME)/include
 endif
-LIBS        := $(addprefix -L,$(DNNL_LIB)) -ldnnl -ljpeg -lspng -lyaml -lhwloc -lz -lm \
-               -lpthread -ldl
+LIBS        := $(addprefix -L,$(DNNL_LIB)) -ldnnl -ljpeg $(if $(filter 1,$(PNG)),-lspng) -lyaml \
+               $(if $(filter 1,$(HWLOC)),-lhwloc) -lz -lm -lpthread -ldl
 # A plugin for each binary interface of MPI libraries whose compiler and mpi.h are there; mpicc may
 # be of either. Asked again each time: make reads this before setup may have installed it, too.
 mpi_compiler = $(if $(filter 1,$(MPI)),$(shell for c in $(1) mpicc; do \
@@ -115,6 +125,9 @@ ROOMS := base base/process kernels kernels/ops kernels/cpu $(CUDA_ROOMS) models 
 LIB   := $(wildcard $(addsuffix /*.c,$(ROOMS))) $(EMU_SOURCES)
 LIB   := $(filter-out trainer/app/main.c trainer/engine/comm/mpi_plugin.c $(CUDA_UNUSED),$(LIB))
 APP   := $(filter trainer/app/%,$(LIB))
+ifneq ($(HWLOC),1)
+LIB   := $(filter-out trainer/engine/place/place_plan.c,$(LIB))
+endif
 REF   := $(wildcard kernels/ref/*.c)
 UNITS := $(wildcard $(foreach f,. * */* */*/* */*/*/*,tests/unit/$(f)/test_*.c))
 UNIT  := tests/test_main.c $(filter-out $(CUDA_UNUSED_TESTS),$(UNITS))
@@ -179,6 +192,8 @@ build: parts $(CONVOY) $(B)/unit $(B)/ops tools ## build ./convoy, the test prog
 parts:
 	$(info convoy with $(or $(MPI_SAYS),no MPI (MPI=0)), $(if $(DNNL_HOME),oneDNN from \
 	$(DNNL_HOME)$(comma) )$(CUDA_SAYS))
+	$(if $(filter 0,$(PNG)),$(info convoy without libspng: PNG files are refused))
+	$(if $(filter 0,$(HWLOC)),$(info convoy without hwloc: ranks are not bound to CPUs))
 
 # tests/tools/make_NAME.c is a program, the other files there are shared by tests
 tools: $(TOOL_BINARIES) $(B)/fuzz_replay $(B)/slow_files.so $(DRIVER_SHIM)
@@ -235,8 +250,9 @@ $(B)/cuda_flags: $$(if $$(subst x$$(strip $$(CUDA_COMMANDS))x,,x$$(strip $$(file
 # Ubuntu, and that on Fedora, Rocky and their like.
 HEADERS_NEEDED := stdlib.h:libc6-dev:glibc-devel jpeglib.h:libjpeg-dev:libjpeg-turbo-devel \
                   $(if $(DNNL_HOME),,oneapi/dnnl/dnnl.h:libdnnl-dev:onednn-devel) \
-                  spng.h:libspng-dev:libspng-devel yaml.h:libyaml-dev:libyaml-devel \
-                  hwloc.h:libhwloc-dev:hwloc-devel zlib.h:zlib1g-dev:zlib-devel \
+                  $(if $(filter 1,$(PNG)),spng.h:libspng-dev:libspng-devel) \
+                  $(if $(filter 1,$(HWLOC)),hwloc.h:libhwloc-dev:hwloc-devel) \
+                  yaml.h:libyaml-dev:libyaml-devel zlib.h:zlib1g-dev:zlib-devel \
                   $(if $(filter 1,$(MPI)),$(if $(MPI_SAYS),,mpi.h:libopenmpi-dev:openmpi-devel))
 $(B)/headers: $(B)/flags
 	@COMPILE='$(CC) $(OWN_CPPFLAGS) $(CPPFLAGS) $(CFLAGS)' scripts/build/headers.sh \
@@ -497,7 +513,7 @@ clean: ## remove everything built
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' \
 	$(firstword $(MAKEFILE_LIST))
-	@echo; echo "  variables: MPI=0|1  CUDA=0|1|auto  EMU=1  DEBUG=1  WERROR=1  V=1"
+	@echo; echo "  variables: MPI=0|1  CUDA=0|1|auto  PNG=0  HWLOC=0  EMU=1  DEBUG=1  WERROR=1  V=1"
 	@echo "             SAN=address,undefined  CC=...  CPPFLAGS=...  CFLAGS=...  LDFLAGS=...  ARGS=..."
 	@echo "             CUDA_HOME  CUDNN_HOME  NCCL_HOME  DNNL_HOME"
 	@echo "             CUDA_WHEELS=.../site-packages/nvidia  CUDA_ARCHS=native|\"80 90\""

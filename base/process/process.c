@@ -128,6 +128,17 @@ Status process_own_path(char *out, size_t bytes)
     return process_path(getpid(), out, bytes);
 }
 
+bool process_installed(char *out, size_t bytes, const char *name)
+{
+    char own[1024];
+    char *slash = process_own_path(own, sizeof own) == OK ? strrchr(own, '/') : NULL;
+    if (slash) *slash = '\0';
+    if (!slash || !(slash = strrchr(own, '/'))) return false; /* own is PREFIX/bin */
+    *slash = '\0';
+    const int length = snprintf(out, bytes, "%s/share/convoy/%s", own, name);
+    return length > 0 && (size_t)length < bytes && access(out, R_OK) == 0;
+}
+
 const char *process_host(void)
 {
     static _Thread_local char host[256];

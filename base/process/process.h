@@ -2,6 +2,7 @@
 #ifndef CONVOY_BASE_PROCESS_PROCESS_H
 #define CONVOY_BASE_PROCESS_PROCESS_H
 #include "base/status.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -16,4 +17,6 @@ const char *process_host(void); /* the name of this host; as long as the thread 
 /* The path of a process's program; of this one. ERR_ENV, also where it is not this user's. */
 Status process_path(pid_t process, char *out, size_t bytes);
 Status process_own_path(char *out, size_t bytes);
+/* Whether PREFIX/share/convoy/NAME can be read, where this program is PREFIX/bin/...: its path. */
+bool process_installed(char *out, size_t bytes, const char *name);
 #endif

@@ -124,6 +124,32 @@ job=$(cd "$SCRATCH" && root/opt/convoy/bin/convoy scale \
 [[ $job == *" $(realpath "$root")/share/convoy/scripts/slurm/train.sbatch "* ]] ||
     broken "scale --print sbatch of an installed program: $job"
 
+# A config of the pages is found from anywhere, and said; one that lies here goes first.
+installed() { (cd "$SCRATCH" && root/opt/convoy/bin/convoy "$@"); }
+small=(data.format=synthetic data.synthetic_images=8 model.classes=2
+    train.max_steps=1 train.batch_per_rank=2 data.image_size=32 device.backend=cpu run.dir=run)
+expect "installed config" 0 installed train configs/scratch.yaml "${small[@]}"
+[[ $(head -n 1 "$out") == "config: $(realpath "$root")/share/convoy/configs/scratch.yaml" ]] ||
+    broken_run "installed config: not the first line"
+expect "installed config, JSON" 0 installed train configs/scratch.yaml "${small[@]}" \
+    log.format=json run.dir=json
+[[ $(head -c 1 "$out") == '{' ]] || broken_run "JSON: a line that is none"
+expect "no such config" 64 installed train configs/none.yaml "${small[@]}"
+expect_text "no such config" 1 "error: configs/none.yaml: no such config"
+expect "not below configs" 64 installed train scratch.yaml "${small[@]}"
+mkdir "$SCRATCH/configs" && cp configs/scratch.yaml "$SCRATCH/configs"
+expect "own config" 0 installed train configs/scratch.yaml "${small[@]}" run.dir=own
+expect_text "own config" 0 "config: "
+
+# A program built on Debian 12 starts with the C library of RHEL 9.
+if grep -qx 'VERSION_CODENAME=bookworm' /etc/os-release; then
+    newest=$(readelf -V "$program" | grep -oE 'GLIBC_[0-9.]+' | sort -V | tail -n 1)
+    [[ $newest == "$(printf '%s\nGLIBC_2.34\n' "$newest" | sort -V | head -n 1)" ]] ||
+        broken "the program needs $newest"
+else
+    echo "not tested: which C library is needed: not Debian 12"
+fi
+
 expect "uninstall" 0 install --remove $prefix
 left=$(cd "$root" && find . -mindepth 1 | sort | paste -sd ' ')
 [[ $left == "./bin ./share ./share/man" ]] || broken "left: $left"

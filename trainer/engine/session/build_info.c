@@ -7,6 +7,7 @@
 #include "trainer/engine/comm/device_comm.h"
 #include "trainer/engine/comm/mpi_library.h"
 #include "trainer/engine/config/config.h"
+#include "trainer/engine/place/topology.h"
 
 #ifndef CONVOY_CUDA
 #define CONVOY_CUDA 0
@@ -53,4 +54,5 @@ void build_info_describe(StrBuf *out)
     str_add(out, "MPI: ");
     mpi_library_describe(out);
     str_printf(out, "\n%s\nlibyaml %s\n", decoder_libraries(), config_yaml_version());
+    str_printf(out, "%s\n", topology_library());
 }
