@@ -181,7 +181,7 @@ endif
 .SECONDARY:
 .DEFAULT_GOAL := all
 .PHONY: all build parts ptxas sweep sweepall tools test demo setup check unit ops caps e2e fuzz \
-        mutants asan emu example libs install uninstall deb dist lint format docs clean help \
+        mutants asan emu example libs install uninstall deb wheel dist lint format docs clean help \
         fuzz-long FORCE
 
 all: parts $(CONVOY) $(MPI_PLUGINS) ## build ./convoy (the default)
@@ -338,7 +338,7 @@ compile_commands.json: FORCE
 	@$(MAKE) --no-print-directory -nB V=1 MAKEFLAGS= build | scripts/build/compile_commands.sh > $@.new
 	@mv $@.new $@
 
-install deb e2e: $(INSTALLED) $(INSTALLED_PLUGINS)
+install deb wheel e2e: $(INSTALLED) $(INSTALLED_PLUGINS)
 install: ## install into PREFIX (/usr/local), below DESTDIR if that is set
 	@DESTDIR='$(DESTDIR)' scripts/install/install.sh $< '$(PREFIX)'
 
@@ -347,6 +347,9 @@ uninstall: ## remove what make install has put into PREFIX
 
 deb: ## make a package for this Debian or Ubuntu, build/convoy_VERSION_ARCH.deb
 	@scripts/install/deb.sh $< $(B)
+
+wheel: $(INSTALLED) ## make a Python wheel, for pip and no root, in dist/
+	@scripts/install/wheel.py $< dist
 
 DIST := $(B)/convoy-$(VERSION)
 dist: ## make a source archive of the last commit with its checksum, build/convoy-VERSION.tar.gz

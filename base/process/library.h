@@ -7,7 +7,8 @@
  *     typedef struct Api { FUNCTIONS(LIBRARY_POINTER) } Api;
  *     const LibrarySymbol symbols[] = { FUNCTIONS(LIBRARY_SYMBOL) }; with an Api *api
  * The dynamic loader looks for a file in LD_LIBRARY_PATH, then in the folders that the program was
- * linked with (cuda.mk names those of CUDA), then where the system's configuration says. */
+ * linked with (cuda.mk names those of CUDA), then where the system's configuration says. What it
+ * does not find may be in one of NVIDIA's Python wheels, beside a program that pip installed. */
 #ifndef CONVOY_BASE_PROCESS_LIBRARY_H
 #define CONVOY_BASE_PROCESS_LIBRARY_H
 #include "base/status.h"

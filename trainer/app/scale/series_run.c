@@ -28,7 +28,7 @@
 static void mpirun_words(Words *out, const Point *p, const Series *s, const SeriesRunOptions *o,
                          const char *ranks, char *args)
 {
-    const char *const first[] = { "mpirun", "-np", ranks, "--bind-to", "none" };
+    const char *const first[] = { mpirun_path(), "-np", ranks, "--bind-to", "none" };
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) words_add(out, first[i]);
     if (args) words_split(out, args);
     else if (p->ranks > thread_allowed_cpus()) words_add(out, "--oversubscribe");
