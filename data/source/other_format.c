@@ -65,7 +65,8 @@ static Status find_in(const OtherFormat **out, const char *dir, bool *others)
     char **names FREED = NULL;
     int64_t count = 0;
     *others = false;
-    if (fs_list(dir, &names, &count) != OK) return OK; /* whoever opens it tells why */
+    const Status status = fs_list(dir, &names, &count);
+    if (status != OK) return status == ERR_MEMORY ? status : OK; /* whoever opens it tells why */
     for (int64_t i = 0; i < count && !*others; i++) {
         char *path FREED = fs_join(dir, names[i]);
         if (!path) return ERR_MEMORY;
