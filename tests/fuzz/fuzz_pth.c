@@ -57,9 +57,9 @@ static Graph *network(void)
 {
     static Graph *graph;
     ModelOptions o = { .width = 1 };
-    o.graph = (GraphOptions){ .batch = 1, .channels = 3, .height = 32, .width = 32, .classes = 2 };
+    o.graph = (GraphOptions){ .batch = 1, .channels = 3, .height = 4, .width = 4, .classes = 2 };
     for (int i = 0; i < 3; i++) o.graph.std[i] = 1;
-    if (!graph) ASSERT(model_build(&graph, model_find("resnet20"), &o) == OK);
+    if (!graph) ASSERT(model_build(&graph, model_find("mlp"), &o) == OK);
     return graph;
 }
 
@@ -83,7 +83,7 @@ int fuzz_pth(const uint8_t *data, size_t size)
         fuzz_use(t->data, tensor_plain_bytes(&t->desc));
         ASSERT(safetensors_find(f, t->name) == t);
     }
-    const ModelDef *def = model_find("resnet20");
+    const ModelDef *def = model_find("mlp");
     if ((data[0] & NETWORK) &&
         weights_narrow(f, network(), def, (WeightsChoice)(size % WEIGHTS_CHOICE_COUNT), path) == OK)
         (void)weights_classes(&classes, network(), def, f, path);

@@ -98,9 +98,9 @@ Status comm_create(Comm **out, double start_s, bool (*stopped)(void))
     char ranks[32] = "several";
     if (!unsure) snprintf(ranks, sizeof ranks, "%lld", (long long)launch.ranks);
     return fail(ERR_ENV,
-                "started by %s as one of %s ranks, but %s (%s) sees only this one; use the mpirun "
-                "or mpiexec of that library, or srun --mpi=pmix",
-                launch.launcher, ranks, mpi_library_name(kind), library.path);
+                "started by %s as one of %s ranks, but %s sees only this one; use the mpirun or "
+                "mpiexec of that library, or srun --mpi=pmix",
+                launch.launcher, ranks, library.path);
 }
 
 void comm_find_launcher(Comm *c)

@@ -124,9 +124,8 @@ static void start_piece(MpiComm *m, size_t elements, MpiHandle *request)
     const char *from = job->from ? (const char *)job->from + begin : NULL;
     switch (job->kind) {
     case COMM_GROUP:
-        mpi->split(m->comm, m->base.rank / (int)job->count, m->base.rank, &m->group);
+        mpi->split(m->comm, m->base.rank / (int)job->count, m->base.rank, &m->group, request);
         m->grouped = true;
-        mpi->no_request(request);
         break;
     case COMM_BARRIER:
         mpi->barrier(m->comm, request);
@@ -288,14 +287,12 @@ static void nap(int *nap_us)
  * between them. */
 static void name_library(MpiComm *m)
 {
-    char said[1024], *to = said;
-    m->library.table->version(said, sizeof said);
-    said[strcspn(said, ",\n")] = '\0';
-    for (const char *from = said; *from; from++)
+    char name[200] = "", *to = name;
+    const char *from = m->library.table->version();
+    for (; *from && !strchr(",\n", *from) && to < name + sizeof name - 1; from++)
         if (!isspace((unsigned char)*from)) *to++ = *from;
-        else if (to > said && to[-1] != ' ') *to++ = ' ';
-    *to = '\0';
-    snprintf(m->base.library, sizeof m->base.library, "%.200s (%s)", said, m->library.path);
+        else if (to > name && to[-1] != ' ') *to++ = ' ';
+    snprintf(m->base.library, sizeof m->base.library, "%s (%s)", name, m->library.path);
 }
 
 static Status start_mpi(MpiComm *m)

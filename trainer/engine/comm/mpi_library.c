@@ -35,11 +35,6 @@ static const struct {
 };
 enum { FILES_MAX = sizeof kinds[0].files / sizeof kinds[0].files[0] };
 
-const char *mpi_library_name(MpiKind kind)
-{
-    return kinds[kind].name;
-}
-
 const char *mpi_library_launcher(MpiKind kind)
 {
     return kinds[kind].launcher;

@@ -16,7 +16,6 @@ typedef struct MpiLibrary {
     char path[512]; /* of the library */
 } MpiLibrary;
 
-const char *mpi_library_name(MpiKind kind);     /* "Open MPI" */
 const char *mpi_library_launcher(MpiKind kind); /* "Open MPI's mpirun" */
 /* Opens the library, for good: its symbols are there for all that is opened later. ERR_ENV; where
  * out->path is not "", the library was opened and no other may be. */

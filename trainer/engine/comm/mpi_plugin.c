@@ -9,33 +9,23 @@
 _Static_assert(sizeof(MPI_Comm) <= sizeof(MpiHandle) && sizeof(MPI_Request) <= sizeof(MpiHandle),
                "MpiHandle holds every handle");
 
+#define KEEP(out, handle)                                                                          \
+    (*(out) = (MpiHandle){ 0 }, (void)memcpy((out), &(handle), sizeof(handle)))
+
 /* MPI's handles are addresses, not constants, in Open MPI: hence functions and no tables. */
 static MPI_Datatype type_of(CommType type)
 {
-    switch (type) {
-    case COMM_F32:
-        return MPI_FLOAT;
-    case COMM_F64:
-        return MPI_DOUBLE;
-    case COMM_I64:
-        return MPI_INT64_T;
-    case COMM_BYTES:
-        break;
-    }
-    return MPI_BYTE;
+    const MPI_Datatype types[] = { [COMM_F32] = MPI_FLOAT,
+                                   [COMM_F64] = MPI_DOUBLE,
+                                   [COMM_I64] = MPI_INT64_T,
+                                   [COMM_BYTES] = MPI_BYTE };
+    return types[type];
 }
 
 static MPI_Op op_of(CommOp op)
 {
-    switch (op) {
-    case COMM_SUM:
-        return MPI_SUM;
-    case COMM_MAX:
-        return MPI_MAX;
-    case COMM_MIN:
-        break;
-    }
-    return MPI_MIN;
+    const MPI_Op ops[] = { [COMM_SUM] = MPI_SUM, [COMM_MAX] = MPI_MAX, [COMM_MIN] = MPI_MIN };
+    return ops[op];
 }
 
 static MPI_Comm comm_of(MpiHandle handle)
@@ -43,18 +33,6 @@ static MPI_Comm comm_of(MpiHandle handle)
     MPI_Comm comm;
     memcpy(&comm, &handle, sizeof comm);
     return comm;
-}
-
-static void keep_comm(MpiHandle *out, MPI_Comm comm)
-{
-    *out = (MpiHandle){ 0 };
-    memcpy(out, &comm, sizeof comm);
-}
-
-static void keep_request(MpiHandle *out, MPI_Request request)
-{
-    *out = (MpiHandle){ 0 };
-    memcpy(out, &request, sizeof request);
 }
 
 static const char *start(MpiHandle *all, MpiPlace *place)
@@ -74,19 +52,16 @@ static const char *start(MpiHandle *all, MpiPlace *place)
     place->local_leader = place->rank;
     MPI_Bcast(&place->local_leader, 1, MPI_INT, 0, local);
     MPI_Comm_free(&local);
-    keep_comm(all, comm);
+    KEEP(all, comm);
     return NULL;
 }
 
-static void version(char *out, size_t bytes)
+static const char *version(void)
 {
-    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    static char text[MPI_MAX_LIBRARY_VERSION_STRING + 1];
     int length = 0;
     MPI_Get_library_version(text, &length);
-    if (length < 0 || (size_t)length >= sizeof text) length = 0;
-    text[length] = '\0';
-    if ((size_t)length >= bytes) text[bytes - 1] = '\0';
-    memcpy(out, text, strlen(text) + 1);
+    return text;
 }
 
 static void finalize(void)
@@ -99,25 +74,27 @@ static void abort_all(int exit_code)
     MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
 
-static void split(MpiHandle comm, int color, int key, MpiHandle *out)
+static void split(MpiHandle comm, int color, int key, MpiHandle *out, MpiHandle *request)
 {
     MPI_Comm part;
+    const MPI_Request none = MPI_REQUEST_NULL;
     MPI_Comm_split(comm_of(comm), color, key, &part);
-    keep_comm(out, part);
+    KEEP(out, part);
+    KEEP(request, none);
 }
 
 static void free_comm(MpiHandle *handle)
 {
     MPI_Comm comm = comm_of(*handle);
     MPI_Comm_free(&comm);
-    keep_comm(handle, comm);
+    KEEP(handle, comm);
 }
 
 static void barrier(MpiHandle comm, MpiHandle *request)
 {
     MPI_Request r;
     MPI_Ibarrier(comm_of(comm), &r);
-    keep_request(request, r);
+    KEEP(request, r);
 }
 
 static void allreduce(MpiHandle comm, const void *from, void *data, int count, CommType type,
@@ -126,7 +103,7 @@ static void allreduce(MpiHandle comm, const void *from, void *data, int count, C
     MPI_Request r;
     MPI_Iallreduce(from ? from : MPI_IN_PLACE, data, count, type_of(type), op_of(op), comm_of(comm),
                    &r);
-    keep_request(request, r);
+    KEEP(request, r);
 }
 
 static void broadcast(MpiHandle comm, void *data, int count, CommType type, int root,
@@ -134,7 +111,7 @@ static void broadcast(MpiHandle comm, void *data, int count, CommType type, int 
 {
     MPI_Request r;
     MPI_Ibcast(data, count, type_of(type), root, comm_of(comm), &r);
-    keep_request(request, r);
+    KEEP(request, r);
 }
 
 static void allgather(MpiHandle comm, void *data, int count, CommType type, MpiHandle *request)
@@ -142,12 +119,7 @@ static void allgather(MpiHandle comm, void *data, int count, CommType type, MpiH
     MPI_Request r;
     MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, count, type_of(type), comm_of(comm),
                    &r);
-    keep_request(request, r);
-}
-
-static void no_request(MpiHandle *request)
-{
-    keep_request(request, MPI_REQUEST_NULL);
+    KEEP(request, r);
 }
 
 static bool test(MpiHandle *request)
@@ -156,7 +128,7 @@ static bool test(MpiHandle *request)
     int done = 0;
     memcpy(&r, request, sizeof r);
     MPI_Test(&r, &done, MPI_STATUS_IGNORE);
-    keep_request(request, r);
+    KEEP(request, r);
     return done;
 }
 
@@ -173,7 +145,6 @@ const MpiTable *mpi_plugin_table(void)
                                     .allreduce = allreduce,
                                     .broadcast = broadcast,
                                     .allgather = allgather,
-                                    .no_request = no_request,
                                     .test = test };
     return &table;
 }

@@ -24,20 +24,19 @@ typedef struct MpiTable {
     int layout; /* MPI_PLUGIN_LAYOUT, first in every version */
     /* MPI_Init_thread, a communicator of all ranks, and the place in it. NULL, or what is wrong. */
     const char *(*start)(MpiHandle *all, MpiPlace *place);
-    void (*version)(char *out, size_t bytes); /* what the library says of itself */
+    const char *(*version)(void); /* what the library says of itself */
     void (*finalize)(void);
     void (*abort)(int exit_code);
-    void (*split)(MpiHandle comm, int color, int key, MpiHandle *out);
     void (*free)(MpiHandle *comm);
-    /* Each begins and gives a request, which test() asks for its end; after it the request is none.
-     * from NULL: in place. */
+    /* Each gives a request, which test() asks for its end; after it the request is none. split()
+     * does not return before. from NULL: in place. */
+    void (*split)(MpiHandle comm, int color, int key, MpiHandle *out, MpiHandle *request);
     void (*barrier)(MpiHandle comm, MpiHandle *request);
     void (*allreduce)(MpiHandle comm, const void *from, void *data, int count, CommType type,
                       CommOp op, MpiHandle *request);
     void (*broadcast)(MpiHandle comm, void *data, int count, CommType type, int root,
                       MpiHandle *request);
     void (*allgather)(MpiHandle comm, void *data, int count, CommType type, MpiHandle *request);
-    void (*no_request)(MpiHandle *request); /* one that is done at once */
     bool (*test)(MpiHandle *request);
 } MpiTable;
 

@@ -1,8 +1,6 @@
 /* pickle.h - reads what Python's pickle wrote as data. A pickle is a program for a stack machine;
  * here it can only build values: nothing that it names is imported, and nothing that it calls is
- * run. A call becomes a value that says what was to be called, with what.
- *
- * Memory grows with the length of the pickle, and has a limit of its own; nothing recurses. */
+ * run. Memory grows with the length of the pickle and has a limit; nothing recurses. */
 #ifndef CONVOY_TRAINER_ENGINE_FILES_PICKLE_H
 #define CONVOY_TRAINER_ENGINE_FILES_PICKLE_H
 #include "base/arena.h"
@@ -10,10 +8,9 @@
 #include <stdint.h>
 
 typedef enum PickleType {
-    PICKLE_NONE,
+    PICKLE_NONE, /* or a float */
     PICKLE_BOOL,
     PICKLE_INT,
-    PICKLE_FLOAT,
     PICKLE_TEXT, /* bytes too, and whole numbers of more than eight bytes */
     PICKLE_TUPLE,
     PICKLE_LIST, /* or a set */
@@ -27,21 +24,14 @@ typedef struct PickleValue {
     PickleType type;
     int name; /* of NAME: what PickleSource.find() made of it */
     union {
-        int64_t integer; /* of BOOL and INT */
-        double number;
-        struct {
-            const char *text; /* in the pickle; any bytes, no end */
-            size_t bytes;
-        };
-        struct { /* DICT: keys and values by turns. CALL: NAME, arguments. STORED: which */
-            struct PickleValue **items;
-            size_t count;
-        };
+        int64_t integer;            /* of BOOL and INT */
+        const char *text;           /* in the pickle; any bytes, no end */
+        struct PickleValue **items; /* DICT: keys and values by turns; CALL: NAME, arguments */
     };
-    size_t capacity;
+    size_t count, capacity; /* bytes of text, or items */
 } PickleValue;
 
-/* Names that make a value without being called are told by these, all others by numbers >= 0. */
+/* Names that make such a value where they are called; all others have numbers >= 0. */
 enum { PICKLE_MAKES_DICT = -1, PICKLE_MAKES_LIST = -2 };
 
 typedef struct PickleSource {
@@ -56,7 +46,9 @@ typedef struct PickleSource {
 /* One pickle; texts in the value are those of the source. ERR_DATA with the reason, not naming the
  * file. */
 Status pickle_read(PickleValue **out, PickleSource *source);
-bool pickle_is(const PickleValue *v, const char *text); /* this text */
-/* The value of a key, NULL where v is no dictionary or lacks it. */
+bool pickle_is(const PickleValue *v, const char *text); /* this text; v may be NULL, as below */
+/* Item i of a tuple or list, NULL if there is none. */
+const PickleValue *pickle_item(const PickleValue *v, size_t i);
+/* The value of a key, NULL where v is not a dictionary or lacks it. */
 const PickleValue *pickle_get(const PickleValue *v, const char *key);
 #endif

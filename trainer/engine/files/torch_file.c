@@ -13,14 +13,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "base/arena.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/process/process.h"
-#include "base/str.h"
 #include "base/wire.h"
-#include "trainer/engine/files/pickle.h"
 #include "trainer/engine/files/torch_names.h"
 #include "trainer/engine/files/weights.h"
 #include "trainer/engine/files/zip.h"
@@ -30,16 +28,14 @@ enum { TENSORS_MOST = 1 << 20 };
 static const char magic[] = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 /* Under which keys training programs keep the trained and the averaged weights. */
 static const char *const wrappers[] = { "state_dict",  "model", "model_state_dict",
-                                        "model_state", "net",   "module",
-                                        NULL };
+                                        "model_state", "net",   "module" };
 static const char *const averages[] = { "state_dict_ema", "model_ema", "ema_state_dict",
-                                        "model_ema_state_dict", NULL };
+                                        "model_ema_state_dict" };
 /* Lightning's WeightAveraging keeps them the other way round. */
-static const char current[] = "current_model_state";
+static const char *const currents[] = { "current_model_state" };
 
 typedef struct Storage {
-    const char *key; /* as PickleValue.text */
-    size_t key_bytes;
+    const PickleValue *key;
     const TorchName *type;
     const uint8_t *data; /* NULL: the file lacks it */
     size_t bytes;
@@ -66,12 +62,6 @@ bool torch_file_is(const uint8_t *start, size_t bytes)
 
 /* ---- storages ---- */
 
-static const PickleValue *item(const PickleValue *v, size_t i)
-{
-    return v && (v->type == PICKLE_TUPLE || v->type == PICKLE_LIST) && i < v->count ? v->items[i]
-                                                                                    : NULL;
-}
-
 static bool is_type(const PickleValue *v, PickleType type)
 {
     return v && v->type == type;
@@ -80,31 +70,29 @@ static bool is_type(const PickleValue *v, PickleType type)
 static Status add_storage(void *cookie, const PickleValue *v)
 {
     TorchFile *f = cookie;
-    const PickleValue *id = v->items[0], *word = item(id, 0), *type = item(id, 1),
-                      *key = item(id, 2);
+    const PickleValue *id = v->items[0], *type = pickle_item(id, 1), *key = pickle_item(id, 2);
     const TorchName *name =
         is_type(type, PICKLE_NAME) && type->name >= 0 ? torch_names_at(type->name) : NULL;
-    if (!word || !pickle_is(word, "storage") || !name || name->made != TORCH_STORAGE ||
+    if (!pickle_is(pickle_item(id, 0), "storage") || !name || name->made != TORCH_STORAGE ||
         !is_type(key, PICKLE_TEXT))
         return fail(ERR_DATA, "the pickle is damaged: invalid storage");
     if (!mem_grow(&f->storages, f->storage_count, &f->storage_room, sizeof *f->storages))
         return ERR_MEMORY;
-    f->storages[f->storage_count++] =
-        (Storage){ .key = key->text, .key_bytes = key->bytes, .type = name };
+    f->storages[f->storage_count++] = (Storage){ .key = key, .type = name };
     return OK;
 }
 
 static int compare_keys(const void *a, const void *b)
 {
-    const Storage *x = a, *y = b;
-    if (x->key_bytes != y->key_bytes) return x->key_bytes < y->key_bytes ? -1 : 1;
-    return memcmp(x->key, y->key, x->key_bytes);
+    const PickleValue *x = ((const Storage *)a)->key, *y = ((const Storage *)b)->key;
+    if (x->count != y->count) return x->count < y->count ? -1 : 1;
+    return memcmp(x->text, y->text, x->count);
 }
 
-static Storage *find_storage(const TorchFile *f, const char *key, size_t bytes)
+static Storage *find_storage(const TorchFile *f, const PickleValue *key)
 {
-    const Storage wanted = { .key = key, .key_bytes = bytes };
-    if (f->storage_count == 0) return NULL;
+    const Storage wanted = { .key = key };
+    if (f->storage_count == 0 || !is_type(key, PICKLE_TEXT)) return NULL;
     return bsearch(&wanted, f->storages, f->storage_count, sizeof wanted, compare_keys);
 }
 
@@ -130,19 +118,20 @@ static Status read_object(TorchFile *f, PickleSource *s)
 
 /* ---- containers ---- */
 
-/* Whether a file is this one of the archive's one folder; *rest: of its name behind that. */
-static bool is_named(const ZipEntry *e, const char *name, const char **rest)
+/* Whether a file lies so in the archive's one folder; *rest: of its name behind that. */
+static bool is_named(const ZipEntry *e, const char *name, PickleValue *rest)
 {
     const char *slash = memchr(e->name, '/', e->name_bytes), *begin = slash ? slash + 1 : e->name;
     const size_t left = e->name_bytes - (size_t)(begin - e->name), n = strlen(name);
-    *rest = begin + n;
-    return left >= n && memcmp(begin, name, n) == 0 && (name[n - 1] == '/' || left == n);
+    if (left < n || memcmp(begin, name, n) != 0) return false;
+    *rest = (PickleValue){ .type = PICKLE_TEXT, .text = begin + n, .count = left - n };
+    return name[n - 1] == '/' || left == n;
 }
 
 static Status take_object(void *cookie, const ZipEntry *e)
 {
     TorchFile *f = cookie;
-    const char *rest;
+    PickleValue rest;
     if (is_named(e, "data.pkl", &rest)) f->pickle = *e;
     if (is_named(e, "byteorder", &rest) && (e->bytes != 6 || memcmp(e->data, "little", 6) != 0))
         return fail(ERR_DATA, "saved on a big-endian machine");
@@ -151,13 +140,10 @@ static Status take_object(void *cookie, const ZipEntry *e)
 
 static Status take_data(void *cookie, const ZipEntry *e)
 {
-    TorchFile *f = cookie;
-    const char *key;
-    if (!is_named(e, "data/", &key)) return OK;
-    Storage *s = find_storage(f, key, e->name_bytes - (size_t)(key - e->name));
-    if (!s) return OK;
-    s->data = e->data;
-    s->bytes = e->bytes;
+    PickleValue key;
+    Storage *s = is_named(e, "data/", &key) ? find_storage(cookie, &key) : NULL;
+    if (s) s->data = e->data;
+    if (s) s->bytes = e->bytes;
     return OK;
 }
 
@@ -176,9 +162,7 @@ static Status read_legacy(TorchFile *f, PickleSource *s)
 {
     PickleValue *v = NULL;
     TRY(pickle_read(&v, s));
-    if (v->type != PICKLE_TEXT || v->bytes != sizeof magic - 1 ||
-        memcmp(v->text, magic, v->bytes) != 0)
-        return fail(ERR_DATA, "a pickle, but not one of torch.save");
+    if (!pickle_is(v, magic)) return fail(ERR_DATA, "a pickle, but not one of torch.save");
     TRY(pickle_read(&v, s));
     if (v->type != PICKLE_INT || v->integer != PROTOCOL)
         return fail(ERR_DATA, "PyTorch's old format, but not version %d of it", PROTOCOL);
@@ -187,17 +171,15 @@ static Status read_legacy(TorchFile *f, PickleSource *s)
     if (is_type(little, PICKLE_BOOL) && !little->integer)
         return fail(ERR_DATA, "saved on a big-endian machine");
     TRY(read_object(f, s));
-    PickleValue *keys = NULL;
-    TRY(pickle_read(&keys, s));
-    for (size_t i = 0; keys->type == PICKLE_LIST && i < keys->count; i++) {
-        const PickleValue *key = keys->items[i];
-        Storage *at = is_type(key, PICKLE_TEXT) ? find_storage(f, key->text, key->bytes) : NULL;
+    TRY(pickle_read(&v, s));
+    for (size_t i = 0; pickle_item(v, i); i++) {
+        Storage *at = find_storage(f, v->items[i]);
         size_t bytes, left = (size_t)(s->end - s->at);
         if (!at || left < COUNT_BYTES ||
             !mem_mul((size_t)wire_load(s->at, COUNT_BYTES), (size_t)at->type->bytes, &bytes) ||
             bytes > left - COUNT_BYTES)
             return fail(ERR_DATA, "storage %zu of %zu is damaged; is the file truncated?", i,
-                        keys->count);
+                        v->count);
         at->data = s->at + COUNT_BYTES;
         at->bytes = bytes;
         s->at += COUNT_BYTES + bytes;
@@ -222,7 +204,7 @@ static Status read_container(TorchFile *f)
 /* ---- tensors ---- */
 
 /* The arguments of the call that makes a tensor, below those that make it a parameter or give it
- * attributes; NULL where v is no tensor. */
+ * attributes; NULL where v is not a tensor. */
 static const PickleValue *find_tensor(const PickleValue *v)
 {
     const PickleValue *name = NULL, *args = NULL;
@@ -235,10 +217,9 @@ static const PickleValue *find_tensor(const PickleValue *v)
         const int made = torch_names_at(name->name)->made;
         if (made == TORCH_TENSOR) return args;
         if (made != TORCH_PARAMETER && made != TORCH_TYPED) return NULL;
-        name = item(args, 0);
+        name = pickle_item(args, 0);
         v = made == TORCH_PARAMETER ? name : NULL;
-        args = item(args, 2);
-        if (made == TORCH_PARAMETER && !v) return NULL;
+        args = made == TORCH_PARAMETER ? NULL : pickle_item(args, 2);
     }
     return NULL;
 }
@@ -253,62 +234,56 @@ typedef struct View {
  * too many. */
 static int numbers(int64_t out[TENSOR_MAX_RANK], const PickleValue *v)
 {
-    if (is_type(v, PICKLE_CALL)) v = item(v->items[1], 0);
-    if (!v || (v->type != PICKLE_TUPLE && v->type != PICKLE_LIST) || v->count > TENSOR_MAX_RANK)
-        return -1;
-    for (size_t i = 0; i < v->count; i++) {
-        if (v->items[i]->type != PICKLE_INT || v->items[i]->integer < 0) return -1;
-        out[i] = v->items[i]->integer;
+    int count = 0;
+    if (is_type(v, PICKLE_CALL)) v = pickle_item(v->items[1], 0);
+    if (!is_type(v, PICKLE_TUPLE)) return -1;
+    for (const PickleValue *n; (n = pickle_item(v, (size_t)count)); count++) {
+        if (count == TENSOR_MAX_RANK || n->type != PICKLE_INT || n->integer < 0) return -1;
+        out[count] = n->integer;
     }
-    return (int)v->count;
+    return count;
 }
 
-/* Of a view of a storage, which PyTorch 0.x could keep, the offset counts too. */
+/* Not of a part of a storage, which PyTorch 0.x could keep as such. */
 static bool read_view(const TorchFile *f, const PickleValue *args, View *view)
 {
-    const PickleValue *stored = item(args, 0), *offset = item(args, 1),
+    const PickleValue *stored = pickle_item(args, 0), *offset = pickle_item(args, 1),
                       *id = is_type(stored, PICKLE_STORED) ? stored->items[0] : NULL,
-                      *part = item(id, 5), *from = item(part, 1);
-    if (!id || !is_type(offset, PICKLE_INT) || offset->integer < 0) return false;
-    view->storage = find_storage(f, item(id, 2)->text, item(id, 2)->bytes);
-    view->offset = offset->integer;
-    view->rank = numbers(view->sizes, item(args, 2));
-    if (part && part->type != PICKLE_NONE &&
-        (!is_type(from, PICKLE_INT) || from->integer < 0 ||
-         __builtin_add_overflow(view->offset, from->integer, &view->offset)))
+                      *part = pickle_item(id, 5);
+    view->storage = find_storage(f, pickle_item(id, 2));
+    if (!view->storage || !is_type(offset, PICKLE_INT) || offset->integer < 0 ||
+        (part && part->type != PICKLE_NONE))
         return false;
-    return view->rank >= 0 && numbers(view->strides, item(args, 3)) == view->rank;
+    view->offset = offset->integer;
+    view->rank = numbers(view->sizes, pickle_item(args, 2));
+    return view->rank >= 0 && numbers(view->strides, pickle_item(args, 3)) == view->rank;
 }
 
 /* Whether the elements of the view are there; *elements: how many. */
 static bool fits(const View *v, size_t *elements)
 {
-    size_t last = (size_t)v->offset, step, end, all = 1;
+    size_t end = (size_t)v->offset, step, all = 1;
     bool empty = false;
-    *elements = 0;
     for (int i = 0; i < v->rank; i++) {
-        empty = empty || v->sizes[i] == 0;
-        if (v->sizes[i] > 0 && !mem_mul(all, (size_t)v->sizes[i], &all)) return false;
-    }
-    if (empty) return all <= INT64_MAX;
-    for (int i = 0; i < v->rank; i++)
-        if (!mem_mul((size_t)v->sizes[i] - 1, (size_t)v->strides[i], &step) ||
-            !mem_add(last, step, &last))
+        const size_t size = (size_t)v->sizes[i], stride = (size_t)v->strides[i];
+        empty = empty || size == 0;
+        if (size > 0 && (!mem_mul(all, size, &all) || !mem_mul(size - 1, stride, &step) ||
+                         !mem_add(end, step, &end)))
             return false;
-    *elements = all;
-    return v->storage->data && mem_add(last, 1, &end) &&
-           mem_mul(end, (size_t)v->storage->type->bytes, &end) && end <= v->storage->bytes &&
-           mem_mul(all, (size_t)v->storage->type->bytes, &end);
+    }
+    *elements = empty ? 0 : all;
+    if (empty) return all <= INT64_MAX; /* the product of its sizes in any order */
+    return v->storage->data && end < v->storage->bytes / (size_t)v->storage->type->bytes &&
+           all <= SIZE_MAX / (size_t)v->storage->type->bytes;
 }
 
-static bool is_row(const View *v)
+static bool is_contiguous(const View *v)
 {
     int64_t expected = 1;
-    for (int i = v->rank - 1; i >= 0; i--) {
-        if (v->sizes[i] != 1 && v->strides[i] != expected) return false;
-        expected *= v->sizes[i];
-    }
-    return true;
+    bool row = true;
+    for (int i = v->rank - 1; i >= 0; expected *= v->sizes[i--])
+        row = row && (v->sizes[i] == 1 || v->strides[i] == expected);
+    return row;
 }
 
 static void copy_elements(uint8_t *to, const View *v, size_t elements)
@@ -329,19 +304,18 @@ static void copy_elements(uint8_t *to, const View *v, size_t elements)
 
 static Status read_tensor(TorchFile *f, const PickleValue *args, SafeTensor *t)
 {
-    View v = { .rank = 0 };
+    View v = { .sizes = { 1 } }; /* a scalar becomes a vector */
     size_t elements = 0;
     if (!read_view(f, args, &v))
         return fail(ERR_DATA, "invalid, or more than %d dimensions", TENSOR_MAX_RANK);
     const TorchName *type = v.storage->type;
     if (type->dtype < 0) return fail(ERR_DATA, "unsupported element type %s", type->name);
     if (!fits(&v, &elements)) return fail(ERR_DATA, "outside the file; is the file truncated?");
-    const int64_t one = 1;
-    t->desc = tensor_desc((DType)type->dtype, v.rank ? v.rank : 1, v.rank ? v.sizes : &one);
+    t->desc = tensor_desc((DType)type->dtype, v.rank ? v.rank : 1, v.sizes);
     t->data = f->bytes;
     if (elements == 0) return OK;
     t->data = v.storage->data + (size_t)v.offset * (size_t)type->bytes;
-    if (is_row(&v)) return OK;
+    if (is_contiguous(&v)) return OK;
     const size_t bytes = elements * (size_t)type->bytes;
     if (bytes > f->size - f->copied)
         return fail(ERR_DATA, "an expanded view of fewer elements; save it with .contiguous()");
@@ -357,14 +331,13 @@ static Status add_tensor(TorchFile *f, const PickleValue *key, const PickleValue
                          const char *prefix)
 {
     char shown[NAME_MOST];
-    if (key->bytes >= NAME_MOST / 2 || memchr(key->text, 0, key->bytes) ||
+    if (key->count >= NAME_MOST / 2 || memchr(key->text, 0, key->count) ||
         f->tensor_count == TENSORS_MOST)
         return fail(ERR_DATA, "tensor %zu: invalid name", f->tensor_count);
     if (!mem_grow(&f->tensors, f->tensor_count, &f->tensor_room, sizeof *f->tensors))
         return ERR_MEMORY;
     SafeTensor *t = &f->tensors[f->tensor_count++];
-    *t = (SafeTensor){ .name =
-                           arena_printf(f->arena, "%s%.*s", prefix, (int)key->bytes, key->text) };
+    t->name = arena_printf(f->arena, "%s%.*s", prefix, (int)key->count, key->text);
     if (!t->name) return ERR_MEMORY;
     const Status status = read_tensor(f, args, t);
     str_visible(shown, sizeof shown, t->name);
@@ -382,31 +355,23 @@ static Status add_tensors(TorchFile *f, const PickleValue *dict, const char *pre
 
 /* ---- which dictionary ---- */
 
-static const PickleValue *first_of(const PickleValue *v, const char *const keys[])
+#define FIRST_OF(v, keys) first_of(v, keys, sizeof(keys) / sizeof *(keys))
+
+static const PickleValue *first_of(const PickleValue *v, const char *const keys[], size_t count)
 {
-    const PickleValue *found = NULL;
-    for (int i = 0; keys[i] && !found; i++)
-        if (is_type(pickle_get(v, keys[i]), PICKLE_DICT)) found = pickle_get(v, keys[i]);
-    return found;
+    for (size_t i = 0; i < count; i++)
+        if (is_type(pickle_get(v, keys[i]), PICKLE_DICT)) return pickle_get(v, keys[i]);
+    return NULL;
 }
 
 static Status collect(TorchFile *f)
 {
-    const PickleValue *raw = f->object, *averaged = NULL;
-    for (int depth = 0; depth < NESTED; depth++) {
-        const PickleValue *inner = first_of(raw, wrappers), *now = pickle_get(raw, current);
-        if (is_type(now, PICKLE_DICT)) {
-            averaged = inner;
-            raw = now;
-            break;
-        }
-        if (first_of(raw, averages)) {
-            averaged = first_of(raw, averages);
-            raw = inner;
-            break;
-        }
-        if (!inner) break;
-        raw = inner;
+    const PickleValue *raw = f->object, *averaged = NULL, *inner = raw;
+    for (int depth = 0; depth < NESTED && inner && !averaged; depth++) {
+        const PickleValue *now = FIRST_OF(raw, currents);
+        inner = FIRST_OF(raw, wrappers);
+        averaged = now ? inner : FIRST_OF(raw, averages);
+        if (inner || averaged) raw = now ? now : inner;
     }
     if (raw && raw->type != PICKLE_DICT)
         return fail(ERR_DATA, "not a dictionary of tensors such as model.state_dict()");
@@ -418,7 +383,9 @@ static Status collect(TorchFile *f)
 
 static Status read_file(TorchFile *f, const char *path)
 {
-    const int64_t left = process_available_bytes();
+    struct stat st;
+    const bool large = stat(path, &st) == 0 && (size_t)st.st_size > FS_TEXT_BYTES;
+    const int64_t left = large ? process_available_bytes() : 0;
     TRY(fs_read_limited(path, left > 0 ? (size_t)left : SIZE_MAX / 4, &f->bytes, &f->size));
     TRY(arena_create(&f->arena, 0));
     Status status = read_container(f);

@@ -1,15 +1,14 @@
 /* torch_names.h - the functions and classes that a pickle of weights may name. */
 #ifndef CONVOY_TRAINER_ENGINE_FILES_TORCH_NAMES_H
 #define CONVOY_TRAINER_ENGINE_FILES_TORCH_NAMES_H
-#include "base/status.h"
 #include "trainer/engine/files/pickle.h"
 
 typedef enum TorchKind {
-    TORCH_OTHER,     /* beside the weights: of no interest */
     TORCH_TENSOR,    /* its arguments: storage, offset, sizes, strides */
     TORCH_PARAMETER, /* its first argument is a tensor */
     TORCH_TYPED,     /* its first argument makes a tensor of its third */
-    TORCH_STORAGE    /* a type of elements */
+    TORCH_STORAGE,   /* a type of elements */
+    TORCH_OTHER      /* beside the weights: of no interest */
 } TorchKind;
 
 typedef struct TorchName {

@@ -30,39 +30,30 @@ Status weights_open(SafeFile **out, const char *path)
 
 /* ---- wrappers ---- */
 
-static size_t part_bytes(const char *part)
-{
-    return strcspn(part, ".");
-}
-
 static bool is_one_of(const char *text, size_t bytes, const char *const words[])
 {
-    for (int i = 0; words[i]; i++)
-        if (strlen(words[i]) == bytes && strncmp(words[i], text, bytes) == 0) return true;
-    return false;
+    while (*words && (strlen(*words) != bytes || strncmp(*words, text, bytes) != 0)) words++;
+    return *words != NULL;
 }
 
 static Status unwrap(void *cookie, Arena *names, SafeTensor *t)
 {
     static const char *const wrappers[] = { "module", "_orig_mod", "_fsdp_wrapped_module",
                                             "_checkpoint_wrapped_module", NULL };
-    bool wrapped = false;
+    const char *from = t->name;
+    char *to = arena_strdup(names, from);
     (void)cookie;
-    for (const char *p = t->name; *p && !wrapped; p += part_bytes(p), p += *p == '.')
-        wrapped = is_one_of(p, part_bytes(p), wrappers) && p[part_bytes(p)] == '.';
-    if (!wrapped) return OK;
-    char *name = arena_strdup(names, t->name), *to = name;
-    if (!name) return ERR_MEMORY;
-    for (const char *p = t->name; *p;) {
-        const size_t n = part_bytes(p), all = n + (p[n] == '.');
-        if (all == n || !is_one_of(p, n, wrappers)) {
-            memcpy(to, p, all);
-            to += all;
-        }
-        p += all;
+    t->name = to;
+    if (!to) return ERR_MEMORY;
+    for (size_t n; *from; from += n) {
+        n = strcspn(from, ".");
+        const bool kept = from[n] == '\0' || !is_one_of(from, n, wrappers);
+        n += from[n] == '.';
+        if (!kept) continue;
+        memcpy(to, from, n);
+        to += n;
     }
     *to = '\0';
-    t->name = name;
     return OK;
 }
 
@@ -201,34 +192,24 @@ static Status choose(Prefixes *all, SafeFile *file, const ModelDef *def, Weights
     return check_again(all, file, averaged ? ema_again : raw_again, def, path);
 }
 
-/* Whether a tensor belongs to another network in the file: to the longest prefix before it. */
-static bool is_elsewhere(const Prefixes *all, const char *name)
-{
-    const Prefix *own = NULL;
-    for (int i = 0; i < all->count; i++) {
-        const Prefix *p = &all->items[i];
-        if ((p == all->chosen || 2 * p->found >= all->wanted) && is_behind(name, p) &&
-            (!own || p->bytes > own->bytes))
-            own = p;
-    }
-    return own && own != all->chosen;
-}
-
+/* Tensors belong to the longest prefix before them, of those with a whole network. */
 static Status narrow(void *cookie, Arena *names, SafeTensor *t)
 {
     Prefixes *all = cookie;
-    const Prefix *chosen = all->chosen;
+    const Prefix *owner = NULL;
     const char *name = t->name, *dot = strrchr(name, '.');
     (void)names;
-    t->name = NULL;
-    if (strcmp(dot ? dot + 1 : name, counter) == 0 || (chosen && is_elsewhere(all, name)))
-        return OK;
-    if (chosen && !is_behind(name, chosen)) {
-        if (all->outside_count++ < LISTED)
-            str_printf(&all->outside, "%s%s", all->outside.length ? ", " : "", name);
-        return OK;
+    for (int i = 0; i < all->count; i++) {
+        const Prefix *p = &all->items[i];
+        if ((p == all->chosen || 2 * p->found >= all->wanted) && is_behind(name, p) &&
+            (!owner || p->bytes > owner->bytes))
+            owner = p;
     }
-    t->name = chosen ? name + chosen->bytes : name;
+    t->name = NULL;
+    if (strcmp(dot ? dot + 1 : name, counter) == 0) return OK;
+    if (owner == all->chosen) t->name = owner ? name + owner->bytes : name;
+    else if (!owner && all->outside_count++ < LISTED)
+        str_printf(&all->outside, "%s%s", all->outside.length ? ", " : "", name);
     return OK;
 }
 
@@ -244,6 +225,15 @@ static Status list_prefixes(Prefixes *all, SafeFile *file, const Graph *g, const
     return OK;
 }
 
+static Status narrow_other(Prefixes *all, SafeFile *file, const Graph *g, const ModelDef *def,
+                           WeightsChoice which, const char *path)
+{
+    TRY(safetensors_rename(file, unwrap, NULL));
+    TRY(list_prefixes(all, file, g, def));
+    TRY(choose(all, file, def, which, path));
+    return safetensors_rename(file, narrow, all);
+}
+
 /* Of a checkpoint the averaged ones alone stay, where they are asked for. */
 static Status narrow_own(Prefixes *all, SafeFile *file, WeightsChoice which, const char *path)
 {
@@ -252,6 +242,7 @@ static Status narrow_own(Prefixes *all, SafeFile *file, WeightsChoice which, con
     safetensors_set_prefix(file, NULL);
     if (!ema) return OK;
     add_prefix(all, WEIGHTS_EMA_PREFIX, sizeof WEIGHTS_EMA_PREFIX - 1);
+    add_prefix(all, "", 0);
     all->chosen = &all->items[0];
     log_info("%s: using its averaged weights", path);
     return safetensors_rename(file, narrow, all);
@@ -260,14 +251,10 @@ static Status narrow_own(Prefixes *all, SafeFile *file, WeightsChoice which, con
 Status weights_narrow(SafeFile *file, const Graph *g, const ModelDef *def, WeightsChoice which,
                       const char *path)
 {
-    const bool own = weights_are_checkpoint(file);
     Prefixes all = { .count = 0 };
-    Status status =
-        own ? narrow_own(&all, file, which, path) : safetensors_rename(file, unwrap, NULL);
-    if (status == OK && !own) status = list_prefixes(&all, file, g, def);
-    if (status == OK && !own) status = choose(&all, file, def, which, path);
-    if (status == OK && !own) status = safetensors_rename(file, narrow, &all);
-    if (status == OK && !own && all.outside_count > 0 && !all.outside.failed)
+    Status status = weights_are_checkpoint(file) ? narrow_own(&all, file, which, path)
+                                                 : narrow_other(&all, file, g, def, which, path);
+    if (status == OK && all.outside_count > 0 && !all.outside.failed)
         log_info("%s: %d tensors outside of %s are not used: %s%s", path, all.outside_count,
                  all.chosen->text, all.outside.text, all.outside_count > LISTED ? ", ..." : "");
     str_free(&all.outside);
