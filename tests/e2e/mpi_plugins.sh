@@ -63,7 +63,7 @@ SLURM_STEP_NUM_TASKS=1 CONVOY=$bare train shell 1 "${both[@]}"
 
 # One that does not fit.
 own old
-"${CC:-gcc}" -shared -fPIC -x c - -o "$SCRATCH/old/lib/convoy/libconvoy_mpi_ompi.so" << 'END'
+${CC:-gcc} -shared -fPIC -x c - -o "$SCRATCH/old/lib/convoy/libconvoy_mpi_ompi.so" << 'END'
 static const int table[64];
 const void *mpi_plugin_table(void);
 const void *mpi_plugin_table(void) { return table; }
