@@ -5,8 +5,8 @@
 # FINDINGS_VENVS=DIR keeps the Python environments there, so that the next script with the same
 # packages need not install them again; FINDINGS_PIP_CACHE=DIR is pip's cache (else pip's own).
 set -uo pipefail
+# shellcheck disable=SC2034 # slurm.sh is there
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-tree=${here%/*}
 SCRATCH=$(mktemp -d /tmp/finding-XXXXXX)
 trap 'rm -rf "$SCRATCH"' EXIT
 STATED=$SCRATCH/stated SEEN=$SCRATCH/seen
@@ -33,18 +33,17 @@ debian()
 # packages NAME==VERSION... - $bin is the bin folder of an environment that has those from PyPI
 packages()
 {
-    local venv=${FINDINGS_VENVS:-$SCRATCH/venvs}/$(printf '%s\n' "$@" | sha256sum | cut -c 1-16)
+    local venv
+    venv=${FINDINGS_VENVS:-$SCRATCH/venvs}/$(printf '%s\n' "$@" | sha256sum | cut -c 1-16)
     mkdir -p "${venv%/*}"
     # shellcheck disable=SC2034 # used by the scripts
     bin=$venv/bin
     [[ ! -e $venv/complete ]] || return 0
-    if python3 -m venv --clear "$venv" &&
+    python3 -m venv --clear "$venv" 2> "$SCRATCH/pip" &&
         nice "$venv/bin/pip" install -q --disable-pip-version-check \
-            ${FINDINGS_PIP_CACHE:+--cache-dir "$FINDINGS_PIP_CACHE"} "$@"; then
-        touch "$venv/complete"
-    else
-        cannot "pip install $*: $(grep -m 1 ERROR "$SCRATCH/pip" || tail -n 1 "$SCRATCH/pip")"
-    fi 2> "$SCRATCH/pip"
+            ${FINDINGS_PIP_CACHE:+--cache-dir "$FINDINGS_PIP_CACHE"} "$@" 2> "$SCRATCH/pip" &&
+        touch "$venv/complete" && return
+    cannot "pip install $*: $(grep -m 1 ERROR "$SCRATCH/pip" || tail -n 1 "$SCRATCH/pip")"
 }
 
 # compare - shows what was seen; 1 where it is not what was stated

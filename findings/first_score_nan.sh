@@ -5,13 +5,19 @@
 # Accuracy NaN, 10, 20, 30, 40, 50, two to keep: timm keeps epochs 0 and 5, and model_best is epoch
 # 0; Ignite keeps epochs 1 and 2 (NaN and 10) and stores none of the others. A score can be NaN once
 # (no positives in a short first evaluation) in a run that is well. Nothing compares as better than
-# NaN. Where NaN comes after a finite score both drop it; Lightning 2.6.6 ModelCheckpoint counts it as
-# the worst in any place.
+# NaN. Where NaN comes after a finite score both drop it; Lightning 2.6.6 ModelCheckpoint counts it
+# as the worst in any place.
 source "$(dirname "$0")/common.sh"
 packages torch==2.15.0 torchvision==0.29.2 timm==1.0.31 albumentations==2.0.8 kornia==0.9.0 \
     pytorch-ignite==0.5.5 lightning==2.6.6 pillow==13.0.0 numpy==2.4.6
 
 cat > "$STATED" << 'END'
+timm, scores nan 10 20 30 40 50: kept nan and 50, best nan
+Ignite, scores nan 10 20 30 40 50: kept nan and 10
+Lightning, scores nan 10 20 30 40 50: kept 40 and 50, best 50
+timm, scores 10 20 nan 30 40 50: kept 40 and 50, best 50
+Ignite, scores 10 20 nan 30 40 50: kept 40 and 50
+Lightning, scores 10 20 nan 30 40 50: kept 40 and 50, best 50
 END
 "$bin/python" > "$SEEN" 2> said << 'END'
 import logging

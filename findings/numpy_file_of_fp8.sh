@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# NumPy 2.4.6 with ml_dtypes 0.6.0: np.save writes an array of float8_e5m2 without complaint, as type
-# "<f1", and np.load refuses the file, since there is no such type.
+# NumPy 2.4.6 with ml_dtypes 0.6.0: np.save writes an array of float8_e5m2 without complaint, as
+# type "<f1", and np.load refuses the file, since there is no such type.
 #
 # The other small types come back as raw bytes: bfloat16 as two (V2), float8_e4m3fn and its like and
 # the 4-bit types as one (V1). .view(type) repairs them for those who know which type it was; the

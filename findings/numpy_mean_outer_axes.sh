@@ -4,9 +4,9 @@
 #
 # NumPy adds in pairs along the last axis only. Where the last axis is the channels, it adds pixel
 # after pixel in float32, and a sum that has reached 2^23 no longer grows by values below 0.5.
-# Pictures that are 0.49 throughout have mean 0.16; noise between 0 and 1 has mean 0.33 and deviation
-# 0.31 (0.50 and 0.29). Right are the same numbers with the channels first, the mean over everything,
-# and dtype=np.float64. Takes 1.5 GB of memory.
+# Pictures that are 0.49 throughout have mean 0.16; noise between 0 and 1 has mean 0.33 and
+# deviation 0.31 (0.50 and 0.29). Right are the same numbers with the channels first, the mean over
+# everything, and dtype=np.float64. Takes 1.5 GB of memory.
 source "$(dirname "$0")/common.sh"
 packages numpy==2.4.6
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# onnxconverter-common 1.16.0, convert_float_to_float16: weights above 10,000 become 10,000,
-# though float16 goes to 65,504.
+# onnxconverter-common 1.16.0, convert_float_to_float16: weights above 10,000 become 10,000, though
+# float16 goes to 65,504.
 #
 # A batch normalisation with mean and variance 20,000 (pictures that were never divided by 255) then
 # subtracts half of the mean and divides by 0.7 of the deviation: at the mean it gives 100 instead
 # of 0. Values nearer to zero than 1e-7 become 1e-7. Both come with a Python warning that calls it
-# truncation, and are the defaults of max_finite_val and min_positive_val; with
-# max_finite_val=65504 the result is right.
+# truncation, and are the defaults of max_finite_val and min_positive_val; with max_finite_val=65504
+# the result is right.
 source "$(dirname "$0")/common.sh"
 packages onnxconverter-common==1.16.0 onnx==1.23.2 onnxruntime==1.32.0 numpy==2.4.6
 

@@ -3,9 +3,9 @@
 # the output has one more row and column, of the lowest float.
 #
 # onnxruntime 1.32.0 and the reference evaluator of onnx 1.23.2 leave such a window out, as PyTorch
-# does. With kernel 1 and stride 2 (how some networks thin out a shortcut) 2 x 2 becomes 2 x 2 instead
-# of 1 x 1. AveragePool leaves it out in all three; but with count_include_pad=1 OpenVINO divides by
-# all cells of a window, the others by those inside the padded picture.
+# does. With kernel 1 and stride 2 (how some networks thin out a shortcut) 2 x 2 becomes 2 x 2
+# instead of 1 x 1. AveragePool leaves it out in all three; but with count_include_pad=1 OpenVINO
+# divides by all cells of a window, the others by those inside the padded picture.
 source "$(dirname "$0")/common.sh"
 packages onnx==1.23.2 onnxruntime==1.32.0 openvino==2026.4.1 numpy==2.4.6
 

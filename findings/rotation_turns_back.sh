@@ -11,6 +11,13 @@ packages torch==2.15.0 torchvision==0.29.2 timm==1.0.31 albumentations==2.0.8 ko
 export NO_ALBUMENTATIONS_UPDATE=1
 
 cat > "$STATED" << 'END'
+Pillow rotate by 90 degrees: from the right to the top (to the left)
+torchvision RandomRotation by 90 degrees: from the right to the top (to the left)
+torchvision RandomAffine by 90 degrees: from the right to the bottom (to the right)
+kornia RandomRotation by 90 degrees: from the right to the top (to the left)
+kornia RandomAffine by 90 degrees: from the right to the bottom (to the right)
+albumentations Rotate by 90 degrees: from the right to the top (to the left)
+albumentations Affine by 90 degrees: from the right to the top (to the left)
 END
 "$bin/python" > "$SEEN" 2> said << 'END'
 import warnings

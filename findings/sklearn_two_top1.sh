@@ -3,8 +3,9 @@
 # scores are tied: the first takes the last of the best classes, NumPy's argmax the first.
 #
 # Scores in bfloat16 are often tied: of 20,000 rows of 1,000 normal scores, 508 have two or more
-# best ones, and the two accuracies differ by 0.2 points. Of a network that gives every class the same score (a last layer of zeros) one function
-# says that it always finds class 0 and the other that it always finds class 9.
+# best ones, and the two accuracies differ by 0.2 points. Of a network that gives every class the
+# same score (a last layer of zeros) one function says that it always finds class 0 and the other
+# that it always finds class 9.
 source "$(dirname "$0")/common.sh"
 packages scikit-learn==1.9.1 numpy==2.4.6 ml_dtypes==0.6.0
 

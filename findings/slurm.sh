@@ -2,8 +2,8 @@
 # slurm.sh - a Slurm of two nodes on this machine for the scripts named slurm_*; sourced after
 # common.sh. What starts it is shared with the tests.
 debian slurmctld=22.05.8-4+deb12u3 slurmd=22.05.8-4+deb12u3 slurm-client=22.05.8-4+deb12u3
-# shellcheck source=../tests/e2e/lib/minislurm.sh
-source "$tree/tests/e2e/lib/minislurm.sh"
+# shellcheck source=../tests/e2e/lib/minislurm.sh disable=SC2154 # common.sh has it
+source "$here/../tests/e2e/lib/minislurm.sh"
 why=$(slurm_missing)
 [[ -z $why ]] || cannot "$why"
 slurm_unshare=()

@@ -2,9 +2,9 @@
 # Slurm 22.05.8, sbatch --export=ALL,NCCL_SOCKET_IFNAME=^lo,docker: the job gets "^lo". Nothing is
 # said of the rest.
 #
-# Commas part the names in --export; "docker" is taken for a variable to pass on, and does not exist.
-# Quotes inside do not help: they become part of the value, '^lo,docker' with its quotes, which NCCL
-# takes for a name. The variable set in the environment of sbatch arrives whole.
+# Commas part the names in --export; "docker" is taken for a variable to pass on, and does not
+# exist. Quotes inside do not help: they become part of the value, '^lo,docker' with its quotes,
+# which NCCL takes for a name. The variable set in the environment of sbatch arrives whole.
 source "$(dirname "$0")/common.sh"
 source "$here/slurm.sh"
 
@@ -15,6 +15,7 @@ in double quotes: "^lo,docker"
 with a backslash: ^lo\
 from the environment: ^lo,docker
 END
+# shellcheck disable=SC2016 # the job's words
 show='#!/bin/bash
 echo "$NCCL_SOCKET_IFNAME"'
 {

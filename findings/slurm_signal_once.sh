@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Slurm 22.05.8: a job whose time limit is raised after it has had the warning of
-# --signal=B:USR1@45 gets no second warning before the new limit.
+# Slurm 22.05.8: a job whose time limit is raised after it has had the warning of --signal=B:USR1@45
+# gets no second warning before the new limit.
 #
 # One minute, the warning 45 s before its end; then `scontrol update TimeLimit=2`. The job is told
-# once, and ends with TERM two minutes after its start or a little later. A program that saves at the
-# warning and goes on, since there is time now, loses what it does after that. Takes three minutes.
+# once, and ends with TERM two minutes after its start or a little later. A program that saves at
+# the warning and goes on, since there is time now, loses what it does after that. Takes three
+# minutes.
 source "$(dirname "$0")/common.sh"
 source "$here/slurm.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# torchdata 0.11.0, StatefulDataLoader: a state taken after the last batch of an epoch resumes with an
-# epoch of no batches.
+# torchdata 0.11.0, StatefulDataLoader: a state taken after the last batch of an epoch resumes with
+# an epoch of no batches.
 #
 # A loop that saves every N steps, inside the loop over batches, does that whenever an epoch's last
 # step is a multiple of N. The next iteration then ends at once, and counts as an epoch; the one

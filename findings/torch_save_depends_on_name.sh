@@ -2,9 +2,9 @@
 # PyTorch 2.15.0: the bytes that torch.save writes depend on the file's name.
 #
 # The name without its last extension is the folder inside the zip archive, so the same tensors have
-# two checksums, and two sizes, as a.pt and model.pt (and one as a.pt and a.pth). A file whose
-# name carries its own checksum, as torchvision's weights have (name-0123abcd.pth, checked by
-# torch.hub), can be had only by renaming: saved under that name it has other bytes.
+# two checksums, and two sizes, as a.pt and model.pt (and one as a.pt and a.pth). A file whose name
+# carries its own checksum, as torchvision's weights have (name-0123abcd.pth, checked by torch.hub),
+# can be had only by renaming: saved under that name it has other bytes.
 source "$(dirname "$0")/common.sh"
 packages torch==2.15.0 ml_dtypes==0.6.0 numpy==2.4.6
 

@@ -2,10 +2,10 @@
 # torchmetrics 1.9.0: Accuracy(task="multiclass") and MulticlassAccuracy, the class that it makes,
 # have different defaults: the share of right answers, or the mean over classes of each one's share.
 #
-# Where 90 of 100 pictures are of class 0, and everything is called 0, one says 0.9 and the other 0.5.
-# Precision, Recall, F1Score and Specificity differ in the same way; the functions in
-# torchmetrics.functional too. A mean over classes leaves out classes without pictures or answers, so
-# a network that names a class that is not in the set lowers it.
+# Where 90 of 100 pictures are of class 0, and everything is called 0, one says 0.9 and the other
+# 0.5. Precision, Recall, F1Score and Specificity differ in the same way; the functions in
+# torchmetrics.functional too. A mean over classes leaves out classes without pictures or answers,
+# so a network that names a class that is not in the set lowers it.
 source "$(dirname "$0")/common.sh"
 packages torch==2.15.0 torchdata==0.11.0 torchmetrics==1.9.0 numpy==2.4.6
 
