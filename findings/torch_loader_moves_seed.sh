@@ -3,7 +3,7 @@
 # state. A run that evaluates twice as often trains on another order of pictures.
 #
 # Each iterator of a DataLoader draws one number for its workers' seeds, also where there are none.
-# With generator=torch.Generator() for the evaluation's loader the training does not notice it.
+# With a generator of its own for the evaluation's loader the training does not notice it.
 source "$(dirname "$0")/common.sh"
 packages torch==2.15.0 ml_dtypes==0.6.0 numpy==2.4.6
 
