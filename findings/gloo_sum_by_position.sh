@@ -2,10 +2,11 @@
 # PyTorch 2.15.0, all_reduce over gloo: elements with the same values on every rank get different
 # results, depending on their place in the vector.
 #
-# Each part of the vector starts at another rank. Three ranks that bring 1e8, 1 and -1e8 for each of
-# 1,000 elements get 0 for 666 of them and 1 for 334. In bfloat16, where rounding happens after each
-# rank, 1 and twice 1/256 makes 1 or 1.0078. Maxima suffer too: where one rank brings NaN for every
-# element, it is lost in a third to two thirds of them. All ranks get the same vector.
+# It looks as if each part of the vector is summed from another rank on. Three ranks that bring 1e8,
+# 1 and -1e8 for each of 1,000 elements get 0 for 666 of them and 1 for 334. In bfloat16, where
+# rounding happens after each rank, 1 and twice 1/256 makes 1 or 1.0078. Maxima suffer too: where
+# one rank brings NaN for every element, it is lost in a third to two thirds of them. All ranks get
+# the same vector.
 source "$(dirname "$0")/common.sh"
 packages torch==2.15.0 ml_dtypes==0.6.0 numpy==2.4.6
 

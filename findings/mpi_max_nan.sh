@@ -3,11 +3,11 @@
 # different results.
 #
 # Of two ranks, the one that brought the NaN gets the other's number, and the other gets NaN; of
-# four, three get a number and one gets NaN, and it is another rank each time. So "has any rank a
-# NaN?" asked in this way is answered differently on different ranks, which then part ways and wait
-# for each other. Open MPI 5.0.11 gives all ranks the same, but NaN only where rank 0 brought it.
-# Each rank compares what it has with what comes in, and a comparison with NaN is false. Debian's
-# MPICH 4.0.2 and Open MPI 4.1.4 do the same.
+# four, three get a number, not always the same, and one gets NaN, another rank each time. So "has
+# any rank a NaN?" asked in this way is answered differently on different ranks, which then part
+# ways and wait for each other. Open MPI 5.0.11 gives all ranks the same, but NaN only where rank 0
+# brought it. It looks as if each rank compares what it has with what comes in, and takes the latter
+# where the comparison is false. Debian's MPICH 4.0.2 and Open MPI 4.1.4 do the same.
 source "$(dirname "$0")/common.sh"
 command -v gcc > /dev/null || cannot "needs gcc"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -5,7 +5,7 @@
 # PyTorch 2.15.0 DistributedSampler, accelerate 1.15.0 SeedableRandomSampler, mosaicml-streaming
 # 0.13.0 StreamingDataset, webdataset 1.0.2 detshuffle and Grain 0.2.18 IndexSampler: epoch 2 of
 # seed 5 is epoch 1 of seed 6. Grain's other interface, MapDataset, has other orders for each seed.
-# Seeds far apart (1000, 2000) do not overlap.
+# Seeds further apart than a run has epochs do not meet.
 source "$(dirname "$0")/common.sh"
 packages torch==2.15.0 accelerate==1.15.0 mosaicml-streaming==0.13.0 webdataset==1.0.2 \
     grain==0.2.18 numpy==2.1.3

@@ -3,8 +3,8 @@
 # said of the rest.
 #
 # Commas part the names in --export; "docker" is taken for a variable to pass on, and does not
-# exist. Quotes inside do not help: they become part of the value, '^lo,docker' with its quotes,
-# which NCCL takes for a name. The variable set in the environment of sbatch arrives whole.
+# exist. Quotes inside do not help: they become part of the value, '^lo,docker' with its quotes. The
+# variable set in the environment of sbatch arrives whole.
 source "$(dirname "$0")/common.sh"
 source "$here/slurm.sh"
 
