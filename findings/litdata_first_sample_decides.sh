@@ -10,6 +10,11 @@ source "$(dirname "$0")/common.sh"
 packages torch==2.15.0 litdata==0.2.76 numpy==2.4.6
 
 cat > "$STATED" << 'END'
+float64 [1.5, 2.5] after int64 [1, 2]: int64 [4609434218613702656, 4612811918334230528]
+float32 [1.5, 2.5] after int64 [1, 2]: int64 [4620693218751676416]
+int64 [300] after uint8 [1, 2]: uint8 [44, 1, 0, 0, 0, 0, 0, 0]
+int64 [1, 2] after float64 [1.5, 2.5]: float64 [5e-324, 1e-323]
+float64 [[1.5, 2.5]] after int64 [[1, 2]]: float64 [[1.5, 2.5]]
 END
 DO_NOT_TRACK=1 "$bin/python" > "$SEEN" 2> said << 'END'
 import tempfile
