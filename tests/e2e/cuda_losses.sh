@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cuda_losses.sh - binary cross entropy, class weights, boxes of noise and a teacher on the device: as
-# on the CPU, recorded or not.
+# cuda_losses.sh - binary cross entropy, class weights, boxes of noise and a teacher on the device:
+# as on the CPU, recorded or not.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/cuda.sh
 make_tiny_config

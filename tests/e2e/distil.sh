@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# distil.sh - train.teacher in whole runs: it changes what is learnt, the same way from any file, for
-# any ranks, stops and threads; a run keeps to its teacher; what cannot be one is refused.
+# distil.sh - train.teacher in whole runs: it changes what is learnt, the same way from any file,
+# for any ranks, stops and threads; a run keeps to its teacher; what cannot be one is refused.
 source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 12 3
 make_config
@@ -91,11 +91,14 @@ train_fails refused 65 "its images have 3 channels, but model.in_channels is 1" 
     model.in_channels=1
 train_fails refused 65 "name the network with train.teacher_model" 1 "${learns[@]}" \
     "train.teacher=$SCRATCH/teacher.safetensors"
-train_fails refused 65 "leave out train.teacher_model" 1 "${learns[@]}" train.teacher_model=resnet20
+train_fails refused 64 "train.teacher_model is not needed for a checkpoint" 1 "${learns[@]}" \
+    train.teacher_model=resnet20
 train_fails refused 65 "not the weights of resnet18" 1 "${learns[@]}" \
     "train.teacher=$SCRATCH/teacher.safetensors" train.teacher_model=resnet18
-train_fails refused 64 'unknown network "resnet21"' 1 "${learns[@]}" train.teacher_model=resnet21
-have_mpi && train_fails refused 65 "$SCRATCH/nowhere: cannot open" 2 "train.teacher=$SCRATCH/nowhere"
+train_fails refused 64 "train.teacher_model: unknown network resnet21" 1 "${learns[@]}" \
+    train.teacher_model=resnet21
+have_mpi && train_fails refused 65 "$SCRATCH/nowhere: cannot open" 2 \
+    "train.teacher=$SCRATCH/nowhere"
 mapfile -t classes < <(ls "$SCRATCH/data/train")
 printf '%s\n' "${classes[1]}" "${classes[0]}" "${classes[@]:2}" > "$SCRATCH/swapped"
 train_fails refused 65 "class 0 of data.train, ${classes[1]}, is not its class 0" 1 "${learns[@]}" \

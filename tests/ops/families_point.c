@@ -216,8 +216,8 @@ const Family family_scale = { OP_SCALE,    FAMILY_NAN, 0.1,         5,   scale_p
 
 /* ---- softmax_xent: smooth in thousandths; padding: rows at the end with label -1; ties: integer
  * logits; scale: the loss scale, 0 for none; mix: lambda in thousandths, 0 for none; views; loss:
- * LossKind; threshold in thousandths; sum; weights: of classes; teacher: its share in thousandths, 0
- * for none; t: the temperature in tenths ---- */
+ * LossKind; threshold in thousandths; sum; weights: of classes; teacher: its share in thousandths,
+ * 0 for none; t: the temperature in tenths ---- */
 enum {
     XN,
     XC,

@@ -304,19 +304,6 @@ static Status check_optimizer(const Config *c, const ConfigOrigin *origin)
     return OK;
 }
 
-/* What the file must be is found where it is read. */
-static Status check_teacher(const Config *c, const ConfigOrigin *origin)
-{
-    char name[128], suggestion[MODEL_SUGGESTION_BYTES];
-    if (!c->train.teacher_model[0]) return OK;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(c->train.teacher_model, ":"),
-             c->train.teacher_model);
-    if (model_find(name)) return OK;
-    model_suggest(name, suggestion, sizeof suggestion);
-    return config_fail_key(origin, "train.teacher_model", ": unknown network \"%s\"%s", name,
-                           suggestion);
-}
-
 /* Keys whose text has a form of its own. */
 static Status check_texts(const Config *c, const ConfigOrigin *origin)
 {
@@ -432,7 +419,6 @@ Status config_check(const Config *c, const ConfigOrigin *origin)
     TRY(check_texts(c, origin));
     TRY(check_scale(c, origin));
     TRY(check_optimizer(c, origin));
-    TRY(check_teacher(c, origin));
     TRY(check_whole(origin, "train.accumulate", &c->train.accumulate));
     return check_requirements(c, origin);
 }

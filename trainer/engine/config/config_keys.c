@@ -286,8 +286,8 @@ const ConfigKey config_keys[] = {
      "file with one number per line and class; empty: all equal"},
     {STRING(train, teacher, ""), KEY_RUNTIME,
      "Distillation: the network to learn from besides the labels: a checkpoint, a run folder (its "
-     "best checkpoint), or a safetensors file of other weights; of the same classes and image "
-     "size. Its own data.mean and data.std apply to its images"},
+     "best checkpoint), or a .safetensors or .pth file of other weights; of the same classes and "
+     "image size. Its own data.mean and data.std apply to its images"},
     {STRING(train, teacher_model, ""), KEY_MATH,
      "Network of other weights in teacher, as predict --model takes it: resnet50, or "
      "resnet50:IMAGENET1K_V2 for its published images; else a file that does not say how its "

@@ -83,7 +83,7 @@ const ForeignWord foreign_words[] = {
     { "early_stopping early_stop patience_epochs", "train.patience=EVALUATIONS", NULL },
     { "class_weight", "train.class_weights=auto", NULL },
     { "kd_model_name teacher teacher_model teacher_path", "train.teacher=FILE",
-      "a checkpoint, the folder of a run, or with train.teacher_model=NAME a safetensors file" },
+      "a checkpoint, a run folder, or with train.teacher_model=NAME a .safetensors or .pth file" },
     { "kd_temperature distillation_tau temperature", "train.distill_temperature=T", NULL },
     { "distill_loss_weight distillation_alpha", "train.distill_weight=SHARE",
       "timm's --task-loss-weight is the rest" },

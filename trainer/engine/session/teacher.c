@@ -11,59 +11,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SETS_MAX = 16, NAME_BYTES = 160 };
+enum { NAME_BYTES = 160 };
 
 /* ---- the file ---- */
 
-/* What a file says of itself without its tensors. */
-typedef struct FileFacts {
-    bool checkpoint, images; /* ours; it says how its images are prepared */
-} FileFacts;
-
-static Status look_at(FileFacts *out, const char *path)
+static Status open_model(Teacher *t, const Config *c)
 {
-    SafeFile *file = NULL;
-    *out = (FileFacts){ false, false };
-    TRY(safetensors_open_header(&file, path));
-    out->checkpoint = weights_are_checkpoint(file);
-    out->images =
-        safetensors_metadata(file, "convoy") && safetensors_metadata(file, FOREIGN_MODEL_IMAGES);
-    safetensors_close(file);
-    return OK;
-}
-
-/* The student's images, where neither the file nor its name says others. text is cut into lines. */
-static int list_sets(const char *sets[SETS_MAX], const ModelDef *def, char *text)
-{
-    int count = 0;
-    for (char *line = text; *line && count < SETS_MAX;) {
-        const bool other = str_starts_with(line, "model.blurpool=") ||
-                           (str_starts_with(line, "model.stem=") && !def->stems);
-        if (!other) sets[count++] = line;
-        line += strcspn(line, "\n");
-        if (*line) *line++ = '\0';
-    }
-    return count;
-}
-
-static Status open_foreign(Teacher *t, const Config *c, bool says_images)
-{
-    const char *sets[SETS_MAX], *name = c->train.teacher_model;
-    char network[NAME_BYTES];
-    StrBuf text = { 0 };
-    ForeignModel foreign = { .model = name, .sets = sets };
-    snprintf(network, sizeof network, "%.*s", (int)strcspn(name, ":"), name);
-    const ModelDef *def = model_find(network);
-    if (def && !says_images && !strchr(name, ':')) foreign_model_add_images(c, &text);
-    if (text.failed) return ERR_MEMORY;
-    if (text.text) foreign.set_count = list_sets(sets, def, text.text);
-    const Status status = foreign_model_open(&t->model, t->path, &foreign, 1);
-    str_free(&text);
-    return status;
-}
-
-static Status open_own(Teacher *t)
-{
+    static const char key[] = "train.teacher_model";
+    const ForeignModel foreign = { .option = key, .model = c->train.teacher_model, .like = c };
+    if (foreign.model[0]) return foreign_model_open(&t->model, t->path, &foreign, 1);
+    TRY(foreign_model_need_own(t->path, key));
     TRY(checkpoint_model_open(&t->model, t->path, 1));
     return checkpoint_model_choose(&t->model, WEIGHTS_OF_BEST, t->path);
 }
@@ -121,21 +78,7 @@ static Status check_classes(const Teacher *t, const Dataset *train, int64_t clas
 static Status open_here(Teacher *t, const Config *c, const Dataset *train, int64_t classes)
 {
     TRY(run_source_checkpoint(&t->path, c->train.teacher));
-    FileFacts f;
-    const Status readable = look_at(&f, t->path);
-    const bool named = c->train.teacher_model[0] != '\0';
-    if (!named) TRY(readable); /* else what opens it says why */
-    if (f.checkpoint && named)
-        return fail(ERR_DATA,
-                    "%s: is a checkpoint, which names its network; leave out "
-                    "train.teacher_model",
-                    t->path);
-    if (!f.checkpoint && !named)
-        return fail(ERR_DATA,
-                    "%s: not a Convoy checkpoint; for other weights name the network with "
-                    "train.teacher_model",
-                    t->path);
-    TRY(named ? open_foreign(t, c, f.images) : open_own(t));
+    TRY(open_model(t, c));
     TRY(check_images(t, c));
     return check_classes(t, train, classes);
 }

@@ -1,7 +1,7 @@
 /* Erasing, mixup, cutmix and the losses against torch, torchvision and timm: tests/golden/mix.txt,
  * loss.txt and distil.txt, see scripts/golden/make_mix_golden.py, make_loss_golden.py and
- * make_distil_golden.py, whose images and logits are made here by the same formulas. On the CPU backend, and on a CUDA device where this
- * build and machine have one. */
+ * make_distil_golden.py, whose images and logits are made here by the same formulas. On the CPU
+ * backend, and on a CUDA device where this build and machine have one. */
 #include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
