@@ -42,7 +42,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--teacher-epochs", type=int, default=60)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     train(options, "teacher", options.teacher_epochs, "model.name=resnet50", "train.seed=100")
     taught = f"train.teacher={os.path.join(options.out, 'teacher')}"
     pairs = [(train(options, f"plain-{seed}", options.epochs, f"train.seed={seed}"),
