@@ -78,9 +78,9 @@ train_fails parts 65 "has other weights than this run's teacher had" 1 "${learns
     train.max_steps=8 "train.teacher=$SCRATCH/other"
 train moved 1 "${learns[@]}" train.max_steps=8 "train.teacher=$SCRATCH/other" \
     "checkpoint.resume=$(latest whole)"
-expect_text "another teacher" 1 "was trained with another, and the run goes on with"
+expect_text "another teacher" 1 "was trained with another, and the run continues with"
 train parts 1 "${steady[@]}" train.max_steps=8
-expect_text "no teacher" 1 "was trained with another, and the run goes on with none"
+expect_text "no teacher" 1 "was trained with another, and the run continues with none"
 
 train_fails refused 65 "train.teacher: $SCRATCH/nowhere: cannot open" 1 \
     "train.teacher=$SCRATCH/nowhere"
@@ -91,6 +91,10 @@ train_fails refused 65 "its images have 3 channels, but model.in_channels is 1" 
     model.in_channels=1
 train_fails refused 65 "name the network with train.teacher_model" 1 "${learns[@]}" \
     "train.teacher=$SCRATCH/teacher.safetensors"
+train_fails refused 65 "pth/timm.pth: not a Convoy checkpoint; for other weights name the network" 1 \
+    "${learns[@]}" train.teacher=tests/golden/pth/timm.pth
+train_fails refused 64 "train.teacher_model: resnet20 has no weights V2" 1 "${learns[@]}" \
+    train.teacher_model=resnet20:V2
 train_fails refused 64 "train.teacher_model is not needed for a checkpoint" 1 "${learns[@]}" \
     train.teacher_model=resnet20
 train_fails refused 65 "not the weights of resnet18" 1 "${learns[@]}" \

@@ -245,7 +245,7 @@ static Status check_teacher(const Loop *l, const CheckpointMeta *meta, const cha
             "train.teacher: %s has other weights than this run's teacher had; restore them, "
             "or start a new run with checkpoint.resume=%s",
             t->path, path);
-    log_warning("train.teacher: %s was trained with %s, and the run goes on with %s", path,
+    log_warning("train.teacher: %s was trained with %s, and the run continues with %s", path,
                 meta->teacher ? "another" : "none", t->print ? t->path : "none");
     return OK;
 }
