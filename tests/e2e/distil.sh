@@ -91,7 +91,7 @@ train_fails refused 65 "its images have 3 channels, but model.in_channels is 1" 
     model.in_channels=1
 train_fails refused 65 "name the network with train.teacher_model" 1 "${learns[@]}" \
     "train.teacher=$SCRATCH/teacher.safetensors"
-train_fails refused 65 "pth/timm.pth: not a Convoy checkpoint; for other weights name the network" 1 \
+train_fails refused 65 "pth/timm.pth: not a Convoy checkpoint; for other weights name the" 1 \
     "${learns[@]}" train.teacher=tests/golden/pth/timm.pth
 train_fails refused 64 "train.teacher_model: resnet20 has no weights V2" 1 "${learns[@]}" \
     train.teacher_model=resnet20:V2
