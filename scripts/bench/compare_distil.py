@@ -5,7 +5,7 @@ of the last weights over all validation images, means and the mean difference wi
 error.
 
     python3 scripts/bench/compare_distil.py DATA OUT [--convoy ./convoy] [--seeds 3] [--epochs 30]
-        [--teacher-epochs 60] [KEY=VALUE ...]
+        [--teacher-epochs 60] [--student resnet18] [--teacher resnet50] [KEY=VALUE ...]
 
 DATA has train/ and val/ with a folder for each class. Runs lie in OUT; the same command again goes
 on where they stopped.
@@ -20,12 +20,12 @@ import time
 CONFIG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../configs/scratch.yaml")
 
 
-def train(options, name, epochs, *keys):
-    """Top-1 in percent, and the loss."""
+def train(options, name, epochs, model, seed, *keys):
     folder, begun = os.path.join(options.out, name), time.monotonic()
     subprocess.run([options.convoy, "train", CONFIG, f"data.dir={options.data}",
-                    f"run.dir={folder}", f"train.epochs={epochs}", "train.eval_every=0",
-                    *options.keys, *keys], check=True, stdout=subprocess.DEVNULL)
+                    f"run.dir={folder}", f"model.name={model}", f"train.epochs={epochs}",
+                    f"train.seed={seed}", "train.eval_every=0", *options.keys, *keys],
+                   check=True, stdout=subprocess.DEVNULL)
     with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as file:
         last = [r for r in map(json.loads, file) if r["event"] == "eval"][-1]
     print("%s: top-1 %.2f, loss %.4f; %.1f minutes" % (
@@ -35,26 +35,26 @@ def train(options, name, epochs, *keys):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("data")
-    parser.add_argument("out")
+    for name in "data", "out":
+        parser.add_argument(name)
     parser.add_argument("keys", nargs="*", metavar="KEY=VALUE")
-    parser.add_argument("--convoy", default="./convoy")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--teacher-epochs", type=int, default=60)
+    for name, default in (("--convoy", "./convoy"), ("--student", "resnet18"),
+                          ("--teacher", "resnet50"), ("--seeds", 3), ("--epochs", 30),
+                          ("--teacher-epochs", 60)):
+        parser.add_argument(name, default=default, type=type(default))
     options = parser.parse_intermixed_args()
-    train(options, "teacher", options.teacher_epochs, "model.name=resnet50", "train.seed=100")
+    train(options, "teacher", options.teacher_epochs, options.teacher, 100)
     taught = f"train.teacher={os.path.join(options.out, 'teacher')}"
-    pairs = [(train(options, f"plain-{seed}", options.epochs, f"train.seed={seed}"),
-              train(options, f"taught-{seed}", options.epochs, f"train.seed={seed}", taught))
+    pairs = [(train(options, f"plain-{seed}", options.epochs, options.student, seed),
+              train(options, f"taught-{seed}", options.epochs, options.student, seed, taught))
              for seed in range(1, options.seeds + 1)]
     for k, what in enumerate(("top-1", "loss")):
         plain, distilled = ([pair[i][k] for pair in pairs] for i in range(2))
         apart = [b - a for a, b in zip(plain, distilled)]
         error = statistics.stdev(apart) / len(apart) ** 0.5 if len(apart) > 1 else float("nan")
-        print("%s: %.3f without a teacher, %.3f with; difference %.3f +- %.3f" % (
-            what, statistics.mean(plain), statistics.mean(distilled), statistics.mean(apart),
-            error))
+        means = tuple(map(statistics.mean, (plain, distilled, apart)))
+        print("%s: %.3f without a teacher, %.3f with; difference %.3f +- %.3f"
+              % (what, *means, error))
 
 
 main()
