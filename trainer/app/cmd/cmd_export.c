@@ -108,7 +108,7 @@ static Status export_safetensors(const CheckpointModel *m, const char *path, Mod
     WeightList list;
     Output o = { .steps = m->meta.step, .spare = spare };
     StrBuf images = { 0 };
-    SafePair about[6] = { { "convoy", version_text() },
+    SafePair about[7] = { { "convoy", version_text() },
                           /* without it transformers takes no file */
                           { "format", "pt" } };
     int pairs = 2;
@@ -118,6 +118,8 @@ static Status export_safetensors(const CheckpointModel *m, const char *path, Mod
         foreign_model_add_images(m->config, &images);
         about[pairs++] = (SafePair){ FOREIGN_MODEL_IMAGES, images.text };
     }
+    if (m->config->data.labels == LABELS_MULTI)
+        about[pairs++] = (SafePair){ FOREIGN_MODEL_LABELS, label_kind_names[LABELS_MULTI] };
     if (m->meta.class_names) {
         about[pairs++] = (SafePair){ "class_names", m->meta.class_names };
         about[pairs++] = (SafePair){ "named_classes", m->meta.named_classes ? "1" : "0" };
@@ -201,7 +203,9 @@ const Command cmd_export = {
         "unless ema.best is false.\n"
         "In PyTorch: model.load_state_dict(safetensors.torch.load_file(OUT)). An .onnx file has "
         "the input \"images\", f32 [N, channels, height, width], normalised as in training, and "
-        "the output \"logits\", [N, classes]. The batch size is dynamic, and so are height and "
+        "the output \"logits\", [N, classes]: before the softmax, or with metadata labels: "
+        "\"multi\" "
+        "before the sigmoid of each class. The batch size is dynamic, and so are height and "
         "width if the network allows it.",
     .args = rows,
     .alone = command,

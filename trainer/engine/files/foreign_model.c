@@ -261,6 +261,9 @@ static Status open_parts(CheckpointModel *m, const char *path, const ForeignMode
         return fail(ERR_USAGE,
                     "%s: --model is not needed for a checkpoint, which names its network", path);
     TRY(configure(m, weights, foreign, path));
+    const char *labels = safetensors_metadata(m->file, FOREIGN_MODEL_LABELS);
+    if (safetensors_metadata(m->file, "convoy") && labels && strcmp(labels, "multi") == 0)
+        m->config->data.labels = LABELS_MULTI;
     TRY(checkpoint_model_graph(&probe, m, 1, 1, 0));
     Status status = weights_classes(&m->classes, probe, m->def, m->file, path);
     graph_destroy(probe);
