@@ -5,7 +5,7 @@
 
 /* OP_CONV2D: cross-correlation, plus b[k]. OP_CONV2D_BWD_DATA, OP_CONV2D_BWD_WEIGHTS: its gradients
  * by x, and by w and b. w [K,C/G,R,S] may be of rank 2, [K,C]: a linear layer over the channels of
- * each position; or with K groups of rank 3, [K,1,1]: a factor for each channel. */
+ * each position; or with K groups of rank 3 or 1, [K,1,1] or [K]: a factor for each channel. */
 enum { CONV_IN_X, CONV_IN_W, CONV_IN_B /*optional*/ };
 enum { CONV_OUT_Y };
 enum { CONV_BWD_DATA_IN_DY, CONV_BWD_DATA_IN_W };

@@ -235,12 +235,12 @@ float block_drop_rate(const ModelOptions *o, int block, int blocks)
     return (float)(o->stochastic_depth * block / (blocks - 1));
 }
 
-void block_classifier(Graph *g, TensorId x, const ModelOptions *o)
+void block_classifier(Graph *g, const char *name, TensorId x, const ModelOptions *o)
 {
     x = graph_global_avgpool(g, "avgpool", x);
     if (o->graph.training && o->dropout > 0)
         x = graph_drop(g, "dropout", x, (float)o->dropout, false, TENSOR_NONE);
-    graph_softmax_xent(g, graph_linear(g, "fc", x, o->graph.classes));
+    graph_softmax_xent(g, graph_linear(g, name, x, o->graph.classes));
 }
 
 int64_t block_scale_channels(int64_t channels, double width)

@@ -74,8 +74,8 @@ TensorId block_excited_bottleneck(Graph *g, TensorId x, const BlockOptions *o);
 float block_drop_rate(const ModelOptions *o, int block, int blocks);
 /* Starts a linear layer from normal weights of deviation 0.01 and biases of 0. */
 void block_small_linear(Graph *g, const char *name);
-/* Ends a ResNet: mean over the image, dropout in training graphs, "fc" and the loss. */
-void block_classifier(Graph *g, TensorId x, const ModelOptions *o);
+/* Ends a ResNet: mean over the image, dropout in training graphs, a linear layer and the loss. */
+void block_classifier(Graph *g, const char *name, TensorId x, const ModelOptions *o);
 
 /* channels * width, rounded to a multiple of 8, at least 8. */
 int64_t block_scale_channels(int64_t channels, double width);

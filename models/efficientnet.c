@@ -6,7 +6,7 @@
  * A variant is one row at the end: its stages, the factors, the dropout, its norms, and a FLAVOUR -
  * which published weights it is to take: torchvision's (symmetric padding) or those that timm
  * converted from TensorFlow ("same" padding, which puts the odd pixel behind). The flavours differ
- * in names too; the table below has timm's. Stochastic depth grows linearly from 0 to 0.2 over the
+ * in names too. Stochastic depth grows linearly from 0 to 0.2 over the
  * blocks. */
 #include "models/families.h"
 #include "models/inverted.h"
@@ -73,17 +73,6 @@ static const Stages version2_l = { 32,
                                      { 6, 3, 2, 384, 25, false },
                                      { 6, 3, 1, 640, 7, false } } };
 
-/* timm's names of a block's layers. [1]: where the block expands. */
-static const InvertedNames timm_layers[2][INVERTED_LAYERS] = {
-    { [INVERTED_DEPTHWISE] = { "conv_dw", "bn1" },
-      [INVERTED_EXCITE] = { "se.conv_reduce", "se.conv_expand" },
-      [INVERTED_PROJECT] = { "conv_pw", "bn2" } },
-    { { "conv_pw", "bn1" },
-      { "conv_dw", "bn2" },
-      { "se.conv_reduce", "se.conv_expand" },
-      { "conv_pwl", "bn3" } }
-};
-
 typedef struct Builder { /* what every layer of a network needs */
     Graph *g;
     const EfficientNetRow *row;
@@ -127,7 +116,7 @@ static TensorId add_block(const Builder *b, TensorId x, int k, int index, int be
     const int64_t channels = graph_tensor(b->g, x)->desc.dims[1];
     InvertedOptions block = {
         .name = name,
-        .names = b->row->flavour == TENSORFLOW ? timm_layers[stage->expand > 1] : NULL,
+        .names = b->row->flavour == TENSORFLOW ? inverted_timm_names[stage->expand > 1] : NULL,
         .fused = stage->fused,
         .inner = channels * stage->expand,
         .channels = scale_channels(b, stage->channels),
@@ -201,17 +190,19 @@ static Status build_efficientnet(Graph *g, const ModelDef *def, const ModelOptio
     .name = name_of, .summary = says, .build = build_efficientnet,                                 \
     .params = &(const EfficientNetRow){ flavour, __VA_ARGS__ }, .input = { 3, size },              \
     .weights = WEIGHTS weights_of, .drops = true, .stems = true
-#define V1(top1, size, resize) WEIGHTS("IMAGENET1K_V1", top1, size, resize, MODEL_BICUBIC, false)
-#define B1_V2                  WEIGHTS("IMAGENET1K_V2", 79.838, 240, 255, MODEL_BILINEAR, false)
+#define V1(top1, size, resize, file)                                                               \
+    WEIGHTS("IMAGENET1K_V1", top1, size, resize, MODEL_BICUBIC, false, file)
+#define B1_V2 WEIGHTS("IMAGENET1K_V2", 79.838, 240, 255, MODEL_BILINEAR, false, "-c27df63c")
 /* AutoAugment's; Noisy Student's, which saw images of JFT too */
-#define AA(top1, size, resize) WEIGHTS("aa_in1k", top1, size, resize, MODEL_BICUBIC, false)
-#define NS(top1, size, resize) WEIGHTS("ns_jft_in1k", top1, size, resize, MODEL_BICUBIC, false)
-/* Each of these has the other flavour's of the same size as its twin. */
-#define TV(b, size, weights, ...)                                                                  \
+#define AA(top1, size, resize) TIMM("aa_in1k", top1, size, resize, MODEL_BICUBIC, false)
+#define NS(top1, size, resize) TIMM("ns_jft_in1k", top1, size, resize, MODEL_BICUBIC, false)
+/* Each of these has the other flavour's of the same size as its twin. timms: where timm divides by
+ * the same epsilon */
+#define TV(b, size, timms, weights, ...)                                                           \
     {                                                                                              \
         ROW(TORCHVISION, "efficientnet_" b, TORCHVISION_SAYS, size, weights, &version1,            \
             __VA_ARGS__),                                                                          \
-            .names = MODEL_NAMES_TORCHVISION, .twin = "tf_efficientnet_" b                         \
+            .twin = "tf_efficientnet_" b, .timm = timms                                            \
     }
 #define TF(b, size, resize, aa, ns, ...)                                                           \
     {                                                                                              \
@@ -219,22 +210,37 @@ static Status build_efficientnet(Graph *g, const ModelDef *def, const ModelOptio
             (AA(aa, size, resize), NS(ns, size, resize)), &version1, __VA_ARGS__),                 \
             .names = MODEL_NAMES_TIMM, .twin = "efficientnet_" b                                   \
     }
-#define V2(s, size, top1, interpolation, halves, dropout)                                          \
+#define V2(s, size, top1, interpolation, halves, file, dropout)                                    \
     {                                                                                              \
         ROW(TORCHVISION, "efficientnet_v2_" #s, VERSION2_SAYS, size,                               \
-            (WEIGHTS("IMAGENET1K_V1", top1, size, size, interpolation, halves)), &version2_##s,    \
-            1.0, 1.0, dropout, 1e-3F, 0.1F),                                                       \
+            (WEIGHTS("IMAGENET1K_V1", top1, size, size, interpolation, halves, file)),             \
+            &version2_##s, 1.0, 1.0, dropout, 1e-3F, 0.1F),                                        \
             .apart = true                                                                          \
     }
 static const ModelDef rows[] = {
-    TV("b0", 224, (V1(77.692, 224, 256)), 1.0, 1.0, 0.2, 1e-5F, 0.1F),
-    TV("b1", 240, (V1(78.642, 240, 256), B1_V2), 1.0, 1.1, 0.2, 1e-5F, 0.1F),
-    TV("b2", 288, (V1(80.608, 288, 288)), 1.1, 1.2, 0.3, 1e-5F, 0.1F),
-    TV("b3", 300, (V1(82.008, 300, 320)), 1.2, 1.4, 0.3, 1e-5F, 0.1F),
-    TV("b4", 380, (V1(83.384, 380, 384)), 1.4, 1.8, 0.4, 1e-5F, 0.1F),
-    TV("b5", 456, (V1(83.444, 456, 456)), 1.6, 2.2, 0.4, 1e-3F, 0.01F),
-    TV("b6", 528, (V1(84.008, 528, 528)), 1.8, 2.6, 0.5, 1e-3F, 0.01F),
-    TV("b7", 600, (V1(84.122, 600, 600)), 2.0, 3.1, 0.5, 1e-3F, 0.01F),
+    TV("b0", 224, "efficientnet_b0",
+       (V1(77.692, 224, 256, "_rwightman-7f5810bc"),
+        TIMM("ra_in1k", 77.698, 224, 256, MODEL_BICUBIC, false)),
+       1.0, 1.0, 0.2, 1e-5F, 0.1F),
+    TV("b1", 240, "efficientnet_b1",
+       (V1(78.642, 240, 256, "_rwightman-bac287d4"), B1_V2,
+        TIMM("ra4_e3600_r240_in1k", 81.444, 288, 288, MODEL_BICUBIC, true)),
+       1.0, 1.1, 0.2, 1e-5F, 0.1F),
+    TV("b2", 288, "efficientnet_b2",
+       (V1(80.608, 288, 288, "_rwightman-c35c1473"),
+        TIMM("ra_in1k", 80.612, 288, 288, MODEL_BICUBIC, false)),
+       1.1, 1.2, 0.3, 1e-5F, 0.1F),
+    TV("b3", 300, "efficientnet_b3",
+       (V1(82.008, 300, 320, "_rwightman-b3899882"),
+        TIMM("ra2_in1k", 82.296, 320, 320, MODEL_BICUBIC, false)),
+       1.2, 1.4, 0.3, 1e-5F, 0.1F),
+    TV("b4", 380, "efficientnet_b4",
+       (V1(83.384, 380, 384, "_rwightman-23ab8bcd"),
+        TIMM("ra2_in1k", 83.468, 384, 384, MODEL_BICUBIC, false)),
+       1.4, 1.8, 0.4, 1e-5F, 0.1F),
+    TV("b5", 456, NULL, (V1(83.444, 456, 456, "_lukemelas-1a07897c")), 1.6, 2.2, 0.4, 1e-3F, 0.01F),
+    TV("b6", 528, NULL, (V1(84.008, 528, 528, "_lukemelas-24a108a5")), 1.8, 2.6, 0.5, 1e-3F, 0.01F),
+    TV("b7", 600, NULL, (V1(84.122, 600, 600, "_lukemelas-c5b4e57e")), 2.0, 3.1, 0.5, 1e-3F, 0.01F),
     TF("b0", 224, 256, 76.882, 78.680, 1.0, 1.0, 0.2, 1e-3F, 0.1F),
     TF("b1", 240, 272, 78.840, 81.388, 1.0, 1.1, 0.2, 1e-3F, 0.1F),
     TF("b2", 260, 292, 80.074, 82.412, 1.1, 1.2, 0.3, 1e-3F, 0.1F),
@@ -243,8 +249,8 @@ static const ModelDef rows[] = {
     TF("b5", 456, 488, 83.696, 86.096, 1.6, 2.2, 0.4, 1e-3F, 0.1F),
     TF("b6", 528, 560, 84.124, 86.476, 1.8, 2.6, 0.5, 1e-3F, 0.1F),
     TF("b7", 600, 632, 84.424, 86.850, 2.0, 3.1, 0.5, 1e-3F, 0.1F),
-    V2(s, 384, 84.228, MODEL_BILINEAR, false, 0.2),
-    V2(m, 480, 85.112, MODEL_BILINEAR, false, 0.3),
-    V2(l, 480, 85.808, MODEL_BICUBIC, true, 0.4),
+    V2(s, 384, 84.228, MODEL_BILINEAR, false, "-dd5fe13b", 0.2),
+    V2(m, 480, 85.112, MODEL_BILINEAR, false, "-dc08266a", 0.3),
+    V2(l, 480, 85.808, MODEL_BICUBIC, true, "-59c71312", 0.4),
 };
 const ModelFamily efficientnet_family = MODEL_FAMILY(rows);

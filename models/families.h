@@ -17,8 +17,10 @@ extern const ModelFamily resnet_family, resnet_cifar_family, efficientnet_family
     {                                                                                              \
         __VA_ARGS__                                                                                \
     }
-#define WEIGHTS_V1(top1) WEIGHTS("IMAGENET1K_V1", top1, 224, 256, MODEL_BILINEAR, false)
-#define WEIGHTS_V2(top1) WEIGHTS("IMAGENET1K_V2", top1, 224, 232, MODEL_BILINEAR, false)
+#define WEIGHTS_V1(top1, file) WEIGHTS("IMAGENET1K_V1", top1, 224, 256, MODEL_BILINEAR, false, file)
+#define WEIGHTS_V2(top1, file) WEIGHTS("IMAGENET1K_V2", top1, 224, 232, MODEL_BILINEAR, false, file)
+/* timm's: of a network of torchvision those that timm takes by default */
+#define TIMM(...) WEIGHTS(__VA_ARGS__, NULL)
 
 /* The definition of such a family out of the array of its rows. */
 #define MODEL_FAMILY(rows)                                                                         \

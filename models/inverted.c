@@ -4,6 +4,16 @@
 
 #define CHANNELS_MULTIPLE 8
 
+const InvertedNames inverted_timm_names[2][INVERTED_LAYERS] = {
+    { [INVERTED_DEPTHWISE] = { "conv_dw", "bn1" },
+      [INVERTED_EXCITE] = { "se.conv_reduce", "se.conv_expand" },
+      [INVERTED_PROJECT] = { "conv_pw", "bn2" } },
+    { { "conv_pw", "bn1" },
+      { "conv_dw", "bn2" },
+      { "se.conv_reduce", "se.conv_expand" },
+      { "conv_pwl", "bn3" } }
+};
+
 typedef struct Builder {
     Graph *g;
     const InvertedOptions *o;

@@ -12,6 +12,9 @@ typedef struct InvertedNames {
     const char *conv, *bn;
 } InvertedNames;
 
+/* timm's. [1]: where the block expands. */
+extern const InvertedNames inverted_timm_names[2][INVERTED_LAYERS];
+
 typedef struct InvertedOptions {
     const char *name; /* "features.1.0.block" */
     /* of the layers; NULL: torchvision's, who numbers those that there are */

@@ -53,12 +53,14 @@ typedef struct ModelInput {
  * it reaches. Those that come first give data.eval_resize its ratio. */
 typedef struct ModelWeights {
     const char *name; /* torchvision's "IMAGENET1K_V2", timm's tag; NULL: no weights */
-    double top1;      /* percent of ImageNet's validation images */
+    double top1;      /* percent of ImageNet's validation images; 0: they have no last layer */
     int size, resize; /* pixels of an image, and of its shorter side before the crop */
     ModelInterpolation interpolation;
     bool halves; /* mean and std are 0.5 for each channel, not ImageNet's */
+    /* torchvision's file: NAME, this, .pth; NULL: timm's, the Hub's timm/NAME.TAG */
+    const char *file;
 } ModelWeights;
-enum { MODEL_WEIGHTS_MAX = 4 };
+enum { MODEL_WEIGHTS_MAX = 5 };
 
 /* Whose names a network's tensors have. */
 typedef enum ModelNames {
@@ -83,14 +85,19 @@ typedef struct ModelDef {
     /* the network with the same tensors, in the same order, under other names; NULL: none */
     const char *twin;
     ModelNames names; /* whose names these are; torchvision's where timm has the same */
+    bool both;        /* its builder has either's names, those of `names` */
     bool apart;       /* timm has such a network under other names, which are not known here */
+    const char *timm; /* timm's name of what computes the same, where that is another; or NULL */
     bool text;        /* reads sequences of tokens, not images (GraphOptions.tokens) */
     bool segments;    /* whose tokens may be of two segments */
 } ModelDef;
 
 /* The network whose tensors are def's, in the same order, under these names; def itself where there
- * are no others. */
+ * are no others, or it has both (ModelDef.both). */
 const ModelDef *model_named(const ModelDef *def, ModelNames names);
+/* Where weights are published: "resnet18-f37072fd.pth", or the repository
+ * "timm/resnet18.a1_in1k". */
+void model_weights_file(const ModelDef *def, const ModelWeights *w, char *out, size_t bytes);
 const char *model_interpolation_name(ModelInterpolation interpolation); /* "bicubic" */
 int model_count(void);
 const ModelDef *model_at(int index);

@@ -42,44 +42,16 @@ const ModelDef *model_find(const char *name)
     return NULL;
 }
 
-/* timm's names of networks that have another here; only those of the same shapes. */
-static const struct {
-    const char *timm, *here;
-} timm_names[] = {
-    { "vit_base_patch16_224", "vit_b_16" },
-    { "vit_base_patch32_224", "vit_b_32" },
-    { "vit_large_patch16_224", "vit_l_16" },
-    { "mobilenetv2_100", "mobilenet_v2" },
-    { "mobilenetv3_large_100", "mobilenet_v3_large" },
-    { "mobilenetv3_small_100", "mobilenet_v3_small" },
-    { "efficientnetv2_s", "efficientnet_v2_s" },
-    { "efficientnetv2_m", "efficientnet_v2_m" },
-    { "efficientnetv2_l", "efficientnet_v2_l" },
-    { "regnetx_004_tv", "regnet_x_400mf" },
-    { "regnetx_008", "regnet_x_800mf" },
-    { "regnetx_016", "regnet_x_1_6gf" },
-    { "regnetx_032", "regnet_x_3_2gf" },
-    { "regnetx_080", "regnet_x_8gf" },
-    { "regnetx_160", "regnet_x_16gf" },
-    { "regnetx_320", "regnet_x_32gf" },
-    { "regnety_004", "regnet_y_400mf" },
-    { "regnety_008_tv", "regnet_y_800mf" },
-    { "regnety_016", "regnet_y_1_6gf" },
-    { "regnety_032", "regnet_y_3_2gf" },
-    { "regnety_080_tv", "regnet_y_8gf" },
-    { "regnety_160", "regnet_y_16gf" },
-    { "regnety_320", "regnet_y_32gf" },
-};
-
 /* The network here that timm calls so, with or without a tag of weights behind a dot; NULL. */
 static const char *name_of_timm(const char *name)
 {
     char plain[64];
     snprintf(plain, sizeof plain, "%.*s", (int)strcspn(name, "."), name);
-    for (size_t i = 0; i < sizeof timm_names / sizeof timm_names[0]; i++)
-        if (strcmp(timm_names[i].timm, plain) == 0) return timm_names[i].here;
     const ModelDef *def = model_find(plain);
-    return def ? def->name : NULL;
+    if (def) return def->name;
+    for (int i = 0; i < model_count(); i++)
+        if (model_at(i)->timm && strcmp(model_at(i)->timm, plain) == 0) return model_at(i)->name;
+    return NULL;
 }
 
 void model_suggest(const char *name, char *out, size_t bytes)
@@ -112,6 +84,12 @@ void model_suggest(const char *name, char *out, size_t bytes)
 const ModelDef *model_named(const ModelDef *def, ModelNames names)
 {
     return !def->twin || def->names == names ? def : model_find(def->twin);
+}
+
+void model_weights_file(const ModelDef *def, const ModelWeights *w, char *out, size_t bytes)
+{
+    if (w->file) snprintf(out, bytes, "%s%s.pth", def->name, w->file);
+    else snprintf(out, bytes, "timm/%s.%s", def->timm ? def->timm : def->name, w->name);
 }
 
 const char *model_interpolation_name(ModelInterpolation interpolation)

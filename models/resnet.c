@@ -101,7 +101,7 @@ static Status build_resnet(Graph *g, const ModelDef *def, const ModelOptions *o)
             x = row->block(g, x, &block);
         }
     }
-    block_classifier(g, x, o);
+    block_classifier(g, "fc", x, o);
     return graph_status(g);
 }
 
@@ -109,7 +109,7 @@ static Status build_resnet(Graph *g, const ModelDef *def, const ModelOptions *o)
 #define RESNEXT "ResNeXt, Xie et al. 2017 (torchvision)"
 #define RESNETD "ResNet-D, He et al. 2019 (timm)"
 #define SE      "SE-ResNet, Hu et al. 2018 (timm)"
-#define WIDE    "Wide ResNet, Zagoruyko et al. 2016 (torchvision)"
+#define WIDE    "Wide ResNet, Zagoruyko 2016 (torchvision)"
 
 /* published weights; then block, blocks of each stage, groups, width_of_64 */
 #define ROW_OF(deep, name_of, summary_of, weights_of, ...)                                         \
@@ -121,33 +121,52 @@ static Status build_resnet(Graph *g, const ModelDef *def, const ModelOptions *o)
 #define ROW(...)   ROW_OF(false, __VA_ARGS__)
 #define ROW_D(...) ROW_OF(true, __VA_ARGS__)
 static const ModelDef rows[] = {
-    ROW("resnet18", RESNET, (WEIGHTS_V1(69.758)), block_basic, { 2, 2, 2, 2 }, 1, 0),
-    ROW("resnet34", RESNET, (WEIGHTS_V1(73.314)), block_basic, { 3, 4, 6, 3 }, 1, 0),
-    ROW("resnet50", RESNET, (WEIGHTS_V1(76.130), WEIGHTS_V2(80.858)), block_bottleneck,
-        { 3, 4, 6, 3 }, 1, 0),
-    ROW("resnet101", RESNET, (WEIGHTS_V1(77.374), WEIGHTS_V2(81.886)), block_bottleneck,
-        { 3, 4, 23, 3 }, 1, 0),
-    ROW("resnet152", RESNET, (WEIGHTS_V1(78.312), WEIGHTS_V2(82.284)), block_bottleneck,
-        { 3, 8, 36, 3 }, 1, 0),
-    ROW("resnext50_32x4d", RESNEXT, (WEIGHTS_V1(77.618), WEIGHTS_V2(81.198)), block_bottleneck,
-        { 3, 4, 6, 3 }, 32, 4),
-    ROW("resnext101_32x8d", RESNEXT, (WEIGHTS_V1(79.312), WEIGHTS_V2(82.834)), block_bottleneck,
-        { 3, 4, 23, 3 }, 32, 8),
+    ROW("resnet18", RESNET,
+        (WEIGHTS_V1(69.758, "-f37072fd"), TIMM("a1_in1k", 73.164, 288, 288, MODEL_BICUBIC, false)),
+        block_basic, { 2, 2, 2, 2 }, 1, 0),
+    ROW("resnet34", RESNET,
+        (WEIGHTS_V1(73.314, "-b627a593"), TIMM("a1_in1k", 77.930, 288, 288, MODEL_BICUBIC, false)),
+        block_basic, { 3, 4, 6, 3 }, 1, 0),
+    ROW("resnet50", RESNET,
+        (WEIGHTS_V1(76.130, "-0676ba61"), WEIGHTS_V2(80.858, "-11ad3fa6"),
+         TIMM("a1_in1k", 81.240, 288, 288, MODEL_BICUBIC, false)),
+        block_bottleneck, { 3, 4, 6, 3 }, 1, 0),
+    ROW("resnet101", RESNET,
+        (WEIGHTS_V1(77.374, "-63fe2227"), WEIGHTS_V2(81.886, "-cd907fc2"),
+         TIMM("a1h_in1k", 82.796, 288, 288, MODEL_BICUBIC, false)),
+        block_bottleneck, { 3, 4, 23, 3 }, 1, 0),
+    ROW("resnet152", RESNET,
+        (WEIGHTS_V1(78.312, "-394f9c45"), WEIGHTS_V2(82.284, "-f82ba261"),
+         TIMM("a1h_in1k", 83.494, 288, 288, MODEL_BICUBIC, false)),
+        block_bottleneck, { 3, 8, 36, 3 }, 1, 0),
+    ROW("resnext50_32x4d", RESNEXT,
+        (WEIGHTS_V1(77.618, "-7cdf4587"), WEIGHTS_V2(81.198, "-1a0047aa"),
+         TIMM("a1h_in1k", 82.016, 288, 288, MODEL_BICUBIC, false)),
+        block_bottleneck, { 3, 4, 6, 3 }, 32, 4),
+    ROW("resnext101_32x8d", RESNEXT,
+        (WEIGHTS_V1(79.312, "-8ba56ff5"), WEIGHTS_V2(82.834, "-110c445d"),
+         TIMM("tv_in1k", 79.308, 224, 256, MODEL_BILINEAR, false)),
+        block_bottleneck, { 3, 4, 23, 3 }, 32, 8),
     ROW("resnext101_64x4d", RESNEXT,
-        (WEIGHTS("IMAGENET1K_V1", 83.246, 224, 232, MODEL_BILINEAR, false)), block_bottleneck,
-        { 3, 4, 23, 3 }, 64, 4),
-    ROW("wide_resnet50_2", WIDE, (WEIGHTS_V1(78.468), WEIGHTS_V2(81.602)), block_bottleneck,
-        { 3, 4, 6, 3 }, 1, 128),
-    ROW("wide_resnet101_2", WIDE, (WEIGHTS_V1(78.848), WEIGHTS_V2(82.510)), block_bottleneck,
-        { 3, 4, 23, 3 }, 1, 128),
+        (WEIGHTS("IMAGENET1K_V1", 83.246, 224, 232, MODEL_BILINEAR, false, "-173b62eb"),
+         TIMM("c1_in1k", 83.158, 288, 288, MODEL_BICUBIC, false)),
+        block_bottleneck, { 3, 4, 23, 3 }, 64, 4),
+    ROW("wide_resnet50_2", WIDE,
+        (WEIGHTS_V1(78.468, "-95faca4d"), WEIGHTS_V2(81.602, "-9ba9bcbe"),
+         TIMM("racm_in1k", 82.260, 288, 303, MODEL_BICUBIC, false)),
+        block_bottleneck, { 3, 4, 6, 3 }, 1, 128),
+    ROW("wide_resnet101_2", WIDE,
+        (WEIGHTS_V1(78.848, "-32ee1156"), WEIGHTS_V2(82.510, "-d733dc28"),
+         TIMM("tv_in1k", 78.862, 224, 256, MODEL_BILINEAR, false)),
+        block_bottleneck, { 3, 4, 23, 3 }, 1, 128),
     ROW("seresnet50", SE,
-        (WEIGHTS("a1_in1k", 81.114, 288, 288, MODEL_BICUBIC, false),
-         WEIGHTS("ra2_in1k", 81.288, 288, 303, MODEL_BICUBIC, false)),
+        (TIMM("a1_in1k", 81.114, 288, 288, MODEL_BICUBIC, false),
+         TIMM("ra2_in1k", 81.288, 288, 303, MODEL_BICUBIC, false)),
         block_excited_bottleneck, { 3, 4, 6, 3 }, 1, 0),
     ROW_D("resnet50d", RESNETD,
-          (WEIGHTS("a1_in1k", 81.466, 288, 288, MODEL_BICUBIC, false),
-           WEIGHTS("ra2_in1k", 81.354, 288, 303, MODEL_BICUBIC, false),
-           WEIGHTS("ra4_e3600_r224_in1k", 81.840, 288, 288, MODEL_BICUBIC, true)),
+          (TIMM("a1_in1k", 81.466, 288, 288, MODEL_BICUBIC, false),
+           TIMM("ra2_in1k", 81.354, 288, 303, MODEL_BICUBIC, false),
+           TIMM("ra4_e3600_r224_in1k", 81.840, 288, 288, MODEL_BICUBIC, true)),
           block_bottleneck, { 3, 4, 6, 3 }, 1, 0),
 };
 const ModelFamily resnet_family = MODEL_FAMILY(rows);

@@ -40,7 +40,7 @@ static Status build_resnet_cifar(Graph *g, const ModelDef *def, const ModelOptio
             x = block_basic(g, x, &block);
         }
     }
-    block_classifier(g, x, o);
+    block_classifier(g, "fc", x, o);
     return graph_status(g);
 }
 

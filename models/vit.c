@@ -1,5 +1,6 @@
-/* vit.c - vision transformers: ViT-B/16, B/32, L/16 (Dosovitskiy et al. 2021) with torchvision's
- * names and shapes, DeiT-Ti, S (Touvron et al. 2021) with timm's.
+/* vit.c - vision transformers: ViT (Dosovitskiy et al. 2021) and DeiT (Touvron et al. 2021), with
+ * the names of torchvision or timm, and what either starts weights from; DINOv2's (Oquab et al.
+ * 2023), with a factor for each channel behind attention and the two layers.
  *
  * A convolution cuts the image into patches, which are the positions of a sequence behind a class
  * token; each has a position added that is learned. A block: layer norm, attention, the sum with
@@ -22,7 +23,7 @@
 /* What libraries call the same. */
 typedef struct Naming {
     const char *patches, *first, *positions, *blocks, *norm1, *packed, *project, *norm2, *mlp1,
-        *mlp2, *norm, *head;
+        *mlp2, *norm, *head, *scale1, *scale2;
     bool timm; /* and start them from */
 } Naming;
 static const Naming torchvision = {
@@ -38,6 +39,8 @@ static const Naming torchvision = {
     .mlp2 = "mlp.3",
     .norm = "encoder.ln",
     .head = "heads.head",
+    .scale1 = "",
+    .scale2 = "",
 };
 static const Naming timm = {
     .patches = "patch_embed.proj",
@@ -52,12 +55,15 @@ static const Naming timm = {
     .mlp2 = "mlp.fc2",
     .norm = "norm",
     .head = "head",
+    .scale1 = "ls1",
+    .scale2 = "ls2",
     .timm = true,
 };
 
 typedef struct VitRow {
     int patch, heads, blocks;
-    const Naming *names;
+    int64_t scales;      /* factors behind attention and layers, which start at 1 / this; 0: none */
+    const Naming *names; /* set while it is built */
 } VitRow;
 
 static void set_first(Graph *g, const char *layer, const char *suffix, InitKind init, int64_t fan)
@@ -119,10 +125,11 @@ static TensorId add_block(Graph *g, const VitRow *row, int index, TensorId x, in
                           const ModelOptions *o)
 {
     const float rate = block_drop_rate(o, index, row->blocks);
-    enum { NORM1, PACKED, PROJECT, SUM1, NORM2, MLP1, ACT, MLP2, SUM2, LAYERS };
+    enum { NORM1, PACKED, PROJECT, SCALE1, SUM1, NORM2, MLP1, ACT, MLP2, SCALE2, SUM2, LAYERS };
     const Naming *n = row->names;
-    const char *const suffixes[LAYERS] = { n->norm1, n->packed, n->project, "sum1", n->norm2,
-                                           n->mlp1,  "act",     n->mlp2,    "sum2" };
+    const char *const suffixes[LAYERS] = { n->norm1, n->packed, n->project, n->scale1,
+                                           "sum1",   n->norm2,  n->mlp1,    "act",
+                                           n->mlp2,  n->scale2, "sum2" };
     char layers[LAYERS][BLOCK_NAME_MAX];
     for (int i = 0; i < LAYERS; i++)
         snprintf(layers[i], sizeof layers[i], "%s%d.%s", n->blocks, index, suffixes[i]);
@@ -130,6 +137,7 @@ static TensorId add_block(Graph *g, const VitRow *row, int index, TensorId x, in
     TensorId y = graph_layernorm(g, layers[NORM1], x, NORM_EPS);
     y = add_attention(g, row, layers[PACKED], layers[PROJECT], y, channels,
                       (float)o->attention_dropout);
+    if (row->scales) y = graph_layer_scale(g, layers[SCALE1], "gamma", y, true, row->scales);
     x = add_residual(g, layers[SUM1], y, x, rate);
     y = graph_layernorm(g, layers[NORM2], x, NORM_EPS);
     y = graph_linear_positions(g, layers[MLP1], y, hidden);
@@ -137,6 +145,7 @@ static TensorId add_block(Graph *g, const VitRow *row, int index, TensorId x, in
     y = graph_activation(g, layers[ACT], y, ACT_GELU);
     y = graph_linear_positions(g, layers[MLP2], y, channels);
     set_linear(g, row, layers[MLP2], channels + hidden);
+    if (row->scales) y = graph_layer_scale(g, layers[SCALE2], "gamma", y, true, row->scales);
     return add_residual(g, layers[SUM2], y, x, rate);
 }
 
@@ -171,11 +180,13 @@ static Status check_sizes(const VitRow *row, const GraphOptions *o, int64_t head
 
 static Status build_vit(Graph *g, const ModelDef *def, const ModelOptions *options)
 {
-    const VitRow *row = def->params;
+    VitRow own = *(const VitRow *)def->params;
+    const VitRow *row = &own;
     const GraphOptions *size = &options->graph;
     const int64_t head_width = block_scale_channels(HEAD_WIDTH, options->width),
                   channels = row->heads * head_width;
     ModelOptions o = *options;
+    own.names = def->names == MODEL_NAMES_TIMM ? &timm : &torchvision;
     TRY(check_sizes(row, size, head_width));
     if (o.stochastic_depth < 0) o.stochastic_depth = 0;
     TensorId x = graph_images(g, size);
@@ -186,28 +197,63 @@ static Status build_vit(Graph *g, const ModelDef *def, const ModelOptions *optio
     return graph_status(g);
 }
 
-#define ROW(id, patch, heads, blocks, naming, whose, text, ...)                                    \
+#define ROW(id, size, patch, heads, blocks, scales, text, ...)                                     \
+    .name = id, .summary = text, .build = build_vit,                                               \
+    .params = &(const VitRow){ patch, heads, blocks, scales, NULL }, .input = { 3, size },         \
+    .weights = { __VA_ARGS__ }, .drops = true, .one_size = true, .least_size = patch
+#define VIT_OF(id, patch, heads, blocks, ...)                                                      \
+    ROW(id, 224, patch, heads, blocks, 0, "ViT, Dosovitskiy et al. 2021 (torchvision)",            \
+        __VA_ARGS__),                                                                              \
+        .both = true
+#define VIT(...)                                                                                   \
     {                                                                                              \
-        .name = id, .summary = text, .build = build_vit,                                           \
-        .params = &(const VitRow){ patch, heads, blocks, &naming }, .input = { 3, 224 },           \
-        .weights = { __VA_ARGS__ }, .drops = true, .one_size = true, .least_size = patch,          \
-        .names = whose, .apart = (whose) == MODEL_NAMES_TORCHVISION                                \
+        VIT_OF(__VA_ARGS__)                                                                        \
     }
-#define VIT(id, patch, heads, blocks, ...)                                                         \
-    ROW(id, patch, heads, blocks, torchvision, MODEL_NAMES_TORCHVISION,                            \
-        "ViT, Dosovitskiy et al. 2021 (torchvision)", __VA_ARGS__)
-#define DEIT(id, heads, top1)                                                                      \
-    ROW(id, 16, heads, 12, timm, MODEL_NAMES_TIMM, "DeiT, Touvron et al. 2021 (timm)",             \
-        WEIGHTS("fb_in1k", top1, 224, 248, MODEL_BICUBIC, false))
+/* timm's */
+#define VIT_TIMM(size, heads, blocks, ...)                                                         \
+    {                                                                                              \
+        ROW("vit_" size "_patch16_224", 224, 16, heads, blocks, 0,                                 \
+            "ViT, Dosovitskiy et al. 2021 (timm)", __VA_ARGS__),                                   \
+            .names = MODEL_NAMES_TIMM, .both = true                                                \
+    }
+#define DEIT(size, heads, top1)                                                                    \
+    {                                                                                              \
+        ROW("deit_" size "_patch16_224", 224, 16, heads, 12, 0,                                    \
+            "DeiT, Touvron et al. 2021 (timm)",                                                    \
+            TIMM("fb_in1k", top1, 224, 248, MODEL_BICUBIC, false)),                                \
+            .names = MODEL_NAMES_TIMM, .both = true                                                \
+    }
+#define DINOV2(size, heads)                                                                        \
+    {                                                                                              \
+        ROW("vit_" size "_patch14_dinov2", 518, 14, heads, 12, 100000,                             \
+            "DINOv2, Oquab et al. 2023 (timm)",                                                    \
+            TIMM("lvd142m", 0, 518, 518, MODEL_BICUBIC, false)),                                   \
+            .names = MODEL_NAMES_TIMM                                                              \
+    }
+#define AUGREG(tag, top1) TIMM(tag, top1, 224, 248, MODEL_BICUBIC, true)
 static const ModelDef rows[] = {
-    VIT("vit_b_16", 16, 12, 12, WEIGHTS_V1(81.072),
-        WEIGHTS("IMAGENET1K_SWAG_E2E_V1", 85.304, 384, 384, MODEL_BICUBIC, false),
-        WEIGHTS("IMAGENET1K_SWAG_LINEAR_V1", 81.886, 224, 224, MODEL_BICUBIC, false)),
-    VIT("vit_b_32", 32, 12, 12, WEIGHTS_V1(75.912)),
-    VIT("vit_l_16", 16, 16, 24, WEIGHTS("IMAGENET1K_V1", 79.662, 224, 242, MODEL_BILINEAR, false),
-        WEIGHTS("IMAGENET1K_SWAG_E2E_V1", 88.064, 512, 512, MODEL_BICUBIC, false),
-        WEIGHTS("IMAGENET1K_SWAG_LINEAR_V1", 85.146, 224, 224, MODEL_BICUBIC, false)),
-    DEIT("deit_tiny_patch16_224", 3, 72.172),
-    DEIT("deit_small_patch16_224", 6, 79.844),
+    VIT("vit_b_16", 16, 12, 12, WEIGHTS_V1(81.072, "-c867db91"),
+        WEIGHTS("IMAGENET1K_SWAG_E2E_V1", 85.304, 384, 384, MODEL_BICUBIC, false, "_swag-9ac1b537"),
+        WEIGHTS("IMAGENET1K_SWAG_LINEAR_V1", 81.886, 224, 224, MODEL_BICUBIC, false,
+                "_lc_swag-4e70ced5")),
+    { VIT_OF("vit_b_32", 32, 12, 12, WEIGHTS_V1(75.912, "-d86f8d99"),
+             AUGREG("augreg_in21k_ft_in1k", 80.732)),
+      .timm = "vit_base_patch32_224" },
+    VIT("vit_l_16", 16, 16, 24,
+        WEIGHTS("IMAGENET1K_V1", 79.662, 224, 242, MODEL_BILINEAR, false, "-852ce7e3"),
+        WEIGHTS("IMAGENET1K_SWAG_E2E_V1", 88.064, 512, 512, MODEL_BICUBIC, false, "_swag-4f3808c9"),
+        WEIGHTS("IMAGENET1K_SWAG_LINEAR_V1", 85.146, 224, 224, MODEL_BICUBIC, false,
+                "_lc_swag-4d563306")),
+    DEIT("tiny", 3, 72.172),
+    DEIT("small", 6, 79.844),
+    DEIT("base", 12, 81.980),
+    VIT_TIMM("tiny", 3, 12, AUGREG("augreg_in21k_ft_in1k", 75.452)),
+    VIT_TIMM("small", 6, 12, AUGREG("augreg_in21k_ft_in1k", 81.402), AUGREG("augreg_in1k", 78.842)),
+    VIT_TIMM("base", 12, 12, AUGREG("augreg2_in21k_ft_in1k", 85.108),
+             AUGREG("augreg_in21k_ft_in1k", 84.534), AUGREG("augreg_in1k", 79.154),
+             AUGREG("orig_in21k_ft_in1k", 81.782)),
+    VIT_TIMM("large", 16, 24, AUGREG("augreg_in21k_ft_in1k", 85.856)),
+    DINOV2("small", 6),
+    DINOV2("base", 12),
 };
 const ModelFamily vit_family = MODEL_FAMILY(rows);

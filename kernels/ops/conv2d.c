@@ -19,7 +19,7 @@ static Status check_attr(OpKind kind, const Conv2dAttr *a)
 /* w's dims past its rank are 1. */
 static Status check_weights(OpKind kind, const TensorDesc *w)
 {
-    return w->rank >= 2 ? OK
+    return w->rank >= 1 ? OK
                         : fail(ERR_INTERNAL, "%s: weights have rank %d", op_name(kind), w->rank);
 }
 

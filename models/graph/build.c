@@ -239,7 +239,7 @@ TensorId graph_pick(Graph *g, const char *name, TensorId x, TensorId rows)
                        PICK_OUT_Y);
 }
 
-TensorId graph_layer_scale(Graph *g, const char *layer, const char *suffix, TensorId x,
+TensorId graph_layer_scale(Graph *g, const char *layer, const char *suffix, TensorId x, bool flat,
                            int64_t inverse)
 {
     const WeightSpec factors = { suffix, ROLE_PARAM, INIT_INVERSE, inverse, false };
@@ -247,7 +247,7 @@ TensorId graph_layer_scale(Graph *g, const char *layer, const char *suffix, Tens
     if (!take_desc(g, layer, x, 4, &xd)) return TENSOR_NONE;
     const Conv2dAttr attr = { .stride_h = 1, .stride_w = 1, .groups = (int)xd.dims[1] };
     const int64_t dims[] = { xd.dims[1], 1, 1 };
-    return add_conv(g, layer, x, &attr, &factors, 3, dims, false);
+    return add_conv(g, layer, x, &attr, &factors, flat ? 1 : 3, dims, false);
 }
 
 TensorId graph_conv2d(Graph *g, const char *name, TensorId x, int64_t filters, int kernel_size,

@@ -165,9 +165,10 @@ TensorId graph_linear_packed(Graph *g, const char *layer, TensorId x, int64_t ou
  * these names: [1,1,C] and [1,L,C]. They start at zero, as graph_set_init() may change. */
 TensorId graph_tokens(Graph *g, const char *name, TensorId x, const char *first,
                       const char *positions);
-/* x times a factor for each channel, layer.suffix [C,1,1], all of which start at 1 / inverse: a
- * convolution of each channel with one weight. Touvron et al. 2021, LayerScale. */
-TensorId graph_layer_scale(Graph *g, const char *layer, const char *suffix, TensorId x,
+/* x times a factor for each channel, layer.suffix [C,1,1] (torchvision's) or [C] (timm's), all of
+ * which start at 1 / inverse: a convolution of each channel with one weight. Touvron et al. 2021,
+ * LayerScale. */
+TensorId graph_layer_scale(Graph *g, const char *layer, const char *suffix, TensorId x, bool flat,
                            int64_t inverse);
 typedef struct BnOptions {
     float eps, momentum;

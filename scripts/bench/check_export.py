@@ -2,10 +2,11 @@
 """Holds convoy's weights against PyTorch and onnxruntime, there and back: each network is trained
 for two steps on synthetic images and exported; PyTorch must take every name and shape (strict) and
 find every bit of every tensor; onnx.checker must accept the ONNX file; onnxruntime and convoy must
-find float64 PyTorch's logits; what PyTorch saves again must come back into a checkpoint bit for
-bit. What inspect model says of published weights must be what torchvision says. Prints a row of a
-table for each: network, names, pixels, parameters of 1000 classes, tensors, and how far logits are
-from PyTorch's, relative to the largest: convoy's, of ONNX, of ONNX for pictures.
+find float64 PyTorch's logits; what PyTorch saves again, as safetensors and in both formats of
+torch.save, must come back into a checkpoint bit for bit. What inspect model says of published
+weights must be what torchvision and timm say. Prints a row of a table for each: network, names,
+pixels, parameters of 1000 classes, tensors, and how far logits are from PyTorch's, relative to the
+largest: convoy's, of ONNX, of ONNX for pictures.
 
 Needs torch, torchvision, timm, safetensors, onnx and onnxruntime (pip); no part of build or tests.
 Without a name: all networks that torchvision or timm have; without a size: that with which each was
@@ -36,7 +37,10 @@ OF_CONVOY, OF_ONNX, OF_PIXELS = 1e-4, 2e-5, 1e-4
 MODELS = (["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
            "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
            "convnext_tiny", "convnext_small", "convnext_base", "convnext_large",
-           "vit_b_16", "vit_b_32", "vit_l_16", "deit_tiny_patch16_224", "deit_small_patch16_224"]
+           "vit_b_16", "vit_b_32", "vit_l_16", "mobilenetv3_large_100", "mobilenetv3_small_100",
+           "vit_small_patch14_dinov2", "vit_base_patch14_dinov2"]
+          + [f"deit_{size}_patch16_224" for size in ("tiny", "small", "base")]
+          + [f"vit_{size}_patch16_224" for size in ("tiny", "small", "base", "large")]
           + [f"{family}_b{i}" for family in ("efficientnet", "tf_efficientnet") for i in range(8)]
           + [f"efficientnet_v2_{s}" for s in "sml"]
           + ["mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small", "seresnet50", "resnet50d"]
@@ -45,8 +49,14 @@ MODELS = (["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnex
 # Batch norm's epsilon is 1e-3 in torchvision's, and so in ours;
 # timm makes them with 1e-5 unless it is told otherwise.
 TORCHVISION_EPS = ("efficientnet_b5", "efficientnet_b6", "efficientnet_b7")
-# timm has networks of these names too, under other names of tensors, which are not ours.
-NOT_TIMMS = ("convnext_tiny", "convnext_small", "convnext_base", "convnext_large")
+# What timm calls networks that have another name here.
+TIMMS = {"mobilenet_v2": "mobilenetv2_100", "vit_b_16": "vit_base_patch16_224",
+         "vit_b_32": "vit_base_patch32_224", "vit_l_16": "vit_large_patch16_224",
+         **{f"regnet_{xy}_{ours}": f"regnet{xy}_{theirs}" for xy in "xy" for ours, theirs in (
+             ("400mf", "004"), ("800mf", "008"), ("1_6gf", "016"), ("3_2gf", "032"),
+             ("8gf", "080"), ("16gf", "160"), ("32gf", "320"))},
+         "regnet_x_400mf": "regnetx_004_tv", "regnet_y_800mf": "regnety_008_tv",
+         "regnet_y_8gf": "regnety_080_tv"}
 
 
 def convoy(binary, *arguments):
@@ -71,9 +81,14 @@ def train(binary, model, run, size, settings):
 
 
 def bits(state):
-    """How often each tensor occurs, by shape and bits; what counts batches is PyTorch's alone,
-    optimizer state ours alone."""
-    return collections.Counter((tuple(v.shape), v.numpy().tobytes())
+    """How often each tensor occurs, by shape (without ones at its end, which libraries have or
+    not) and bits; what counts batches is PyTorch's alone, optimizer state ours alone."""
+    def plain(shape):
+        shape = list(shape)
+        while shape and shape[-1] == 1:
+            shape.pop()
+        return tuple(shape)
+    return collections.Counter((plain(v.shape), v.numpy().tobytes())
                                for k, v in state.items() if not k.endswith("num_batches_tracked"))
 
 
@@ -127,21 +142,53 @@ def pixels_differ(model, path, size):
     return worst, free
 
 
+def save_again(state, scratch):
+    """Files of the same weights: bare, and as training programs wrap them."""
+    paths = [os.path.join(scratch, name)
+             for name in ("torch.safetensors", "bare.pth", "ddp.pth", "old.pth", "averaged.ckpt")]
+    wrapped = {"_orig_mod.module." + k: v for k, v in state.items()}
+    zeros = {"model." + k: torch.zeros_like(v) for k, v in state.items()}
+    save_file(state, paths[0])
+    torch.save(state, paths[1])
+    torch.save({"model": wrapped, "args": argparse.Namespace(lr=0.1)}, paths[2])
+    torch.save(state, paths[3], _use_new_zipfile_serialization=False)
+    torch.save({"state_dict": {"model." + k: v for k, v in state.items()},
+                "current_model_state": zeros}, paths[4])
+    return paths
+
+
 def published(shown, name):
-    """Errors of what inspect model shows of torchvision's weights, as a list of words."""
-    ours = {line for line in shown.splitlines() if line.startswith("weights ")}
-    theirs = set()
+    """Errors of what inspect model shows of published weights, as a list of words. timm's package
+    does not know what they reach."""
+    ours = {line for line in shown.splitlines() if line.startswith("weights IMAGENET")}
+    theirs, errors, halved = set(), [], (0.5, 0.5, 0.5)
+    for line in shown.splitlines():
+        tag = re.match(r"weights (\w+): .*, (\d+) pixels cut from (\d+), (\w+)(, data.mean.*)?; "
+                       r"model.safetensors of timm/(.*)", line)
+        if not tag:
+            continue
+        cfg = timm.get_pretrained_cfg(tag[6])
+        size = (cfg.test_input_size or cfg.input_size)[-1]
+        resize = int(size / (cfg.test_crop_pct or cfg.crop_pct) + 1e-9)
+        if (cfg.tag, cfg.hf_hub_id, size, resize, cfg.interpolation, cfg.crop_mode,
+                tuple(cfg.mean) == halved) != (tag[1], f"timm/{tag[6]}", int(tag[2]), int(tag[3]),
+                                               tag[4], "center", tag[5] is not None):
+            errors.append(f"published: {line}")
+    if name not in torchvision.models.list_models():
+        return errors
     for weights in torchvision.models.get_model_weights(name):
         how, top1 = weights.transforms(), weights.meta["_metrics"]["ImageNet-1K"]["acc@1"]
         halves = ", data.mean=[0.5, 0.5, 0.5] data.std=[0.5, 0.5, 0.5]"
         theirs.add(f"weights {weights.name}: {top1:.3f} % top-1, {how.crop_size[0]} pixels cut "
                    f"from {how.resize_size[0]}, {how.interpolation.value}"
-                   + (halves if how.mean == [0.5] * 3 else ""))
-    return [] if ours == theirs else [f"published: {ours ^ theirs}"]
+                   + (halves if how.mean == [0.5] * 3 else "")
+                   + "; " + weights.url.rsplit("/", 1)[1])
+    return errors + ([] if ours == theirs else [f"published: {ours ^ theirs}"])
 
 
 def make(name, source, size, classes):
     if source == "timm":
+        name = TIMMS.get(name, name)
         return timm.create_model(name, num_classes=classes,
                                  **({"bn_eps": 1e-3} if name in TORCHVISION_EPS else {}),
                                  **({"img_size": size} if "patch" in name else {}))
@@ -155,34 +202,33 @@ def check(args, name, source, scratch):
     size = args.size or int(re.search(r"; (\d+) x", shown)[1])
     checkpoint = train(args.convoy, name, os.path.join(scratch, "first"), size,
                        {"train.max_steps": 2})
-    exported, graph, again = (os.path.join(scratch, file)
-                              for file in ("out.safetensors", "out.onnx", "torch.safetensors"))
+    exported, graph = (os.path.join(scratch, file) for file in ("out.safetensors", "out.onnx"))
     convoy(args.convoy, "export", checkpoint, exported, "--names", source)
     convoy(args.convoy, "export", checkpoint, graph)
     model = make(name, source, size, CLASSES)
     parameters = sum(p.numel() for p in make(name, source, size, 1000).parameters())
     ours, state = bits(load_file(checkpoint)), load_file(exported)
-    errors = published(shown, name) if source == "torchvision" else []
+    errors = published(shown, name)
     sized = convoy(args.convoy, "inspect", "model", name, "--image-size", str(size))
     if int(re.search(r"^parameters (\d+)", sized, re.M)[1]) != parameters:
         errors.append("another number of parameters")
     model.load_state_dict(state, strict=True)
     if bits(state) - ours:
         errors.append("tensors differ from the checkpoint's")
-    save_file({k: v.contiguous() for k, v in model.state_dict().items()}, again)
+    saved = save_again({k: v.contiguous() for k, v in model.state_dict().items()}, scratch)
     worst = [(predictions_differ(args.convoy, model, checkpoint, scratch, size), OF_CONVOY),
              (logits_differ(model, graph, size), OF_ONNX)]
     convoy(args.convoy, "export", checkpoint, graph, "--with-input")
     of_pixels, free = pixels_differ(model, graph, size)
     worst.append((of_pixels, OF_PIXELS))
     errors += [f"logits differ by {got:.1e}" for got, limit in worst if not got <= limit]
-    frozen = {"model.init": again, "train.max_steps": 1, "optimizer.lr": 0,
-              "optimizer.weight_decay": 0}
+    frozen = {"train.max_steps": 1, "optimizer.lr": 0, "optimizer.weight_decay": 0}
     if any(name.endswith("running_mean") for name in state):
         frozen["model.bn"] = "frozen"
-    back = train(args.convoy, name, os.path.join(scratch, "back"), size, frozen)
-    if bits(state) - bits(load_file(back)):
-        errors.append("tensors differ after the way back")
+    for path in saved:
+        back = train(args.convoy, name, path + ".run", size, {"model.init": path, **frozen})
+        if bits(state) - bits(load_file(back)):
+            errors.append(f"tensors differ after the way back by {os.path.basename(path)}")
     print(f"| `{name}` | {source} | {size}{' and others' if free else ''} | {parameters:,} | "
           f"{bits(state).total()} | " + " | ".join(f"{got:.1e}" for got, _ in worst) + " |"
           + (" " + ", ".join(errors) if errors else ""), flush=True)
@@ -199,7 +245,7 @@ def main():
     for name in args.models:
         sources = [source for source, known in (("torchvision", torchvision.models.list_models()),
                                                 ("timm", timm.list_models()))
-                   if name in known and not (source == "timm" and name in NOT_TIMMS)]
+                   if (TIMMS.get(name, name) if source == "timm" else name) in known]
         if not sources:
             sys.exit(f"{name}: neither torchvision nor timm has it")
         for source in sources:

@@ -8,7 +8,8 @@ environment with torch and torchvision, never by build or tests:
 
     python3 scripts/golden/make_golden.py tests/golden [NAME...]
 
-Without names all files are written. Networks in TensorFlow's flavour come from timm.
+Without names all files are written. Networks in TensorFlow's flavour come from timm, and those of
+files timm_NAME, which have its names.
 
 Each file is text: a line per record, "name value value ...",
 with a manifest line of versions at the top.
@@ -17,6 +18,7 @@ import hashlib
 import sys
 
 import numpy as np
+import timm
 import torch
 import torchvision
 from torch import nn
@@ -366,7 +368,8 @@ def write(folder, name, model, batch, size, classes, train, steps=False):
     model.shifts = settle(model, x) if train else {}
     fill(model)
     with open(f"{folder}/{name}.txt", "w") as out:
-        out.write(f"# torch {torch.__version__} torchvision {torchvision.__version__} "
+        library = torchvision if not name.startswith("timm_") else timm
+        out.write(f"# torch {torch.__version__} {library.__name__} {library.__version__} "
                   f"script {script}\n")
         line(out, "shape", [batch, 3, size, size, classes])
         if train:
@@ -450,9 +453,14 @@ def undropped(name, **arguments):
     return lambda classes: getattr(torchvision.models, name)(num_classes=classes, **arguments)
 
 
-def timm_model(name):
-    import timm
-    return lambda classes: timm.create_model(name, num_classes=classes)
+def timm_model(name, **arguments):
+    return lambda classes: timm.create_model(name, num_classes=classes, **arguments)
+
+
+TIMM = ["convnext_tiny", "mobilenetv2_100", "mobilenetv3_large_100", "mobilenetv3_small_100",
+        "regnetx_004_tv", "regnety_004", "efficientnet_b0", "resnet18"]
+TIMM_VITS = ([f"vit_{size}_patch16_224" for size in ("tiny", "small", "base", "large")]
+             + ["vit_base_patch32_224", "vit_small_patch14_dinov2", "vit_base_patch14_dinov2"])
 
 
 # name: network, batch, size, classes, gradients, losses. Logits are at the size that a network was
@@ -498,6 +506,9 @@ FILES = {
        ("resnet34", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d",
         "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2", "convnext_tiny",
         "convnext_small", "convnext_base", "convnext_large", "vit_b_16", "vit_b_32", "vit_l_16")},
+    **{f"timm_{name}": (timm_model(name), 1, 64, 20, False, False) for name in TIMM},
+    **{f"timm_{name}": (timm_model(name, img_size=side), 1, side, 20, False, False)
+       for name in TIMM_VITS for side in [70 if "patch14" in name else 64]},
     **{f"efficientnet_b{i}": (vision(f"efficientnet_b{i}"), 1, size, 20, False, False)
        for i, size in enumerate((224, 240, 288, 300, 380, 456, 528, 600))},
     **{f"tf_efficientnet_b{i}": (lambda classes, i=i: timm_model(f"tf_efficientnet_b{i}")(classes),
@@ -512,7 +523,7 @@ def main():
     for name in names:
         global GAMMA
         deep = ("b2", "b3", "b4", "b5", "b6", "b7", "v2_s", "v2_m",
-                "seresnet50", "y_400mf", "y_800mf", "y_1_6gf", "y_3_2gf", "y_8gf")
+                "seresnet50", "regnety_004", "y_400mf", "y_800mf", "y_1_6gf", "y_3_2gf", "y_8gf")
         GAMMA = 0.5 if name.endswith(deep) else 1.0
         network, batch, size, classes, train, steps = FILES[name]
         write(folder, name, network(classes), batch, size, classes, train, steps)

@@ -28,7 +28,10 @@ NETWORKS = {
         "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
         "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
         "seresnet50", "resnet50d", "convnext_tiny", "convnext_small", "convnext_base",
-        "convnext_large", "deit_tiny_patch16_224", "deit_small_patch16_224")},
+        "convnext_large", "mobilenetv3_large_100", "mobilenetv3_small_100",
+        *(f"deit_{size}_patch16_224" for size in ("tiny", "small", "base")),
+        *(f"vit_{size}_patch16_224" for size in ("tiny", "small", "base", "large")),
+        "vit_small_patch14_dinov2", "vit_base_patch14_dinov2")},
     **{f + f"efficientnet_b{i}": f + f"efficientnet_b{i}" for f in ("", "tf_") for i in range(8)},
     **{f"efficientnet_v2_{s}": f"tf_efficientnetv2_{s}" for s in "sml"},
     "mobilenet_v2": "mobilenetv2_100", "mobilenet_v3_large": "mobilenetv3_large_100",
@@ -101,7 +104,7 @@ def layers(out, ours, theirs):
     """Tensors in each group from the stem to the last layer, and how many of them decay, of the
     optimizer that timm's train.py makes with --layer-decay."""
     with torch.device("meta"):
-        model = timm.create_model(theirs)
+        model = timm.create_model(theirs, num_classes=1000)
     optimizer = create_optimizer_v2(model, "sgd", lr=1, weight_decay=DECAY,
                                     layer_decay=LAYER_DECAY)
     tensors, decaying = collections.Counter(), collections.Counter()

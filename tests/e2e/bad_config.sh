@@ -38,6 +38,10 @@ for n in "${ranks[@]}"; do
     expect_error "no such config" 64 "$SCRATCH/nowhere.yaml" "$n" train "$SCRATCH/nowhere.yaml"
 done
 expect_error "no such network" 64 "did you mean resnet50, " 1 inspect model resnet5O
+expect_error "a name with a tag" 64 "it is called resnet18 here, and model.init=FILE sets" 1 \
+    inspect model resnet18.a1_in1k
+expect_error "a name of timm" 64 "model.name: unknown network \"mobilenetv2_100\"; it is called \
+mobilenet_v2 here" 1 inspect config model.name=mobilenetv2_100
 expect_error "no such benchmark" 64 "unknown command steps (did you mean step?)" 1 bench steps
 expect_error "no such subject" 64 "did you mean model?" 1 inspect modell
 

@@ -91,9 +91,11 @@ answers "64 x 64 pixels, 3 channels, 6 classes" inspect model resnet20 --classes
 answers "resnet110" inspect model --help
 answers "digraph" inspect model resnet20 --dot
 answers "encoder.pos_embedding  " inspect model vit_b_16 --parameters
-answers "weights IMAGENET1K_V2: 80.858 % top-1, 224 pixels cut from 232, bilinear" \
-    inspect model resnet50
-answers "resnet50               80.858" inspect model --help
+v2="weights IMAGENET1K_V2: 80.858 % top-1, 224 pixels cut from 232, bilinear"
+answers "$v2; resnet50-11ad3fa6.pth" inspect model resnet50
+answers "bicubic; model.safetensors of timm/mobilenetv2_100.ra_in1k" inspect model mobilenet_v2
+answers "weights lvd142m: without a last layer, 518" inspect model vit_small_patch14_dinov2
+answers "resnet50                 81.240" inspect model --help
 
 answers "blurpool timm" inspect model resnet50 --set model.blurpool=timm
 answers "blur, reflected, 3x3/2x2" inspect model resnet50 model.blurpool=timm

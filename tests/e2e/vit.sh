@@ -37,8 +37,18 @@ same "4 steps and 2 + 2 in bf16" bf16 bf16_parts
 
 # Out, in again at another image size, and to others.
 expect "export" 0 run 1 export "$(latest whole)" "$SCRATCH/timm.safetensors"
+expect "export of other names" 0 run 1 export "$(latest whole)" "$SCRATCH/torchvision.safetensors" \
+    --names torchvision
+grep -qaF encoder.pos_embedding "$SCRATCH/torchvision.safetensors" ||
+    broken "torchvision's names are not torchvision's"
+for names in timm torchvision; do
+    train "$names" 1 "${net[@]}" "model.init=$SCRATCH/$names.safetensors" train.max_steps=1
+done
+same "weights under either names" timm torchvision
+train dinov2 1 "${net[@]}" model.name=vit_small_patch14_dinov2 train.max_steps=1 \
+    data.image_size=28 data.eval_resize=28
 expect_error "names that are not known" 64 "only has the names of timm" 1 export \
-    "$(latest whole)" "$SCRATCH/torchvision.safetensors" --names torchvision
+    "$(latest dinov2)" "$SCRATCH/none.safetensors" --names torchvision
 train larger 1 "${net[@]}" "model.init=$SCRATCH/timm.safetensors" train.max_steps=1 \
     data.image_size=48 data.eval_resize=48
 expect_text "positions that fit" 1 "pos_embed: resized from 2 x 2 patches to 3 x 3"

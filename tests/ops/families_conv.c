@@ -46,6 +46,7 @@ static const char *const conv_fixed[] = {
     "n=2 c=40 h=3 w=5 k=40 r=7 s=7 pt=3 pb=3 pl=3 pr=3 g=40 bias=1",
     "n=1 c=24 h=33 w=20 k=24 r=7 s=7 pt=3 pb=3 pl=3 pr=3 g=24", /* its blocks, */
     "n=3 c=24 h=6 w=5 k=24 g=24 rank=3",                        /* and their scale */
+    "n=2 c=24 h=5 w=1 k=24 g=24 rank=1",
     "n=2 c=8 h=7 w=7 k=16 sh=2 sw=2",
     "n=3 c=8 h=8 w=8 k=16 sw=2",                         /* accept_fast_narrow is for this */
     "n=2 c=32 h=7 w=5 k=48 r=3 s=3 pt=1 pb=1 pl=1 pr=1", /* rows shorter than AMX's */

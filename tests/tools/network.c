@@ -46,14 +46,20 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-static double formula(const GraphTensor *t, double gamma, double u)
+static double formula(const TensorDesc *desc, const char *name, double gamma, double u)
 {
-    const int64_t *d = t->desc.dims;
-    if (t->desc.rank == 4) return (2 * u - 1) * sqrt(6.0 / (double)(d[1] * d[2] * d[3]));
-    if (t->desc.rank == 2) return (2 * u - 1) * sqrt(3.0 / (double)d[1]);
-    if (ends_with(t->name, "running_var")) return 0.5 + u;
-    if (ends_with(t->name, "weight")) return gamma * (0.5 + u);
+    const int64_t *d = desc->dims;
+    if (desc->rank == 4) return (2 * u - 1) * sqrt(6.0 / (double)(d[1] * d[2] * d[3]));
+    if (desc->rank == 2) return (2 * u - 1) * sqrt(3.0 / (double)d[1]);
+    if (ends_with(name, "running_var")) return 0.5 + u;
+    if (ends_with(name, "weight")) return gamma * (0.5 + u);
     return 0.2 * u - 0.1;
+}
+
+float network_value(const TensorDesc *desc, const char *name, double gamma, int64_t index)
+{
+    return (float)formula(desc, name, gamma,
+                          network_uniform(network_stream(name), (uint32_t)index));
 }
 
 /* State index of a tensor name; the executor's order is that of backward, the formula's is that of
@@ -82,7 +88,8 @@ Status network_fill_gamma(Network *n, double gamma)
         float *values = mem_alloc((size_t)count * sizeof *values);
         if (!values) return ERR_MEMORY;
         for (int64_t i = 0; i < count; i++)
-            values[i] = (float)formula(t, gamma, network_uniform(stream, (uint32_t)i));
+            values[i] =
+                (float)formula(&t->desc, t->name, gamma, network_uniform(stream, (uint32_t)i));
         Status status =
             executor_import_state(n->executor, state_index(n->executor, t->name), values);
         mem_free(values);

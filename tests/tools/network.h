@@ -51,6 +51,8 @@ Status network_open(Network *n, NetworkBackend backend, const char *model_name,
 Status network_open_recompute(Network *n, NetworkBackend backend, const char *model_name,
                               const ModelOptions *o, Recompute recompute);
 void network_close(Network *n);
+/* Element index of a tensor of this shape, by the formula. */
+float network_value(const TensorDesc *desc, const char *name, double gamma, int64_t index);
 /* Fills parameters and buffers by the formula. */
 Status network_fill(Network *n);
 /* The same with the norms' weights times gamma. */

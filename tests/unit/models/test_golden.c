@@ -117,6 +117,18 @@ LOGITS(regnet_y_1_6gf)
 LOGITS(regnet_y_3_2gf)
 LOGITS(regnet_y_8gf)
 
+/* Those of timm that differ from others in numbers alone; DeiT is ViT. */
+TEST(logits_of_timms_vision_transformers)
+{
+    check_logits("timm_vit_base_patch16_224", "vit_base_patch16_224", 1);
+    check_logits("timm_vit_base_patch16_224", "deit_base_patch16_224", 1);
+    check_logits("timm_vit_base_patch14_dinov2", "vit_base_patch14_dinov2", 1);
+}
+TEST(logits_of_timms_vit_large)
+{
+    check_logits("timm_vit_large_patch16_224", "vit_large_patch16_224", 1);
+}
+
 /* Odd sizes: TensorFlow's padding is uneven there. */
 TEST(logits_of_efficientnet_b0_at_97_pixels)
 {

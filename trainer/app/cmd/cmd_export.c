@@ -32,8 +32,7 @@ static const ArgRow rows[] = {
     ARG_ROW_EMA,
     ARG_ROW_RAW,
     { "--names", "NAMES",
-      .help = "names of tensors in a .safetensors file (default: those of the network; ResNets and "
-              "EfficientNets have both)",
+      .help = "names of tensors in a .safetensors file (default: those of the network)",
       .choices = names_words },
     { "--with-input",
       .help = "only for .onnx: the input is uint8 [N, height, width, channels], as decoded; the "
@@ -48,14 +47,15 @@ static const ArgRow rows[] = {
 static Status choose_names(const Args *args, const ModelDef *def, ModelNames *out)
 {
     int word;
-    *out = model_named(def, MODEL_NAMES_TIMM) == def ? MODEL_NAMES_TIMM : MODEL_NAMES_TORCHVISION;
+    *out = def->names;
     if (def->text) *out = MODEL_NAMES_HF;
     if (!args_value(args, "--names")) return OK;
     TRY(args_choice(args, "--names", &word));
     const bool text = *out == MODEL_NAMES_HF;
     *out = (ModelNames)word;
     if (text != (*out == MODEL_NAMES_HF) || (*out == MODEL_NAMES_TIMM && def->apart) ||
-        (*out == MODEL_NAMES_TORCHVISION && def->names == MODEL_NAMES_TIMM && !def->twin))
+        (*out == MODEL_NAMES_TORCHVISION && def->names == MODEL_NAMES_TIMM && !def->twin &&
+         !def->both))
         return fail(ERR_USAGE, "--names: %s only has the names of %s", def->name,
                     names_words[def->names]);
     return OK;
@@ -139,11 +139,10 @@ static Status export_safetensors(const CheckpointModel *m, const char *path, Mod
 static void warn_of_meaning(const CheckpointModel *m, const char *path, ModelNames names)
 {
     if (weights_change_meaning(m->def, names))
-        log_warning("%s: torchvision's %s loads these weights but pads and normalises differently "
-                    "from %s",
-                    path, model_named(m->def, names)->name, m->def->name);
-    /* what has a twin has the same shapes with either stem */
-    if (m->config->model.stem == STEM_CIFAR && m->def->twin)
+        log_warning("%s: %s's %s loads these weights but pads or normalises differently from %s",
+                    path, names_words[names], model_named(m->def, names)->name, m->def->name);
+    /* whose shapes are the same with either stem */
+    if (m->config->model.stem == STEM_CIFAR && (m->def->twin || m->def->both))
         log_warning(
             "%s: model.stem is cifar: in PyTorch set the stride of the first convolution to 1",
             path);

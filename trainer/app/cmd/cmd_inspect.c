@@ -51,14 +51,15 @@ static void add_networks(StrBuf *text)
 {
     str_add(text,
             "Networks, with the top-1 of their best published weights. Tensors have the names\n"
-            "and shapes of the library in brackets.\n");
+            "and shapes of the library in brackets; model.init takes the other's files too\n"
+            "if its network computes the same.\n");
     for (int i = 0; i < model_count(); i++) {
         const ModelDef *def = model_at(i);
         double best = 0;
         char percent[16] = "";
         for (int k = 0; k < MODEL_WEIGHTS_MAX; k++) best = fmax(best, def->weights[k].top1);
         if (best > 0) snprintf(percent, sizeof percent, "%.3f", best);
-        str_printf(text, "  %-22s %6s %s\n", def->name, percent, def->summary);
+        str_printf(text, "  %-24s %6s %s\n", def->name, percent, def->summary);
     }
 }
 
@@ -92,9 +93,15 @@ static void describe_weights(const ModelDef *def, StrBuf *text)
 {
     for (int k = 0; k < MODEL_WEIGHTS_MAX && def->weights[k].name; k++) {
         const ModelWeights *w = &def->weights[k];
-        str_printf(text, "weights %s: %.3f %% top-1, %d pixels cut from %d, %s%s\n", w->name,
-                   w->top1, w->size, w->resize, model_interpolation_name(w->interpolation),
-                   w->halves ? ", data.mean=[0.5, 0.5, 0.5] data.std=[0.5, 0.5, 0.5]" : "");
+        char file[96];
+        model_weights_file(def, w, file, sizeof file);
+        str_printf(text, "weights %s: ", w->name);
+        if (w->top1 > 0) str_printf(text, "%.3f %% top-1", w->top1);
+        else str_add(text, "without a last layer");
+        str_printf(text, ", %d pixels cut from %d, %s%s; %s%s\n", w->size, w->resize,
+                   model_interpolation_name(w->interpolation),
+                   w->halves ? ", data.mean=[0.5, 0.5, 0.5] data.std=[0.5, 0.5, 0.5]" : "",
+                   w->file ? "" : "model.safetensors of ", file);
     }
 }
 
@@ -178,7 +185,10 @@ static const Command cmd_inspect_model = {
         "parameters, FLOPs and the size of each layer's output; of text, for one sequence of "
         "data.tokens. The first lines list the published "
         "weights: name, top-1 on ImageNet, and how that was evaluated (image size, the shorter "
-        "side before the crop, interpolation; mean and std where they are not ImageNet's).",
+        "side before the crop, interpolation; mean and std where they are not ImageNet's), and the "
+        "file: torchvision's are at https://download.pytorch.org/models/FILE, timm's in a "
+        "repository "
+        "of the Hugging Face Hub, which has more for most networks.",
     .args = model_rows,
     .more = add_networks,
     .alone = inspect_model,
@@ -187,7 +197,10 @@ static const Command cmd_inspect_model = {
 /* ---- checkpoint ---- */
 
 static const ArgRow checkpoint_rows[] = {
-    { "RUN|FILE", .help = "a .safetensors file; or a run, for its best checkpoint or its latest" },
+    { "RUN|FILE",
+      .help =
+          "a .safetensors file, or weights of PyTorch (.pth); or a run, for its best checkpoint "
+          "or its latest" },
     ARG_ROW_END,
 };
 
@@ -197,10 +210,24 @@ static bool has_multi(const CheckpointMeta *meta)
     return meta->config && config_parse(&c, meta->config) == OK && c->data.labels == LABELS_MULTI;
 }
 
+static void list_tensors(const SafeFile *file, StrBuf *text)
+{
+    int64_t elements = 0, bytes = 0;
+    for (int i = 0; i < safetensors_count(file); i++) {
+        const SafeTensor *t = safetensors_at(file, i);
+        char shape[96];
+        tensor_format(&t->desc, shape, sizeof shape);
+        str_printf(text, "  %-48s %s\n", t->name, shape);
+        elements += tensor_elements(&t->desc);
+        bytes += (int64_t)tensor_plain_bytes(&t->desc);
+    }
+    str_printf(text, "tensors %d\nelements %lld\nbytes %lld\n", safetensors_count(file),
+               (long long)elements, (long long)bytes);
+}
+
 static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta, const char *path,
                                 StrBuf *text)
 {
-    int64_t elements = 0, bytes = 0;
     SpentParts spent;
     str_add_visible(text, path, "");
     str_add(text, "\nmodel ");
@@ -227,16 +254,7 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
         str_add(text, "\n");
     }
     str_printf(text, "crc32c %s ok\n", safetensors_metadata(file, "crc32c"));
-    for (int i = 0; i < safetensors_count(file); i++) {
-        const SafeTensor *t = safetensors_at(file, i);
-        char shape[96];
-        tensor_format(&t->desc, shape, sizeof shape);
-        str_printf(text, "  %-48s %s\n", t->name, shape);
-        elements += tensor_elements(&t->desc);
-        bytes += (int64_t)tensor_plain_bytes(&t->desc);
-    }
-    str_printf(text, "tensors %d\nelements %lld\nbytes %lld\n", safetensors_count(file),
-               (long long)elements, (long long)bytes);
+    list_tensors(file, text);
 }
 
 static Status inspect_checkpoint(const Args *args)
@@ -246,8 +264,17 @@ static Status inspect_checkpoint(const Args *args)
     StrBuf text = { 0 };
     char *path FREED = NULL;
     TRY(run_source_checkpoint(&path, args->positional[0]));
-    Status status = checkpoint_open(&file, &meta, path);
-    if (status == OK) describe_checkpoint(file, &meta, path, &text);
+    TRY(weights_open(&file, path));
+    Status status = OK;
+    if (weights_are_checkpoint(file)) {
+        safetensors_close(file);
+        status = checkpoint_open(&file, &meta, path);
+        if (status == OK) describe_checkpoint(file, &meta, path, &text);
+    } else {
+        str_add_visible(&text, path, "");
+        str_add(&text, "\nweights, not a checkpoint of Convoy\n");
+        list_tensors(file, &text);
+    }
     return log_print_text(status, &text);
 }
 
@@ -255,8 +282,8 @@ static const Command cmd_inspect_checkpoint = {
     .name = "inspect checkpoint",
     .summary = "verify a checkpoint and list its tensors",
     .about =
-        "Verifies a checkpoint and prints its position, its seed and its tensors. Exit code 65 "
-        "if it is damaged.",
+        "Verifies a checkpoint and prints its position, its seed and its tensors; of other weights "
+        "the tensors. Exit code 65 if the file is damaged.",
     .args = checkpoint_rows,
     .alone = inspect_checkpoint,
 };

@@ -30,24 +30,32 @@ static Status unknown_weights(const ModelDef *def, const char *name)
     return status;
 }
 
-/* "resnet50:IMAGENET1K_V2" */
+/* What names the weights of "resnet50:IMAGENET1K_V2", or timm's "resnet50.a1_in1k"; NULL. */
+static const char *tag_of(const char *word)
+{
+    return strpbrk(word, ":.");
+}
+
 static Status find_model(const ModelDef **def, const ModelWeights **weights, const char *word)
 {
     char name[NAME_BYTES];
-    const char *colon = strchr(word, ':');
-    snprintf(name, sizeof name, "%.*s", colon ? (int)(colon - word) : NAME_BYTES - 1, word);
+    const char *tag = tag_of(word);
+    snprintf(name, sizeof name, "%.*s", tag ? (int)(tag - word) : NAME_BYTES - 1, word);
     *def = model_find(name);
-    if (!*def)
-        return fail(ERR_USAGE, "--model: unknown network %s (convoy inspect model --help)", name);
+    if (!*def) {
+        char suggestion[MODEL_SUGGESTION_BYTES];
+        model_suggest(name, suggestion, sizeof suggestion);
+        return fail(ERR_USAGE, "--model: unknown network %s%s", name, suggestion);
+    }
     if ((*def)->text)
         return fail(ERR_USAGE,
                     "--model: %s reads text, and only checkpoints of Convoy have a dictionary",
                     name);
     *weights = (*def)->weights;
-    for (int i = 0; colon && i < MODEL_WEIGHTS_MAX && (*def)->weights[i].name; i++)
-        if (strcmp((*def)->weights[i].name, colon + 1) == 0) *weights = &(*def)->weights[i];
-    if (colon && (!(*weights)->name || strcmp((*weights)->name, colon + 1) != 0))
-        return unknown_weights(*def, colon + 1);
+    for (int i = 0; tag && i < MODEL_WEIGHTS_MAX && (*def)->weights[i].name; i++)
+        if (strcmp((*def)->weights[i].name, tag + 1) == 0) *weights = &(*def)->weights[i];
+    if (tag && (!(*weights)->name || strcmp((*weights)->name, tag + 1) != 0))
+        return unknown_weights(*def, tag + 1);
     return OK;
 }
 
@@ -120,7 +128,7 @@ static const ModelWeights *unlike_published(const Config *c, const ModelDef *def
     const ModelWeights *all = def->weights, *w = NULL;
     for (int i = 0; i < MODEL_WEIGHTS_MAX && all[i].name; i++) {
         if (wants(&all[i], c)) return NULL;
-        if (!w && all[i].size == c->data.image_size) w = &all[i];
+        if (!w && all[i].size == c->data.image_size && !all[i].file == !all->file) w = &all[i];
     }
     return !w && c->data.image_size == USUAL_SIZE && all->name ? all : w;
 }
@@ -195,7 +203,7 @@ static bool sets_images(const ForeignModel *foreign)
 {
     for (int i = 0; i < foreign->set_count; i++)
         if (str_starts_with(foreign->sets[i], "data.")) return true;
-    return strchr(foreign->model, ':') != NULL;
+    return tag_of(foreign->model) != NULL;
 }
 
 /* Images as the caller names published weights, else as the file says, else as the first published
@@ -204,7 +212,7 @@ static Status configure(CheckpointModel *m, const ModelWeights *w, const Foreign
                         const char *path)
 {
     StrBuf text = { 0 }, said = { 0 };
-    const char *own = strchr(foreign->model, ':') ? NULL : own_images(m->file);
+    const char *own = tag_of(foreign->model) ? NULL : own_images(m->file);
     if (own) str_add(&text, own);
     else if (w->name) add_published(w, &text);
     else str_printf(&text, "data.image_size=%d\n", m->def->input.size);
@@ -256,7 +264,7 @@ static Status open_parts(CheckpointModel *m, const char *path, const ForeignMode
     const ModelWeights *weights = NULL;
     Graph *probe = NULL;
     TRY(find_model(&m->def, &weights, foreign->model));
-    TRY(safetensors_open(&m->file, path));
+    TRY(weights_open(&m->file, path));
     if (weights_are_checkpoint(m->file))
         return fail(ERR_USAGE,
                     "%s: --model is not needed for a checkpoint, which names its network", path);
@@ -265,7 +273,8 @@ static Status open_parts(CheckpointModel *m, const char *path, const ForeignMode
     if (safetensors_metadata(m->file, "convoy") && labels && strcmp(labels, "multi") == 0)
         m->config->data.labels = LABELS_MULTI;
     TRY(checkpoint_model_graph(&probe, m, 1, 1, 0));
-    Status status = weights_classes(&m->classes, probe, m->def, m->file, path);
+    Status status = weights_narrow(m->file, probe, m->def, foreign->which, path);
+    if (status == OK) status = weights_classes(&m->classes, probe, m->def, m->file, path);
     graph_destroy(probe);
     if (status == OK) status = read_names(m, foreign->classes, path);
     return status == OK ? checkpoint_model_graph(&m->graph, m, m->classes, batch, 0) : status;

@@ -15,7 +15,7 @@
 enum { LISTED = 3, SHAPE_TEXT = 96 }; /* tensors of each kind that a message names */
 static const char counter_suffix[] = ".num_batches_tracked", numbers_suffix[] = ".position_ids",
                   optimizer_prefix[] = "optimizer.", lookahead_prefix[] = "lookahead.",
-                  average_prefix[] = "ema.";
+                  average_prefix[] = WEIGHTS_EMA_PREFIX;
 
 Status weights_choose(SafeFile *file, WeightsChoice which, bool best, const char *path, bool *ema)
 {
@@ -38,33 +38,7 @@ bool weights_are_checkpoint(const SafeFile *file)
     return safetensors_metadata(file, "config") && safetensors_metadata(file, "header_crc32c");
 }
 
-/* What stands before a tensor's name in a file that has it as "model.conv1.weight": its length, 0
- * where there is no such. */
-static size_t find_prefix(const SafeFile *file, const char *name, const char **whole)
-{
-    const size_t length = strlen(name);
-    for (int i = 0; i < safetensors_count(file); i++) {
-        *whole = safetensors_at(file, i)->name;
-        const size_t more = strlen(*whole);
-        if (more > length + 1 && (*whole)[more - length - 1] == '.' &&
-            strcmp(*whole + more - length, name) == 0 && !str_starts_with(*whole, average_prefix) &&
-            !is_state(*whole))
-            return more - length;
-    }
-    return 0;
-}
-
-static int count_prefixed(const WeightList *list, const SafeFile *file)
-{
-    int count = 0;
-    const char *whole;
-    for (int i = 0; i < list->count; i++)
-        count += find_prefix(file, list->items[i].other, &whole) > 0;
-    return count;
-}
-
-/* The more, the fewer are missing of the tensors that a file has to have. Those behind a prefix
- * count only where none is found. */
+/* The more, the fewer are missing of the tensors that a file has to have. */
 static int count_found(const WeightList *list, const SafeFile *file)
 {
     enum { MANY = 1 << 24 };
@@ -75,12 +49,12 @@ static int count_found(const WeightList *list, const SafeFile *file)
         wanted++;
         found += weights_find(file, w) != NULL;
     }
-    return found > 0 ? 2 * MANY + found - wanted : MANY + count_prefixed(list, file) - wanted;
+    return (found > 0 ? 2 * MANY : MANY) + found - wanted;
 }
 
 bool weights_change_meaning(const ModelDef *def, ModelNames names)
 {
-    return names == MODEL_NAMES_TORCHVISION && model_named(def, names) != def;
+    return model_named(def, names) != def && !(names == MODEL_NAMES_TIMM && def->timm);
 }
 
 /* The names under which most tensors are there. */
@@ -163,8 +137,6 @@ typedef struct Findings {
     int missing_count, shape_count, stranger_count, unused_count;
     int64_t classes; /* of the file's last layer; 0: it has none */
     bool headless;   /* that is no fault */
-    size_t prefix;   /* before most names: its length, and one of them */
-    const char *prefixed;
 } Findings;
 
 /* Adds "text, " to the first few. */
@@ -265,31 +237,9 @@ static Status find_strangers(const WeightList *list, const SafeFile *file, bool 
     return OK;
 }
 
-/* What a training program has put around the network. */
-static Status report_prefix(const Findings *f, const ModelDef *def, const char *path)
-{
-    StrBuf prefix = { 0 }, words = { 0 };
-    str_add_n(&prefix, f->prefixed, f->prefix);
-    str_add_word(&words, path);
-    str_add(&words, " weights.safetensors");
-    if (prefix.text) str_add_word(&words, prefix.text);
-    Status status = ERR_MEMORY;
-    if (!prefix.failed && !words.failed)
-        status =
-            fail(ERR_DATA,
-                 "%s: the weights of %s have the prefix %s in their names; remove it: python3 -c "
-                 "\"import sys, safetensors.torch as s; a = sys.argv; s.save_file({k[len(a[3]):]: "
-                 "v for k, v in s.load_file(a[1]).items() if k.startswith(a[3])}, a[2])\" %s",
-                 path, def->name, prefix.text, words.text);
-    str_free(&prefix);
-    str_free(&words);
-    return status;
-}
-
 static Status report(const Findings *f, const ModelDef *def, const char *path)
 {
     StrBuf text = { 0 };
-    if (f->prefix > 0) return report_prefix(f, def, path);
     add_kind(&text, "missing:", &f->missing, f->missing_count);
     add_kind(&text, "with another shape:", &f->shapes, f->shape_count);
     add_kind(&text, "not of this network:", &f->strangers, f->stranger_count);
@@ -327,18 +277,27 @@ static Status check_copies(const WeightList *list, const SafeFile *file, const c
     return OK;
 }
 
+/* Whether these names are another network's, which would give other results. */
+static Status check_meaning(const ModelDef *def, ModelNames names, const char *path)
+{
+    const char *theirs = model_named(def, names)->name;
+    if (!weights_change_meaning(def, names)) return OK;
+    return fail(ERR_DATA,
+                "%s: these are weights of %s (model.name=%s); %s has the same tensors, but pads or "
+                "normalises differently",
+                path, theirs, theirs, def->name);
+}
+
 /* *classes: of the file's last layer, 0 where it may lack one and does; stays where the network has
  * no such layer. */
-static Status check(const WeightList *list, const ModelDef *def, const SafeFile *file,
-                    const char *path, bool may_lack, int64_t *classes)
+static Status check(const WeightList *list, const ModelDef *def, ModelNames names,
+                    const SafeFile *file, const char *path, bool may_lack, int64_t *classes)
 {
     Findings f = { .headless = may_lack && lacks_head(list, file) };
     for (int i = 0; i < list->count; i++) compare(&list->items[i], file, &f);
-    const bool prefixed = f.missing_count > 0 && 2 * count_prefixed(list, file) > list->count;
-    for (int i = 0; i < list->count && prefixed && f.prefix == 0; i++)
-        f.prefix = find_prefix(file, list->items[i].other, &f.prefixed);
     Status status = find_strangers(list, file, def->text, &f);
     if (status == OK) status = report(&f, def, path);
+    if (status == OK) status = check_meaning(def, names, path);
     if (status == OK) status = check_copies(list, file, path);
     if (status == OK && f.unused_count > 0)
         log_info("%s: %d tensors of another head are not used: %s%s", path, f.unused_count,
@@ -365,11 +324,11 @@ static int state_index(const Executor *x, const char *name)
 }
 
 /* values: of side * side patches. */
-static Status fit_positions(float *own, const Weight *w, const ModelDef *def, int64_t side,
+static Status fit_positions(float *own, const Weight *w, ModelNames names, int64_t side,
                             const float *values)
 {
     const PositionGrid *g = &w->grid;
-    TRY(positions_resample(g, side, w->desc.dims[2], def->names == MODEL_NAMES_TIMM, values, own));
+    TRY(positions_resample(g, side, w->desc.dims[2], names == MODEL_NAMES_TIMM, values, own));
     log_warning("%s: resized from %lld x %lld patches to %lld x %lld", w->other, (long long)side,
                 (long long)side, (long long)g->height, (long long)g->width);
     return OK;
@@ -413,12 +372,12 @@ static Status fit_part(float *own, Executor *x, const Weight *w, int64_t count, 
 }
 
 /* own: zeros of the weight's own shape; values: those of the file. */
-static Status fit(float *own, Executor *x, const Weight *w, const ModelDef *def,
+static Status fit(float *own, Executor *x, const Weight *w, ModelNames names,
                   const TensorDesc *there, const HeadRows *rows, const float *values)
 {
     const int64_t side = other_side(w, there);
     if (w->head && rows) return fit_rows(own, x, w, rows, values);
-    if (side) return fit_positions(own, w, def, side, values);
+    if (side) return fit_positions(own, w, names, side, values);
     if (more_rows(w, there))
         log_warning("%s: only the first %lld of %lld positions are used (data.tokens)", w->other,
                     (long long)w->desc.dims[0], (long long)there->dims[0]);
@@ -427,7 +386,7 @@ static Status fit(float *own, Executor *x, const Weight *w, const ModelDef *def,
     return OK;
 }
 
-static Status import(Executor *x, const Weight *w, const ModelDef *def, const SafeTensor *t,
+static Status import(Executor *x, const Weight *w, ModelNames names, const SafeTensor *t,
                      const HeadRows *rows)
 {
     const int64_t count = tensor_elements(&t->desc);
@@ -440,7 +399,7 @@ static Status import(Executor *x, const Weight *w, const ModelDef *def, const Sa
     for (int64_t i = 0; i < count && status == OK; i++)
         values[i] = read_float(t->desc.dtype, t->data, i);
     if (status == OK)
-        status = w->kind == WEIGHT_WHOLE ? fit(own, x, w, def, &t->desc, rows, values)
+        status = w->kind == WEIGHT_WHOLE ? fit(own, x, w, names, &t->desc, rows, values)
                                          : fit_part(own, x, w, tensor_elements(desc), values);
     if (status == OK) status = executor_import_state(x, index, own);
     mem_free(values);
@@ -455,7 +414,7 @@ Status weights_classes(int64_t *out, const Graph *g, const ModelDef *def, const 
     ModelNames names = MODEL_NAMES_TORCHVISION;
     *out = 0;
     TRY(recognise(&list, &names, g, def, file));
-    Status status = check(&list, def, file, path, false, out);
+    Status status = check(&list, def, names, file, path, false, out);
     if (status == OK && *out == 0)
         status =
             fail(ERR_USAGE, "%s: the network has no last layer with one row per class", def->name);
@@ -499,7 +458,7 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
     const int64_t here = graph_options(g)->classes;
     int64_t there = here;
     TRY(recognise(&list, &names, g, def, file));
-    Status status = check(&list, def, file, path, rows != NULL, &there);
+    Status status = check(&list, def, names, file, path, rows != NULL, &there);
     if (status == OK && there != here && has_tied(&list))
         status = fail(ERR_DATA, "%s: has %lld words, but the dictionary has %lld", path,
                       (long long)there, (long long)here);
@@ -507,14 +466,10 @@ Status weights_restore(Executor *x, const Graph *g, const ModelDef *def, const S
         status = fail(ERR_DATA, "%s: has weights for %lld classes, but model.classes is %lld", path,
                       (long long)there, (long long)here);
     if (rows) settle_rows(rows, here, there);
-    if (status == OK && weights_change_meaning(def, names))
-        log_warning("%s: has torchvision's names: weights of %s fit %s, but its padding and "
-                    "normalisation differ",
-                    path, model_named(def, names)->name, def->name);
     for (int i = 0; i < list.count && status == OK; i++) {
         const SafeTensor *t = weights_find(file, &list.items[i]);
         if (t && list.items[i].kind != WEIGHT_COPY)
-            status = import(x, &list.items[i], def, t, rows);
+            status = import(x, &list.items[i], names, t, rows);
         if (!t && rows) add_fresh(&rows->fresh, &list.items[i]);
     }
     weights_free(&list);

@@ -67,7 +67,9 @@ static Status build_named(Graph **out, const Graph *g, const ModelDef *def, Mode
     o.graph.batch = 1;
     o.graph.views = 1;
     o.graph.training = false;
-    return model_build(out, model_named(def, names), &o);
+    ModelDef named = *model_named(def, names);
+    if (named.both) named.names = names;
+    return model_build(out, &named, &o);
 }
 
 static void fill_twins(WeightList *list, const Graph *g)
@@ -78,13 +80,30 @@ static void fill_twins(WeightList *list, const Graph *g)
         const GraphTensor *t = graph_tensor(g, id);
         while (other < graph_tensor_count(list->named) && !is_weight(list->named, other)) other++;
         ASSERT(other < graph_tensor_count(list->named));
+        const GraphTensor *there = graph_tensor(list->named, other);
+        TensorDesc desc = t->desc; /* dims past its rank are 1: [C,1,1] may be [C] there */
+        desc.rank = there->desc.rank;
+        ASSERT(tensor_elements(&desc) == tensor_elements(&t->desc));
         list->items[list->count++] = (Weight){ .name = t->name,
-                                               .other = graph_tensor(list->named, other)->name,
-                                               .desc = t->desc,
+                                               .other = there->name,
+                                               .desc = desc,
                                                .head = is_head(list->named, other),
                                                .first = is_first(list->named, other),
                                                .grid = grid_of(list->named, other) };
         other++;
+    }
+}
+
+/* The rest of the module that the last layer is in, such as a norm, goes where that goes. */
+static void mark_above(WeightList *list)
+{
+    const char *head = "";
+    for (int i = 0; i < list->count; i++)
+        if (list->items[i].head) head = list->items[i].other;
+    const size_t module = strcspn(head, ".");
+    for (int i = 0; i < list->count && module > 0; i++) {
+        Weight *w = &list->items[i];
+        w->above = !w->head && strncmp(w->other, head, module + 1) == 0;
     }
 }
 
@@ -95,6 +114,7 @@ static Status list_twins(WeightList *out, const Graph *g, const ModelDef *def, M
         return fail(ERR_INTERNAL, "%s: the network with torchvision's names has other tensors",
                     def->name);
     fill_twins(out, g);
+    mark_above(out);
     return OK;
 }
 

@@ -159,10 +159,13 @@ static Status apply_head(const Rules *r)
                       (int)layer_length(last), last);
 }
 
-/* Of the layer, or the part of the network, that the last parameter is of: "classifier". */
-static bool is_head(const char *name, const char *last)
+/* Of the layer, or the part of the network, that the last parameter is of: "classifier"; of timm's
+ * MobileNetV3 the layer before too. */
+static bool is_head(const Rules *r, const char *name, const char *last)
 {
     const size_t part = strcspn(last, ".");
+    if (str_starts_with(r->c->model.name, "mobilenetv3") && str_starts_with(name, "conv_head"))
+        return true;
     return same_layer(name, last) || (strncmp(name, last, part + 1) == 0 && last[part] == '.' &&
                                       strncmp(last, "classifier", part) == 0);
 }
@@ -185,7 +188,7 @@ static int group_by_block(const Rules *r, int *group)
     int groups = 0;
     for (int i = 0; i < r->count; i++) {
         const char *name = name_at(r, i);
-        const bool head = is_head(name, last);
+        const bool head = is_head(r, name, last);
         long of = head ? HEAD : block_of(name);
         if (of == NO_BLOCK && block != NO_BLOCK) of = next_block(r, i);
         if (i == 0 || (of != NO_BLOCK && of != block)) {

@@ -26,7 +26,7 @@ static Graph *tiny(const char *name)
         o.graph.tokens = 8;
         o.graph.masked = 3;
     }
-    if (least > o.graph.height) o.graph.height = o.graph.width = least;
+    if (least > 0 && o.graph.height % least) o.graph.height = o.graph.width = 2 * least;
     CHECK_STATUS(model_build(&g, model_find(name), &o), OK);
     return g;
 }

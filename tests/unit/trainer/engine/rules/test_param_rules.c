@@ -85,7 +85,10 @@ static Status open_network(Network *n, const char *model, const char *freeze)
     ModelOptions o = network_narrow(2, 32);
     o.graph.freeze = freeze;
     /* at an eighth it lacks convolutions that widen nothing */
-    if (str_starts_with(model, "mobilenet_v3")) o.width = 0.5;
+    if (str_starts_with(model, "mobilenet") && !str_starts_with(model, "mobilenet_v2"))
+        o.width = 0.5;
+    const int least = model_find(model)->least_size; /* patches divide images */
+    if (least > 0 && o.graph.height % least) o.graph.height = o.graph.width = 2 * least;
     return network_open(n, NETWORK_REF, model, &o);
 }
 
