@@ -135,6 +135,10 @@ static Status take_class_columns(List *l, char *const *fields, int count)
         l->heads[i] = fields[i];
         if (i != l->path_at && !fields[i][0])
             return fail(ERR_DATA, "%s:%d: column %d has no name", l->path, l->rows.line, i + 1);
+        for (int k = 0; k < i; k++)
+            if (strcmp(fields[k], fields[i]) == 0)
+                return fail(ERR_DATA, "%s:%d: columns %d and %d are both named %s", l->path,
+                            l->rows.line, k + 1, i + 1, fields[i]);
         if (i != l->path_at) TRY(add_label(l, fields[i], NO_ITEM));
     }
     return OK;

@@ -157,8 +157,12 @@ expect "predict by weights" 0 run 1 predict "$SCRATCH/w.safetensors" "$picture" 
 cp "$out" "$SCRATCH/by_weights"
 expect "predict" 0 run 1 predict "$SCRATCH/whole" "$picture" --threshold 0 --csv
 cmp -s "$out" "$SCRATCH/by_weights" || broken_run "exported weights predict otherwise"
-expect "export" 0 run 1 export "$SCRATCH/whole" "$SCRATCH/w.onnx"
+expect "export --threshold" 0 run 1 export "$SCRATCH/whole" "$SCRATCH/w.safetensors" --threshold 1
+expect "predict" 0 run 1 predict "$SCRATCH/w.safetensors" "$picture" --model resnet20
+expect_text "the threshold of the file" 1 "  no class above 1"
+expect "export" 0 run 1 export "$SCRATCH/whole" "$SCRATCH/w.onnx" --threshold 0.25
 grep -aq 'labels.*"multi"' "$SCRATCH/w.onnx" || broken "the ONNX file does not say multi"
+grep -aq 'threshold.*0\.25' "$SCRATCH/w.onnx" || broken "the ONNX file has no threshold"
 
 # ---- refused, in one line ----
 train_fails loss 64 "data.labels requires train.loss: bce (it is cross_entropy)" 1 \
@@ -186,4 +190,6 @@ settings folders "data.train=$SCRATCH/data/train" train.max_steps=1
 expect "train folders" 0 run 1 train "${sets[@]}"
 expect_error "threshold" 64 "was trained with one label per image" 1 predict "$SCRATCH/folders" \
     "$picture" --threshold 0.5
+expect_error "threshold" 64 "was trained with one label per image" 1 export "$SCRATCH/folders" \
+    "$SCRATCH/folders.onnx" --threshold 0.5
 exit "$failed"

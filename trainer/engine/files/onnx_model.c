@@ -98,10 +98,12 @@ void onnx_model_put_metadata(StrBuf *out, const CheckpointModel *m)
                (long long)(c->data.eval_resize ? c->data.eval_resize : c->data.image_size));
     json_string(&w, NULL, interpolation_names[c->data.interpolation]);
     if (c->data.labels == LABELS_MULTI) {
-        StrBuf labels = { 0 };
-        JsonWriter words = { .out = &labels };
+        StrBuf labels = { 0 }, threshold = { 0 };
+        JsonWriter words = { .out = &labels }, number = { .out = &threshold };
         json_string(&words, NULL, label_kind_names[LABELS_MULTI]);
+        json_number(&number, NULL, m->threshold);
         put_metadata(out, FOREIGN_MODEL_LABELS, &labels);
+        put_metadata(out, FOREIGN_MODEL_THRESHOLD, &threshold);
     }
     put_metadata(out, "image_size", &size);
     put_metadata(out, "resize", &resize);

@@ -266,6 +266,8 @@ TEST(lists_of_several_labels_that_cannot_be_name_file_and_line)
         { "m.csv", "path,x,y\npictures/a.jpg,1,-1\n",
           "m.csv:2: column y: expected 0 or 1, found -1" },
         { "m.csv", "path,x,\npictures/a.jpg,1,0\n", "m.csv:1: column 3 has no name" },
+        { "m.csv", "path,x,y,x\npictures/a.jpg,1,0,0\n",
+          "m.csv:1: columns 2 and 4 are both named x" },
         { "m.csv", "path\npictures/a.jpg\n", "m.csv:1: expected an image and its class" },
         { "m.csv", "path,class\npictures/a.jpg,x,y\n", "m.csv:2: 3 fields, expected 2" },
         { "m.csv", "pictures/a.jpg,|\npictures/b.jpg\n", "m.csv: no image has a label" },

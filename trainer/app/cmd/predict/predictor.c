@@ -96,13 +96,12 @@ static const OpTensor *logits_of(const Program *p)
 /* Third-party weights do not say what they were trained for; a threshold does. */
 static Status choose_labels(Predictor *p, const char *path)
 {
-    const bool given = p->threshold >= 0, says = safetensors_metadata(p->model.file, "convoy");
-    p->multi = p->model.config->data.labels == LABELS_MULTI || (p->model.foreign && !says && given);
-    if (given && !p->multi)
-        return fail(ERR_USAGE, "--threshold: %s was trained with one label per image (data.labels)",
-                    path);
-    if (!given) p->threshold = PREDICTOR_THRESHOLD;
-    return OK;
+    CheckpointModel *m = &p->model;
+    const bool given = p->threshold >= 0;
+    if (given && m->foreign && !m->def->text && !safetensors_metadata(m->file, "convoy"))
+        m->config->data.labels = LABELS_MULTI;
+    p->multi = m->config->data.labels == LABELS_MULTI;
+    return given ? checkpoint_model_set_threshold(m, p->threshold, path) : OK;
 }
 
 Status predictor_open(Predictor *p, const char *path)
@@ -183,7 +182,7 @@ static void print_text(const Predictor *p, const PredictPlace *at, const float *
     char name[NAME_BYTES];
     add_place(out, at);
     str_add(out, "\n");
-    if (p->found == 0) str_printf(out, "  no class above %g\n", p->threshold);
+    if (p->found == 0) str_printf(out, "  no class above %g\n", p->model.threshold);
     for (int64_t k = 0; k < p->found; k++) {
         checkpoint_model_class_name(&p->model, p->top[k], name, sizeof name);
         str_printf(out, "  %8.4f %%  ", 100 * (double)probabilities[p->top[k]]);
@@ -266,7 +265,7 @@ Status predictor_answer(Predictor *p, const PredictPlace *at, int64_t row)
     else softmax(logits, classes);
     for (p->found = 0; p->found < p->count; p->found++) {
         const int64_t best = next_best(logits, classes, p->found > 0 ? p->top[p->found - 1] : -1);
-        if (p->multi && !((double)logits[best] > p->threshold)) break;
+        if (p->multi && !((double)logits[best] > p->model.threshold)) break;
         p->top[p->found] = best;
     }
     print[p->form](p, at, logits, &text);

@@ -7,7 +7,6 @@
 #include "trainer/engine/files/foreign_model.h"
 
 enum { PREDICTOR_PROGRAMS = 3 };
-#define PREDICTOR_THRESHOLD 0.5 /* where nobody says one */
 
 typedef enum PredictForm { PREDICT_TEXT, PREDICT_CSV, PREDICT_JSON } PredictForm;
 
@@ -24,8 +23,9 @@ typedef struct Predictor {
     int64_t *top;  /* [count], of which an answer has found */
     int64_t count, found;
     bool count_given;
-    bool multi;        /* any number of labels: each class with a probability above the threshold */
-    double threshold;  /* below 0: nobody has said one */
+    bool
+        multi; /* any number of labels: each class with a probability above the model's threshold */
+    double threshold;  /* chosen instead of the model's; below 0: not */
     int64_t senseless; /* answers in which no finite numbers came out */
     WeightsChoice which;
     ForeignModel foreign; /* of --model */
