@@ -13,7 +13,7 @@ static Status softmax_xent_prepare(OpInstance *op)
     if (logits->desc.dims[1] > INT32_MAX / 2)
         return fail(ERR_INTERNAL, "softmax_xent: %lld classes are too many",
                     (long long)logits->desc.dims[1]);
-    for (int i = XENT_IN_LABELS; i <= XENT_IN_CLASS_WEIGHTS; i++)
+    for (int i = XENT_IN_LABELS; i <= XENT_IN_TARGETS; i++)
         if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
     cuda_decide_plain(&op->out[XENT_OUT_STATS]);
     if (dlogits->desc.rank != 0 && dlogits->bytes == 0) cuda_decide_activation(b, dlogits);
@@ -39,6 +39,8 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
                             .even = (double)attr->label_smoothing / (double)v.c,
                             .logits = logits->data,
                             .labels = op->in[XENT_IN_LABELS].data,
+                            .targets = op->in[XENT_IN_TARGETS].data,
+                            .target_bytes = (v.c + 7) / 8,
                             .scalars = op->in[XENT_IN_SCALARS].data,
                             .loss_scale = op->in[XENT_IN_LOSS_SCALE].data,
                             .mix = op->in[XENT_IN_MIX].data,
