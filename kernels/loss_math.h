@@ -7,7 +7,8 @@
 #include "kernels/op_loss.h"
 #include <math.h>
 
-/* share: of the class among the image's labels, 0 to 1 */
+/* share: of the class among the image's labels, 0 to 1; classes: that smoothing spreads over, 2 for
+ * each by itself */
 CUDA_BOTH static inline double loss_math_target(const XentAttr *a, double share, double classes)
 {
     const double s = (double)a->label_smoothing, t = (1.0 - s) * share + s / classes;

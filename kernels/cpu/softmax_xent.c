@@ -25,6 +25,7 @@ typedef struct RowStats {
 typedef struct Target {
     int32_t labels[2]; /* the image's own, its neighbour's */
     double shares[2];
+    const uint8_t *bits[2]; /* NULL: labels */
 } Target;
 
 typedef struct Row { /* its labels, then what the first walk finds */
@@ -69,8 +70,9 @@ static double loss_of(const Work *w, const Row *row)
 static void write_stats(Row *row, double loss)
 {
     row->stats.value[STATS_LOSS_SUM] = row->valid ? loss : (double)NAN;
-    row->stats.value[STATS_TOP1] = row->valid && row->not_below < 1;
-    row->stats.value[STATS_TOP5] = row->valid && row->not_below < 5;
+    const bool ranked = row->valid && !row->target.bits[0];
+    row->stats.value[STATS_TOP1] = ranked && row->not_below < 1;
+    row->stats.value[STATS_TOP5] = ranked && row->not_below < 5;
     row->stats.value[STATS_IMAGES] = 1;
 }
 
@@ -83,9 +85,10 @@ static double weight_of(const Work *w, int64_t k)
 
 static double target_at(const Work *w, const Target *t, int64_t k)
 {
-    const double share =
-        (k == t->labels[0] ? t->shares[0] : 0) + (k == t->labels[1] ? t->shares[1] : 0);
-    return loss_math_target(w->attr, share, (double)w->classes);
+    const bool own = t->bits[0] ? both_bit(t->bits[0], k) : k == t->labels[0],
+               other = t->bits[1] ? both_bit(t->bits[1], k) : k == t->labels[1];
+    const double share = (own ? t->shares[0] : 0) + (other ? t->shares[1] : 0);
+    return loss_math_target(w->attr, share, t->bits[0] ? 2 : (double)w->classes);
 }
 
 static float teacher_at(const Work *w, int64_t n, int64_t k)
@@ -205,9 +208,14 @@ static Target target_of(const OpInstance *op, int64_t n, int64_t images, int64_t
 {
     const int32_t *labels = op->in[XENT_IN_LABELS].data;
     const float *mix = op->in[XENT_IN_MIX].data;
-    Target t = { { labels[n], labels[n] }, { 1, 0 } };
-    if (!mix || !is_class(labels[op_input_neighbour(n, images)], classes)) return t;
-    t.labels[1] = labels[op_input_neighbour(n, images)];
+    const uint8_t *bits = op->in[XENT_IN_TARGETS].data;
+    const int64_t row = bits ? op->in[XENT_IN_TARGETS].desc.dims[1] : 0,
+                  neighbour = op_input_neighbour(n, images);
+    Target t = { { labels[n], labels[n] }, { 1, 0 }, { NULL, NULL } };
+    if (bits) t.bits[0] = t.bits[1] = bits + n * row;
+    if (!mix || !is_class(labels[neighbour], classes)) return t;
+    t.labels[1] = labels[neighbour];
+    if (bits) t.bits[1] = bits + neighbour * row;
     t.shares[0] = (double)mix[MIX_LAMBDA];
     t.shares[1] = (double)mix[MIX_REST];
     return t;

@@ -16,7 +16,7 @@ static Status softmax_xent_prepare(OpInstance *op)
     OpTensor *teacher = &op->in[XENT_IN_TEACHER];
     if (teacher->desc.rank != 0 && teacher->bytes == 0)
         cuda_decide(b, teacher, CUDA_ROWS, DTYPE_F32);
-    for (int i = XENT_IN_LABELS; i <= XENT_IN_CLASS_WEIGHTS; i++)
+    for (int i = XENT_IN_LABELS; i <= XENT_IN_TARGETS; i++)
         if (op->in[i].desc.rank != 0) cuda_decide_plain(&op->in[i]);
     cuda_decide_plain(&op->out[XENT_OUT_STATS]);
     if (dlogits->desc.rank != 0 && dlogits->bytes == 0) cuda_decide_activation(b, dlogits);
@@ -47,6 +47,8 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
                             .even = (double)attr->label_smoothing / (double)v.c,
                             .logits = logits->data,
                             .labels = op->in[XENT_IN_LABELS].data,
+                            .targets = op->in[XENT_IN_TARGETS].data,
+                            .target_bytes = (v.c + 7) / 8,
                             .scalars = op->in[XENT_IN_SCALARS].data,
                             .loss_scale = op->in[XENT_IN_LOSS_SCALE].data,
                             .mix = op->in[XENT_IN_MIX].data,

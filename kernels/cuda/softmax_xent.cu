@@ -35,13 +35,16 @@ template <typename L> struct Logits {
 __device__ __forceinline__ XentTarget target_of(const XentPass &pass, int64_t n)
 {
     const int own = pass.labels[n];
-    XentTarget t = { { own, own }, { 1.0, 0.0 } };
+    const int64_t neighbour = op_input_neighbour(n, pass.rows);
+    XentTarget t = { { own, own }, { 1.0, 0.0 }, { nullptr, nullptr } };
+    if (pass.targets) t.bits[0] = t.bits[1] = pass.targets + n * pass.target_bytes;
     if (!pass.mix) return t;
-    const int other = pass.labels[op_input_neighbour(n, pass.rows)];
+    const int other = pass.labels[neighbour];
     if (other < 0 || other >= pass.c) return t;
     t.labels[1] = other;
     t.shares[0] = (double)pass.mix[MIX_LAMBDA];
     t.shares[1] = (double)pass.mix[MIX_REST];
+    if (pass.targets) t.bits[1] = pass.targets + neighbour * pass.target_bytes;
     return t;
 }
 
@@ -147,7 +150,8 @@ __device__ __forceinline__ double weight_of(const XentPass &pass, int k)
 
 __device__ __forceinline__ double target_at(const XentPass &pass, const XentTarget &target, int k)
 {
-    return loss_math_target(&pass.attr, softmax_xent_share(&target, k), pass.c);
+    return loss_math_target(&pass.attr, softmax_xent_share(&target, k),
+                            target.bits[0] ? 2.0 : pass.c);
 }
 
 __device__ __forceinline__ float teacher_at(const XentPass &pass, int64_t n, int k)
@@ -278,8 +282,9 @@ __global__ void __launch_bounds__(THREADS) rows_kernel(const XentPass pass)
     const double loss =
         plain ? softmax_xent_loss(&row, &target, label_logits, (double)pass.smoothing, pass.c)
               : run_classes<GROUP>(pass, row, logits, gradient, n, target, lane);
-    write_stats(stats, lane, valid ? loss : (double)NAN, valid && row.not_below < 1,
-                valid && row.not_below < 5, 1.0);
+    const bool ranked = valid && !target.bits[0];
+    write_stats(stats, lane, valid ? loss : (double)NAN, ranked && row.not_below < 1,
+                ranked && row.not_below < 5, 1.0);
     if (gradient && plain) write_gradient<GROUP>(pass, row, logits, gradient, target, lane);
 }
 

@@ -14,6 +14,8 @@
  * scale is that of the step's scalars, times the loss scale where there is one; lambda is 1 and the
  * rest 0 where nothing is mixed. With several views the logits are the mean of an image's rows.
  *
+ * Where there are rows of bits, they are the one_hots, and s/2 is what smoothing adds.
+ *
  * Rows labelled -1 are padding: no loss, no count, zero gradient. An image is in the top k if fewer
  * than k other logits are not below its label's: ties, and NaN, count against it. */
 #include "kernels/ref/ref.h"
@@ -23,6 +25,7 @@
 typedef struct Target {
     int32_t labels[2]; /* the image's own, its neighbour's */
     double shares[2];
+    const uint8_t *bits[2]; /* NULL: labels */
 } Target;
 
 typedef struct Rows { /* of one image's views */
@@ -73,8 +76,9 @@ static double target(const Loss *l, const Target *t, int64_t j)
 {
     const double s = (double)l->attr->label_smoothing, threshold = (double)l->attr->threshold;
     double share = 0;
-    for (int i = 0; i < 2; i++) share += j == t->labels[i] ? t->shares[i] : 0;
-    const double v = (1 - s) * share + s / (double)l->classes;
+    for (int i = 0; i < 2; i++)
+        share += (t->bits[0] ? both_bit(t->bits[i], j) : j == t->labels[i]) ? t->shares[i] : 0;
+    const double v = (1 - s) * share + s / (t->bits[0] ? 2 : (double)l->classes);
     return l->attr->loss == LOSS_BCE && threshold > 0 ? v > threshold : v;
 }
 
@@ -139,8 +143,8 @@ static void run_row(const Loss *l, const Rows *r, const Target *t, double *stats
     const double a = r->teacher ? (double)l->attr->distill : 0,
                  soft = r->teacher ? run_teacher(l, r) : 0;
     stats[STATS_IMAGES] += 1;
-    stats[STATS_TOP1] += rank < 1;
-    stats[STATS_TOP5] += rank < 5;
+    stats[STATS_TOP1] += rank < 1 && !t->bits[0];
+    stats[STATS_TOP5] += rank < 5 && !t->bits[0];
     stats[STATS_LOSS_SUM] += (1 - a) * (l->attr->loss == LOSS_BCE ? run_binary(l, r, t, dlogits)
                                                                   : run_entropy(l, r, t, dlogits)) +
                              a * soft;
@@ -149,10 +153,15 @@ static void run_row(const Loss *l, const Rows *r, const Target *t, double *stats
 static Target target_of(const OpInstance *op, int64_t n, int64_t images)
 {
     const int32_t *labels = op->in[XENT_IN_LABELS].data;
-    Target t = { { labels[n], labels[n] }, { 1, 0 } };
-    int32_t other = labels[op_input_neighbour(n, images)];
+    const uint8_t *bits = op->in[XENT_IN_TARGETS].data;
+    const int64_t row = bits ? ref_in_dims(op, XENT_IN_TARGETS)[1] : 0,
+                  neighbour = op_input_neighbour(n, images);
+    Target t = { { labels[n], labels[n] }, { 1, 0 }, { NULL, NULL } };
+    if (bits) t.bits[0] = t.bits[1] = bits + n * row;
+    int32_t other = labels[neighbour];
     if (!ref_has_in(op, XENT_IN_MIX) || other < 0) return t;
     t.labels[1] = other;
+    if (bits) t.bits[1] = bits + neighbour * row;
     t.shares[0] = ref_in(op, XENT_IN_MIX)[MIX_LAMBDA];
     t.shares[1] = ref_in(op, XENT_IN_MIX)[MIX_REST];
     return t;

@@ -525,10 +525,13 @@ TensorId graph_softmax_xent(Graph *g, TensorId logits)
     const int64_t loss_scale_dims[] = { LOSS_SCALE_COUNT };
     const TensorDesc loss_scale = tensor_desc(DTYPE_F32, 1, loss_scale_dims);
     const TensorDesc weights = tensor_desc(DTYPE_F32, 1, (int64_t[]){ ld.dims[1] });
+    const TensorDesc targets =
+        tensor_desc(DTYPE_U8, 2, (int64_t[]){ label_dims[0], (ld.dims[1] + 7) / 8 });
     const GraphOptions *o = &g->options;
     TensorId in[OP_MAX_INPUTS] = { [XENT_IN_LOGITS] = logits,
                                    [XENT_IN_LOSS_SCALE] = TENSOR_NONE,
                                    [XENT_IN_CLASS_WEIGHTS] = TENSOR_NONE,
+                                   [XENT_IN_TARGETS] = TENSOR_NONE,
                                    [XENT_IN_TEACHER] = TENSOR_NONE };
     in[XENT_IN_MIX] = graph_input(g, "mix");
     in[XENT_IN_LABELS] = graph_add_tensor(g, "labels", ROLE_INPUT, &labels);
@@ -537,9 +540,10 @@ TensorId graph_softmax_xent(Graph *g, TensorId logits)
         in[XENT_IN_LOSS_SCALE] = graph_add_tensor(g, "loss_scale", ROLE_INPUT, &loss_scale);
     if (o->training && o->class_weights)
         in[XENT_IN_CLASS_WEIGHTS] = graph_add_tensor(g, "class_weights", ROLE_INPUT, &weights);
+    if (o->multi) in[XENT_IN_TARGETS] = graph_add_tensor(g, "targets", ROLE_INPUT, &targets);
     const XentAttr attr = { .label_smoothing = o->label_smoothing,
                             .views = views,
-                            .loss = o->training ? o->loss : LOSS_CROSS_ENTROPY,
+                            .loss = o->training || o->multi ? o->loss : LOSS_CROSS_ENTROPY,
                             .threshold = o->bce_threshold,
                             .sum = o->bce_sum,
                             .temperature = o->distill_temperature,

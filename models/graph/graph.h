@@ -115,11 +115,12 @@ typedef struct GraphOptions {
     /* training: the gradient of the logits is multiplied by a dynamic loss scale, an input */
     bool loss_scale;
     float label_smoothing;
-    /* training (evaluation's is cross entropy); bce_*: XentAttr's threshold and sum */
+    /* training (evaluation's is cross entropy, unless multi); bce_*: XentAttr's threshold, sum */
     LossKind loss;
     float bce_threshold;
     bool bce_sum, class_weights;
     float distill_temperature, distill_weight; /* XentAttr's, where there is a teacher */
+    bool multi; /* any number of labels per image: the loss is LOSS_BCE, in evaluation too */
     /* training: boxes are erased, images and targets are mixed, as further inputs say */
     bool erase, mix;
     EraseMode erase_mode;
@@ -215,14 +216,14 @@ TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per
  * of the softmax it drops in training. In a canvas within each sequence, by its input "starts". */
 TensorId graph_attention(Graph *g, const char *name, TensorId qkv, int heads, float drop_rate);
 /* Ends the network: creates inputs "labels" i32, one for each row of the logits (of several views,
- * each image), "scalars" f32 [SCALAR_COUNT] and, where the
- * options say so, "loss_scale" f32 [LOSS_SCALE_COUNT] and "class_weights" f32 [classes]; takes
- * "mix" where graph_images() made it; and the output "stats" f64 [4]. */
+ * each image), "scalars" f32 [SCALAR_COUNT] and, where the options say so, "loss_scale" f32
+ * [LOSS_SCALE_COUNT], "class_weights" f32 [classes] and "targets" u8 [labels, (classes + 7) / 8];
+ * takes "mix" where graph_images() made it; and the output "stats" f64 [4]. */
 TensorId graph_softmax_xent(Graph *g, TensorId logits);
 TensorId graph_logits(const Graph *g); /* what graph_softmax_xent was given */
 TensorId graph_input(const Graph *g,
-                     /* "images", "labels", "scalars", "loss_scale", "class_weights", "erase",
-                      * "mix", those of graph_embed(), "stats" */
+                     /* "images", "labels", "scalars", "loss_scale", "class_weights", "targets",
+                      * "erase", "mix", those of graph_embed(), "stats" */
                      const char *name);
 
 /* The general door behind all of the above and of grad.c: infers shapes, creates the outputs that

@@ -95,6 +95,13 @@ train_fails refused 65 "pth/timm.pth: not a Convoy checkpoint; for other weights
     "${learns[@]}" train.teacher=tests/golden/pth/timm.pth
 train_fails refused 64 "train.teacher_model: resnet20 has no weights V2" 1 "${learns[@]}" \
     train.teacher_model=resnet20:V2
+train_fails refused 64 "train.teacher requires data.labels: single" 1 "${learns[@]}" \
+    data.labels=multi data.format=synthetic train.loss=bce
+several=("${steady[@]}" data.labels=multi data.format=synthetic train.loss=bce model.classes=10
+    train.max_steps=1)
+train several 1 "${several[@]}"
+train_fails refused 65 "was trained with several labels per image" 1 "${learns[@]}" \
+    "train.teacher=$SCRATCH/several"
 train_fails refused 64 "train.teacher_model is not needed for a checkpoint" 1 "${learns[@]}" \
     train.teacher_model=resnet20
 train_fails refused 65 "not the weights of resnet18" 1 "${learns[@]}" \

@@ -37,6 +37,10 @@ static const ArgRow rows[] = {
     { "--with-input",
       .help = "only for .onnx: the input is uint8 [N, height, width, channels], as decoded; the "
               "network normalises it" },
+    { "--threshold", "T",
+      .help = "networks trained with data.labels: multi: the probability above which a class is a "
+              "label (default 0.5), kept in OUT's metadata, where predict finds it",
+      .max = 1 },
     { "--pooler",
       .help =
           "only for BERT that learns masked words: also the pooler and the next-sentence layer, "
@@ -107,8 +111,8 @@ static Status export_safetensors(const CheckpointModel *m, const char *path, Mod
 {
     WeightList list;
     Output o = { .steps = m->meta.step, .spare = spare };
-    StrBuf images = { 0 };
-    SafePair about[6] = { { "convoy", version_text() },
+    StrBuf images = { 0 }, threshold = { 0 };
+    SafePair about[8] = { { "convoy", version_text() },
                           /* without it transformers takes no file */
                           { "format", "pt" } };
     int pairs = 2;
@@ -118,14 +122,20 @@ static Status export_safetensors(const CheckpointModel *m, const char *path, Mod
         foreign_model_add_images(m->config, &images);
         about[pairs++] = (SafePair){ FOREIGN_MODEL_IMAGES, images.text };
     }
+    if (m->config->data.labels == LABELS_MULTI) {
+        str_printf(&threshold, "%.15g", m->threshold);
+        about[pairs++] = (SafePair){ FOREIGN_MODEL_LABELS, label_kind_names[LABELS_MULTI] };
+        about[pairs++] = (SafePair){ FOREIGN_MODEL_THRESHOLD, threshold.text };
+    }
     if (m->meta.class_names) {
         about[pairs++] = (SafePair){ "class_names", m->meta.class_names };
         about[pairs++] = (SafePair){ "named_classes", m->meta.named_classes ? "1" : "0" };
     }
     if (m->meta.words && m->meta.words[0]) about[pairs++] = (SafePair){ "words", m->meta.words };
-    if (status == OK && images.failed) status = ERR_MEMORY;
+    if (status == OK && (images.failed || threshold.failed)) status = ERR_MEMORY;
     if (status == OK) status = safetensors_write(path, o.tensors, o.count, about, pairs);
     str_free(&images);
+    str_free(&threshold);
     mem_free(o.tensors);
     mem_free(o.zeros);
     mem_free(o.counter_names);
@@ -177,12 +187,15 @@ static Status command(const Args *args)
     char *path FREED = NULL;
     CheckpointModel m FREED_BY(checkpoint_model_close) = { 0 };
     WeightsChoice which;
+    double threshold = CHECKPOINT_MODEL_THRESHOLD;
     if (!str_ends_with_nocase(out, ".safetensors") && !str_ends_with_nocase(out, ".onnx"))
         return fail(ERR_USAGE, "%s: must end in .safetensors or .onnx", out);
     TRY(run_source_checkpoint(&path, args->positional[0]));
     TRY(args_weights(args, &which));
     TRY(checkpoint_model_open(&m, path, 1));
     TRY(checkpoint_model_choose(&m, which, path));
+    TRY(args_number(args, "--threshold", &threshold));
+    if (args_value(args, "--threshold")) TRY(checkpoint_model_set_threshold(&m, threshold, path));
     TRY(export_to(&m, args));
     log_info("%s: %s, %lld %s, from %s at step %lld%s", out, m.def->name, (long long)m.classes,
              config_is_masked(m.config) ? "words" : "classes", path, (long long)m.meta.step,
@@ -200,7 +213,9 @@ const Command cmd_export = {
         "unless ema.best is false.\n"
         "In PyTorch: model.load_state_dict(safetensors.torch.load_file(OUT)). An .onnx file has "
         "the input \"images\", f32 [N, channels, height, width], normalised as in training, and "
-        "the output \"logits\", [N, classes]. The batch size is dynamic, and so are height and "
+        "the output \"logits\", [N, classes]: before the softmax, or with metadata "
+        "labels: \"multi\" before the sigmoid of each class. The batch size is dynamic, and so are "
+        "height and "
         "width if the network allows it.",
     .args = rows,
     .alone = command,

@@ -45,6 +45,7 @@ typedef struct Config {
         int64_t val_split_seed;
         SampleOrder order;
         DataFormat format;
+        LabelKind labels;
         Augment augment;
         Interpolation interpolation;
         int train_interpolation /*Interpolation, or CONFIG_OTHER: the same*/;

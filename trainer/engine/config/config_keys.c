@@ -102,6 +102,10 @@ const ConfigKey config_keys[] = {
      "tar files (webdataset), tfrecord, a text file of paths and classes (list), MNIST files "
      "(idx), CIFAR files (cifar), text that fairseq-preprocess wrote (fairseq), or generated "
      "images (synthetic); auto detects it"},
+    {ENUM(data, labels, "single", label_kind_names), KEY_MATH,
+     "Labels per image: one (single), or any number, also none (multi), for lists with several "
+     "labels in a row; requires train.loss: bce. Evaluation then reports mean average precision "
+     "(mAP) instead of top-1"},
     {BOOL(data, allow_empty_classes, "false"), KEY_RUNTIME,
      "Accept class folders without images, in a tar too (torchvision's allow_empty), and a "
      "data.val without some classes of data.train; false: both are errors"},
@@ -273,10 +277,11 @@ const ConfigKey config_keys[] = {
     {INT(train, seed, "1", 0, 9007199254740992.0), KEY_MATH,
      "Seed of initial weights, shuffling and augmentation"},
     {DOUBLE(train, label_smoothing, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
-     "Share of the target that is spread over all classes"},
+     "Share of the target that is spread over all classes; with data.labels: multi every target t "
+     "becomes (1 - share) t + share / 2"},
     {ENUM(train, loss, "cross_entropy", softmax_xent_loss_names), KEY_MATH,
      "Training loss: cross entropy over the classes, or binary cross entropy (bce) per class, as "
-     "in timm; evaluation reports cross entropy"},
+     "in timm; evaluation reports cross entropy, with data.labels: multi bce"},
     {DOUBLE(train, bce_threshold, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "bce: targets above this become 1, all others 0; 0: targets are not changed"},
     {BOOL(train, bce_sum, "false"), KEY_MATH,

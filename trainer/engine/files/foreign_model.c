@@ -3,6 +3,7 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/str.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -279,6 +280,21 @@ static Status read_names(CheckpointModel *m, const char *file, const char *path)
                 (long long)lines, path, (long long)m->classes);
 }
 
+/* What an exported file says of labels. */
+static Status read_labels(CheckpointModel *m, const char *path)
+{
+    const char *labels = safetensors_metadata(m->file, FOREIGN_MODEL_LABELS),
+               *threshold = safetensors_metadata(m->file, FOREIGN_MODEL_THRESHOLD);
+    if (!safetensors_metadata(m->file, "convoy") || !labels || strcmp(labels, "multi") != 0)
+        return OK;
+    m->config->data.labels = LABELS_MULTI;
+    if (!threshold ||
+        (str_to_double(threshold, &m->threshold) && m->threshold >= 0 && m->threshold <= 1))
+        return OK;
+    return fail(ERR_DATA, "%s: metadata threshold: %.40s is not a number from 0 to 1", path,
+                threshold);
+}
+
 static Status open_parts(CheckpointModel *m, const char *path, const ForeignModel *foreign,
                          int64_t batch)
 {
@@ -290,6 +306,7 @@ static Status open_parts(CheckpointModel *m, const char *path, const ForeignMode
         return fail(ERR_USAGE, "%s: %s is not needed for a checkpoint, which names its network",
                     path, foreign->option);
     TRY(configure(m, weights, foreign, path));
+    TRY(read_labels(m, path));
     TRY(checkpoint_model_graph(&probe, m, 1, 1, 0));
     Status status = weights_narrow(m->file, probe, m->def, foreign->which, path);
     if (status == OK) status = weights_classes(&m->classes, probe, m->def, m->file, path);
@@ -301,7 +318,7 @@ static Status open_parts(CheckpointModel *m, const char *path, const ForeignMode
 Status foreign_model_open(CheckpointModel *out, const char *path, const ForeignModel *foreign,
                           int64_t batch)
 {
-    *out = (CheckpointModel){ .foreign = true };
+    *out = (CheckpointModel){ .foreign = true, .threshold = CHECKPOINT_MODEL_THRESHOLD };
     Status status = open_parts(out, path, foreign, batch);
     if (status != OK) checkpoint_model_close(out);
     return status;

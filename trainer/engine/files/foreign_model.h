@@ -26,6 +26,10 @@ Status foreign_model_open(CheckpointModel *out, const char *path, const ForeignM
 /* The metadata of an exported file that says how its images are prepared: "data.image_size=224" and
  * so on, one per line, from the configuration. */
 #define FOREIGN_MODEL_IMAGES "images"
+/* "multi": images have any number of labels, those with a probability above the other one. There
+ * only where that is so. */
+#define FOREIGN_MODEL_LABELS    "labels"
+#define FOREIGN_MODEL_THRESHOLD "threshold"
 void foreign_model_add_images(const Config *c, StrBuf *out);
 /* A warning where weights from path are given other images than file says; without that (or file),
  * other than any published ones of the network want, unless somebody has chosen another size. */

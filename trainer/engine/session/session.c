@@ -40,6 +40,7 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
     g->freeze = c->model.freeze;
     g->label_smoothing = training ? (float)c->train.label_smoothing : 0;
     g->loss = c->train.loss;
+    g->multi = c->data.labels == LABELS_MULTI;
     g->bce_threshold = (float)c->train.bce_threshold;
     g->bce_sum = c->train.bce_sum;
     g->class_weights = c->train.class_weights[0] != '\0';
@@ -388,7 +389,8 @@ LoaderOptions session_loader_options(const Session *s, DataRole role)
                         .world = s->comm->world,
                         .global_batch = s->plan.global_batch,
                         .last_step = train ? s->plan.total_steps : -1,
-                        .max_bad_fraction = c->data.max_bad_fraction };
+                        .max_bad_fraction = c->data.max_bad_fraction,
+                        .classes = c->data.labels == LABELS_MULTI ? s->classes : 0 };
     augment_options_fill(&o, c, role);
     if (train && !config_is_text(c)) o.view.image_size = (int)progressive_image_size(c, s->stage);
     config_fill_text(s->config, &o);

@@ -32,6 +32,9 @@ static Status check_images(const Teacher *t, const Config *c)
     const Config *its = t->model.config;
     const ModelDef *def = t->model.def;
     if (def->text) return fail(ERR_DATA, "%s: %s reads text", t->path, def->name);
+    if (its->data.labels == LABELS_MULTI)
+        return fail(ERR_DATA, "%s: was trained with several labels per image (data.labels)",
+                    t->path);
     if (its->model.in_channels != c->model.in_channels)
         return fail(ERR_DATA, "%s: its images have %lld channels, but model.in_channels is %lld",
                     t->path, (long long)its->model.in_channels, (long long)c->model.in_channels);

@@ -274,15 +274,16 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     take_rests(l, meta);
     const bool other_val = own && meta->best_score >= 0 && l->s->val && meta->val_print &&
                            meta->val_print != l->s->val_print;
-    if (other_val && config_is_masked(l->s->config))
-        log_warning("data.val has other sequences than those of the least loss in %s (%.4f); the "
-                    "best starts from scratch",
-                    path, meta->best_score);
-    else if (other_val)
-        log_warning("data.val has other %s than those of the best top-1 in %s (%.2f %%); the best "
-                    "starts from scratch",
-                    units_of(l->s->config)->many, path, 100 * meta->best_score);
-    else if (own) { /* another run's best is not in this folder */ l->best.score = meta->best_score;
+    if (other_val) {
+        char score[RECORDS_SCORE_BYTES];
+        const EvalRecord kind = { .masks = config_is_masked(l->s->config),
+                                  .multi = l->s->config->data.labels == LABELS_MULTI };
+        records_format_score(&kind, meta->best_score, score);
+        log_warning("data.val has other %s than those of the best in %s (%s); the best starts from "
+                    "scratch",
+                    units_of(l->s->config)->many, path, score);
+    } else if (own) { /* another run's best is not in this folder */
+        l->best.score = meta->best_score;
         l->best.stale = meta->stale;
     }
     /* a run that goes back knows what it has spent since */
