@@ -38,6 +38,9 @@ typedef struct ModelOptions {
     double stochastic_depth, dropout;
     /* of the softmax's weights; transformers. Negative: as published, which is 0 of images'. */
     double attention_dropout;
+    /* training: an evaluation of the same batch, whose logits the network learns from; borrowed,
+     * NULL: none */
+    const Graph *teacher;
 } ModelOptions;
 
 /* The images that a network was published with. */

@@ -161,6 +161,7 @@ Status model_build(Graph **out, const ModelDef *def, const ModelOptions *o)
     Status status = def->build(g, def, o);
     if (status == OK && o->graph.training) status = check_layers(g, o);
     if (status == OK && o->graph.training) status = graph_freeze(g, o->graph.freeze);
+    if (status == OK && o->graph.training && o->teacher) status = graph_add_teacher(g, o->teacher);
     if (status == OK && o->graph.training) status = graph_append_backward(g);
     if (status != OK) {
         graph_destroy(g);

@@ -11,6 +11,9 @@ typedef struct XentPass {
     DType logits_type, dlogits_type;
     XentAttr attr;
     const float *class_weights; /* NULL: 1 */
+    const void *teacher;        /* NULL: there is none; rows of teacher_cp */
+    DType teacher_type;
+    int teacher_cp;
     float smoothing;
     double even; /* smoothing / c */
     const void *logits;

@@ -531,7 +531,8 @@ TensorId graph_softmax_xent(Graph *g, TensorId logits)
     TensorId in[OP_MAX_INPUTS] = { [XENT_IN_LOGITS] = logits,
                                    [XENT_IN_LOSS_SCALE] = TENSOR_NONE,
                                    [XENT_IN_CLASS_WEIGHTS] = TENSOR_NONE,
-                                   [XENT_IN_TARGETS] = TENSOR_NONE };
+                                   [XENT_IN_TARGETS] = TENSOR_NONE,
+                                   [XENT_IN_TEACHER] = TENSOR_NONE };
     in[XENT_IN_MIX] = graph_input(g, "mix");
     in[XENT_IN_LABELS] = graph_add_tensor(g, "labels", ROLE_INPUT, &labels);
     in[XENT_IN_SCALARS] = take_scalars(g);
@@ -544,7 +545,9 @@ TensorId graph_softmax_xent(Graph *g, TensorId logits)
                             .views = views,
                             .loss = o->training || o->multi ? o->loss : LOSS_CROSS_ENTROPY,
                             .threshold = o->bce_threshold,
-                            .sum = o->bce_sum };
+                            .sum = o->bce_sum,
+                            .temperature = o->distill_temperature,
+                            .distill = o->distill_weight };
     const bool wanted[OP_MAX_OUTPUTS] = {
         [XENT_OUT_STATS] = true, [XENT_OUT_DLOGITS] = g->options.training
     };

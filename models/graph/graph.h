@@ -23,7 +23,8 @@ typedef enum TensorRole {
     ROLE_BUFFER,     /* batch-norm running statistics; name is torchvision's */
     ROLE_GRAD,       /* gradient of a parameter */
     ROLE_ACTIVATION, /* everything in between */
-    ROLE_OUTPUT      /* read from outside: stats */
+    ROLE_OUTPUT,     /* read from outside: stats */
+    ROLE_TEACHER     /* a teacher's parameter or buffer, which no run changes: teacher.NAME */
 } TensorRole;
 typedef enum Phase { PHASE_FORWARD, PHASE_BACKWARD } Phase;
 typedef enum InitKind {
@@ -67,7 +68,8 @@ typedef struct GraphNode {
     Phase phase;
     const char *name; /* "layer1.0.conv1"; backward nodes "layer1.0.conv1.bwd_data" */
     const void *attr;
-    bool again; /* repeats one of forward (FuseOptions.recompute) */
+    bool again;   /* repeats one of forward (FuseOptions.recompute) */
+    bool teacher; /* of the teacher's evaluation, whatever the graph is for */
     TensorId in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS]; /* TENSOR_NONE where absent */
 } GraphNode;
 
@@ -83,7 +85,7 @@ int graph_node_count(const Graph *g);
 int graph_tensor_count(const Graph *g);
 const GraphNode *graph_node(const Graph *g, int index);
 const GraphTensor *graph_tensor(const Graph *g, TensorId id);
-/* parameter or buffer by name; TENSOR_NONE */
+/* parameter or buffer by name, a teacher's too; TENSOR_NONE */
 TensorId graph_find(const Graph *g, const char *name);
 int64_t graph_parameter_elements(const Graph *g); /* sum over ROLE_PARAM */
 double graph_flops(const Graph *g, Phase phase);
@@ -117,6 +119,7 @@ typedef struct GraphOptions {
     LossKind loss;
     float bce_threshold;
     bool bce_sum, class_weights;
+    float distill_temperature, distill_weight; /* XentAttr's, where there is a teacher */
     bool multi; /* any number of labels per image: the loss is LOSS_BCE, in evaluation too */
     /* training: boxes are erased, images and targets are mixed, as further inputs say */
     bool erase, mix;
@@ -239,6 +242,11 @@ const GraphOptions *graph_options(const Graph *g);
  * the network and its backward pass. ERR_USAGE naming model.freeze: an item fits nothing, or
  * nothing is left to train. */
 Status graph_freeze(Graph *g, const char *list);
+
+/* teacher.c: puts the evaluation that teacher is before g's own nodes, between the network and its
+ * backward pass: of the same images, erased and mixed as g's are, but normalised by the teacher's
+ * mean and std. The loss of g takes its logits. Nothing of teacher is borrowed. */
+Status graph_add_teacher(Graph *g, const Graph *teacher);
 
 /* grad.c: walks the nodes in reverse and appends one backward node (or two: data, weights) per
  * forward node by its op's rule; sums gradients of a tensor with several consumers by OP_ADD.

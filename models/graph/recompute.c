@@ -48,7 +48,7 @@ typedef enum Fate {
 } Fate;
 
 typedef struct TensorFate {
-    double bytes;  /* 0: small, or no result of forward */
+    double bytes;  /* 0: small, or no result of forward, or the teacher's */
     bool read;     /* by backward */
     bool boundary; /* blocks: kept between stretches */
     Fate fate;
@@ -87,7 +87,8 @@ static void look_at_sizes(Again *a)
     for (int pass = 0; pass < 2; pass++)
         for (TensorId id = 0; id < a->g->tensor_count; id++) {
             const GraphTensor *t = &a->g->tensors[id];
-            if (t->role != ROLE_ACTIVATION || t->producer < 0 || t->producer >= a->forward)
+            if (t->role != ROLE_ACTIVATION || t->producer < 0 || t->producer >= a->forward ||
+                a->g->nodes[t->producer].teacher)
                 continue;
             const double bytes = (double)tensor_plain_bytes(&t->desc);
             if (bytes > largest) largest = bytes;

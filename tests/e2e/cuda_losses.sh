@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cuda_losses.sh - binary cross entropy, class weights, several labels per image and boxes of noise
-# on the device: as on the CPU, recorded or not.
+# cuda_losses.sh - binary cross entropy, class weights, several labels per image, boxes of noise and
+# a teacher on the device: as on the CPU, recorded or not.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/cuda.sh
 make_tiny_config
@@ -12,7 +12,9 @@ bce=(train.loss=bce train.bce_sum=true train.bce_threshold=0.2 train.label_smoot
 weighted=("train.class_weights=$SCRATCH/weights" data.random_erase=1 data.erase_mode=rand)
 several=(train.loss=bce data.labels=multi train.label_smoothing=0.1 data.mixup=0.8
     train.class_weights=auto)
-for name in bce weighted several; do
+train teacher 1 device.backend=cpu train.seed=2 train.max_steps=4
+taught=("train.teacher=$SCRATCH/teacher" data.mixup=0.8 data.mean=0.4 train.seed=5)
+for name in bce weighted several taught; do
     declare -n sets_of=$name
     train "${name}_cpu" 1 "${sets_of[@]}" device.backend=cpu
     train "$name" 1 "${sets_of[@]}"
@@ -22,6 +24,12 @@ for name in bce weighted several; do
     same "$name, recorded and eager" "$name" "${name}_eager"
 done
 far "the losses differ" bce weighted 1e-3
+half=("${taught[@]}" train.precision=bf16)
+train half 1 "${half[@]}"
+follows "bf16" half taught 0.02
+train half_parts 1 "${half[@]}" train.max_steps=3
+train half_parts 1 "${half[@]}" device.cuda_graph=false
+same "bf16, recorded and in parts" half half_parts
 far "the losses differ" bce several 1e-3
 # two images of nearly the same score may change places
 for place in cuda cpu; do

@@ -90,7 +90,7 @@ static Status decide_activation(Backend *b, const Variant *v, OpTensor *t)
 /* Of what a linear layer can have left, one input is: the others come from elsewhere. */
 static bool comes_from_linear(OpKind kind, const Variant *v, int slot)
 {
-    if (kind == OP_SOFTMAX_XENT) return slot == XENT_IN_LOGITS;
+    if (kind == OP_SOFTMAX_XENT) return slot == XENT_IN_LOGITS || slot == XENT_IN_TEACHER;
     if (kind == OP_GATE) return slot == GATE_IN_G;
     if (kind == OP_GATE_BWD) return slot == GATE_BWD_IN_G;
     if (!v->wide) return false;

@@ -30,7 +30,7 @@ Status config_fail_key(const ConfigOrigin *origin, const char *key, const char *
  * config_caution.c: a file may hold both recipes. */
 typedef struct Requirement {
     const char *key, *other;
-    const char *words;   /* of other, as a message has them; NULL: other must be above 0 */
+    const char *words;   /* of other, as a message has them; NULL: above 0, or of a text any */
     const char *instead; /* a key that may be above 0 in place of other, or NULL */
 } Requirement;
 
@@ -60,6 +60,10 @@ static const Requirement requirements[] = {
     { "optimizer.lookahead_steps", "optimizer.lookahead", "timm or airbench", NULL },
     { "optimizer.lookahead_alpha", "optimizer.lookahead", "timm", NULL },
     { "optimizer.sam_interval", "optimizer.sam_rho", NULL, NULL },
+    { "train.teacher", "data.labels", "single", NULL },
+    { "train.teacher_model", "train.teacher", NULL, NULL },
+    { "train.distill_temperature", "train.teacher", NULL, NULL },
+    { "train.distill_weight", "train.teacher", NULL, NULL },
 };
 
 /* Whether the key's value is text, as config_add_value() writes it. */
@@ -91,6 +95,8 @@ static Status check_requirement(const Config *c, const ConfigOrigin *origin, con
     if (r->words && !is_listed(r->words, value.text))
         return config_fail_key(origin, r->key, "requires %s: %s (it is %s)", r->other, r->words,
                                value.text);
+    if (!r->words && strcmp(value.text, "\"\"") == 0)
+        return config_fail_key(origin, r->key, "requires %s", r->other);
     if (!r->words && strcmp(value.text, "0") == 0 && (!r->instead || has_value(c, r->instead, "0")))
         return config_fail_key(origin, r->key, "requires %s%s%s above 0", r->other,
                                r->instead ? " or " : "", r->instead ? r->instead : "");
@@ -374,6 +380,7 @@ static const char *const image_keys[] = {
     "data.cutmix",
     "data.seek_index",
     "data.repeated_augmentation",
+    "train.teacher",
 };
 static const char *const text_keys[] = { "model.head",  "model.layers",   "model.hidden",
                                          "model.heads", "data.tokens",    "data.break_mode",

@@ -289,6 +289,19 @@ const ConfigKey config_keys[] = {
     {STRING(train, class_weights, ""), KEY_MATH,
      "Weight of each class in the loss: auto is images / (classes x images of the class); or a "
      "file with one number per line and class; empty: all equal"},
+    {STRING(train, teacher, ""), KEY_RUNTIME,
+     "Distillation: the network to learn from besides the labels: a checkpoint, a run folder (its "
+     "best checkpoint), or a .safetensors or .pth file of other weights; of the same classes and "
+     "image size. Its own data.mean and data.std apply to its images"},
+    {STRING(train, teacher_model, ""), KEY_MATH,
+     "Network of other weights in teacher, as predict --model takes it: resnet50, or "
+     "resnet50:IMAGENET1K_V2 for its published images; else a file that does not say how its "
+     "images are prepared gets the student's"},
+    {DOUBLE(train, distill_temperature, "4", 0, 1000), KEY_MATH | KEY_OPEN_MIN,
+     "T: logits of both networks are divided by it (Hinton et al. 2015)"},
+    {DOUBLE(train, distill_weight, "0.5", 0, 1), KEY_MATH | KEY_OPEN_MIN,
+     "a: the loss is (1 - a) times that of the labels plus a T^2 times the divergence of the "
+     "student's softmax from the teacher's"},
     {DOUBLE(train, eval_every, "1", 0, 1e6), KEY_RUNTIME,
      "Evaluate every N epochs; 0: only at the end"},
 

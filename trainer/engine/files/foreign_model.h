@@ -5,14 +5,19 @@
 #include "trainer/engine/files/checkpoint_model.h"
 
 typedef struct ForeignModel {
+    const char *option; /* that says model, as messages have it */
     /* a network, and behind a colon the published weights whose images are meant: "resnet50",
      * "resnet50:IMAGENET1K_V2"; without that its first ones */
     const char *model;
     const char *classes;     /* file with one class name per line; NULL: none are known */
     const char *const *sets; /* [set_count] key=value, over what the weights say */
     int set_count;
+    const Config *like; /* images where neither model nor the file says any; NULL: published ones */
     WeightsChoice which;
 } ForeignModel;
+
+/* ERR_DATA naming path where it is no checkpoint of ours; option: what would say its network. */
+Status foreign_model_need_own(const char *path, const char *option);
 
 /* As checkpoint_model_open(), for a file of weights (weights.h). The number of classes is the
  * file's. ERR_USAGE for an unknown network or weights; ERR_DATA naming file and reason. */

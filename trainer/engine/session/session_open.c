@@ -470,6 +470,8 @@ static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Pur
     if (purpose == LEARNS) TRY(comm_agree(s->comm, check_ranked(s)));
     if (use == SESSION_TRAIN)
         TRY(class_weights_open(&s->class_weights, s->config, s->train, s->classes, s->comm));
+    if (use == SESSION_TRAIN)
+        TRY(teacher_open(&s->teacher, s->config, s->train, s->classes, s->comm));
     TRY(comm_agree(s->comm, check_same_data(s)));
     return check_same_samples(s);
 }

@@ -1,7 +1,7 @@
-/* Erasing, mixup, cutmix and the losses against torch, torchvision and timm: tests/golden/mix.txt
- * and loss.txt, see scripts/golden/make_mix_golden.py and make_loss_golden.py, whose images and
- * logits are made here by the same formulas. On the CPU backend, and on a CUDA device where this
- * build and machine have one. */
+/* Erasing, mixup, cutmix and the losses against torch, torchvision and timm: tests/golden/mix.txt,
+ * loss.txt and distil.txt, see scripts/golden/make_mix_golden.py, make_loss_golden.py and
+ * make_distil_golden.py, whose images and logits are made here by the same formulas. On the CPU
+ * backend, and on a CUDA device where this build and machine have one. */
 #include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
@@ -216,6 +216,51 @@ static void check_class_loss(Backend *b, const char *line)
     }
 }
 
+/* ---- a teacher ---- */
+
+static void check_distil(Backend *b, const char *line)
+{
+    double temperature = 0, weight = 0, smoothing = 0, lambda = 0, loss = 0, stats[STATS_COUNT];
+    int used = 0;
+    float logits[N * CLASSES], teacher[N * CLASSES], gradient[N * CLASSES], mix[MIX_COUNT] = { 0 };
+    const float scalars[SCALAR_COUNT] = { [SCALAR_GRAD_SCALE] = 1.0F / N };
+    REQUIRE(sscanf(line, "%lf %lf %lf %lf %lf%n", &temperature, &weight, &smoothing, &lambda, &loss,
+                   &used) == 5);
+    const XentAttr attr = { .label_smoothing = (float)smoothing,
+                            .temperature = (float)temperature,
+                            .distill = (float)weight };
+    OpInstance op = { .kind = OP_SOFTMAX_XENT, .backend = b, .attr = &attr };
+    for (int n = 0; n < N; n++)
+        for (int k = 0; k < CLASSES; k++) {
+            logits[n * CLASSES + k] = logit_at(n, k);
+            teacher[n * CLASSES + k] = (float)((n * 13 + k * 19 + n * k * 3) % 23 - 11) / 4.0F;
+        }
+    mix[MIX_LAMBDA] = (float)lambda;
+    mix[MIX_REST] = (float)(1.0 - lambda);
+    op.in[XENT_IN_LOGITS].desc = tensor_desc(DTYPE_F32, 2, (int64_t[]){ N, CLASSES });
+    op.in[XENT_IN_TEACHER].desc = op.in[XENT_IN_LOGITS].desc;
+    op.in[XENT_IN_LABELS].desc = tensor_desc(DTYPE_I32, 1, (int64_t[]){ N });
+    op.in[XENT_IN_SCALARS].desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ SCALAR_COUNT });
+    op.in[XENT_IN_MIX].desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ MIX_COUNT });
+    REQUIRE_OK(infer(&op));
+    REQUIRE_OK(run_op(b, &op,
+                      (const void *[OP_MAX_INPUTS]){ [XENT_IN_LOGITS] = logits,
+                                                     [XENT_IN_LABELS] = labels,
+                                                     [XENT_IN_SCALARS] = scalars,
+                                                     [XENT_IN_MIX] = mix,
+                                                     [XENT_IN_TEACHER] = teacher },
+                      (void *[OP_MAX_OUTPUTS]){ stats, gradient }));
+    CHECK_NEAR(stats[STATS_LOSS_SUM] / N, loss, 1e-6 * loss);
+    for (int i = 0; i < N * CLASSES; i++) {
+        char *end = NULL;
+        const double want = strtod(line + used, &end);
+        CHECK(end != line + used);
+        CHECK_NEAR((double)gradient[i], want, 5e-7);
+        line = end;
+        used = 0;
+    }
+}
+
 static int check_lines(Backend *b, const char *file, void (*check)(Backend *b, const char *line))
 {
     uint8_t *text = NULL;
@@ -240,6 +285,7 @@ static void check_backend(Backend *b)
     CHECK_INT(check_lines(b, "tests/golden/mix.txt", check_mix), 5 + 6);
     CHECK_INT(check_lines(b, "tests/golden/loss.txt", check_class_loss),
               2 * 2 * 2 * 2 * 5 + 2 * 2 * 2 * 3);
+    CHECK_INT(check_lines(b, "tests/golden/distil.txt", check_distil), 3 * 2 * 2);
     backend_destroy(b);
 }
 

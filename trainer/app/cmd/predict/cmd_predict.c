@@ -209,7 +209,8 @@ static Status choose_precision(Predictor *p, const Args *args)
 /* --model, and what only goes with it. */
 static Status choose_foreign(Predictor *p, const Args *args)
 {
-    p->foreign = (ForeignModel){ .model = args_value(args, "--model"),
+    p->foreign = (ForeignModel){ .option = "--model",
+                                 .model = args_value(args, "--model"),
                                  .classes = args_value(args, "--classes"),
                                  .sets = args->sets,
                                  .set_count = args->set_count,

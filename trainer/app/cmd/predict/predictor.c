@@ -43,18 +43,6 @@ static Status restore(const Predictor *p, const char *path)
                       : train_state_restore(p->executor, m->file, path);
 }
 
-static Status check_own(const char *path)
-{
-    SafeFile *file = NULL;
-    TRY(weights_open(&file, path));
-    const bool own = weights_are_checkpoint(file);
-    safetensors_close(file);
-    if (own) return OK;
-    return fail(ERR_DATA,
-                "%s: not a Convoy checkpoint; for other weights name the network with --model",
-                path);
-}
-
 /* Of text the places of the canvas in program i of several; 0: images. */
 static int64_t places_of(const Config *c, int i)
 {
@@ -110,7 +98,7 @@ Status predictor_open(Predictor *p, const char *path)
     if (p->foreign.model) {
         TRY(foreign_model_open(m, path, &p->foreign, 1));
     } else {
-        TRY(check_own(path));
+        TRY(foreign_model_need_own(path, "--model"));
         TRY(checkpoint_model_open(m, path, 1));
         TRY(checkpoint_model_choose(m, p->which, path));
     }
