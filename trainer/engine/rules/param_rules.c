@@ -39,22 +39,22 @@ static long number_at(const char *digits)
 static long block_of(const char *name)
 {
     static const struct {
-        const char *begin, *within;
-        char mark;
-    } words[] = { { "layer", "", '.' },
-                  { "blocks.", "", '.' },
-                  { "encoder.layers.encoder_layer_", "", '.' },
-                  { "roberta.encoder.layer.", "", '.' },
-                  { "bert.encoder.layer.", "", '.' },
-                  { "features.", ".block.", '.' },
-                  { "features.", ".layer_scale", '.' },
-                  { "features.", ".conv.", '.' },
-                  { "trunk_output.block", "", '-' } };
+        const char *begin, *within, *mark;
+    } words[] = { { "layer", "", "." },
+                  { "blocks.", "", "." },
+                  { "stages.", "", ".blocks." },
+                  { "encoder.layers.encoder_layer_", "", "." },
+                  { "roberta.encoder.layer.", "", "." },
+                  { "bert.encoder.layer.", "", "." },
+                  { "features.", ".block.", "." },
+                  { "features.", ".layer_scale", "." },
+                  { "features.", ".conv.", "." },
+                  { "trunk_output.block", "", "-" } };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const char *stage = name + strlen(words[i].begin), *block;
         if (str_starts_with(name, words[i].begin) && isdigit((unsigned char)*stage) &&
-            strstr(name, words[i].within) && (block = strchr(stage, words[i].mark)))
-            return BLOCKS_MAX * number_at(stage) + number_at(block + 1);
+            strstr(name, words[i].within) && (block = strstr(stage, words[i].mark)))
+            return BLOCKS_MAX * number_at(stage) + number_at(block + strlen(words[i].mark));
     }
     return NO_BLOCK;
 }
