@@ -9,7 +9,9 @@
 
 -include config.mk
 
-MPI    ?= 1      # 0: no MPI; one rank only
+MPI    ?= 1      # 0: no plugin for MPI; one rank only
+PNG    ?= auto   # 0: no libspng, PNG files are refused; auto: if it is there
+HWLOC  ?= auto   # 0: no hwloc, ranks are not bound to CPUs; auto: if it is there
 CUDA   ?= auto   # 0: CPU only; 1: an error if the toolkit, cuDNN or NCCL is missing; auto: if there
 EMU    ?= 0      # 1: another build, under build/emu: the CUDA backend on the CPU (tests/emu)
 DEBUG  ?= 0      # 1: another build, under build/debug, for gdb: nothing optimised
@@ -30,11 +32,13 @@ CC := gcc
 endif
 
 comma    := ,
+hash     := \#
 # VARIANT=/NAME on the command line is a build of its own under build/NAME, such as one
 # for a single kind of GPU).
 VARIANT  := $(if $(filter 1,$(MPI)),,/no-mpi)$(if $(filter 1,$(EMU)),/emu)
 VARIANT  := $(VARIANT)$(if $(filter 1,$(DEBUG)),/debug)
 VARIANT  := $(VARIANT)$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
+VARIANT  := $(VARIANT)$(if $(filter 0,$(PNG)),/no-png)$(if $(filter 0,$(HWLOC)),/no-hwloc)
 B        := build$(VARIANT)
 CONVOY   := $(if $(VARIANT),$(B)/convoy,convoy)
 include cuda.mk
@@ -43,7 +47,14 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prot
             -Wimplicit-fallthrough -Wswitch-enum $(if $(filter 1,$(WERROR)),-Werror)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 # CPPFLAGS, CFLAGS and LDFLAGS are the user's: they come behind ours, and take nothing of them away.
-OWN_CPPFLAGS := $(EMU_CPPFLAGS) -I. -D_GNU_SOURCE -DCONVOY_MPI=$(MPI) -DCONVOY_CUDA=$(HAVE_CUDA)
+OWN_CPPFLAGS := $(EMU_CPPFLAGS) -I. -D_GNU_SOURCE -DCONVOY_CUDA=$(HAVE_CUDA)
+# has, VARIABLE HEADER: 0 or 1 of a library that may be missing
+has = $(if $(filter auto,$(strip $(1))),$(shell echo '\#include <$(2)>' | \
+        $(CC) $(CPPFLAGS) $(CFLAGS) -E -x c - > /dev/null 2>&1 && echo 1 || echo 0),$(strip $(1)))
+override PNG   := $(call has,$(PNG),spng.h)
+override HWLOC := $(call has,$(HWLOC),hwloc.h)
+OWN_CPPFLAGS += $(if $(filter 0,$(PNG)),-DCONVOY_NO_PNG)
+OWN_CPPFLAGS += $(if $(filter 0,$(HWLOC)),-DCONVOY_NO_HWLOC)
 # What a fault of ours in reading what others wrote has to get past (docs/security.md); asked of the
 # compiler where not every one has it. The sanitizers find more by themselves.
 takes     = $(if $(shell $(CC) -Werror -O2 $(1) -include stdlib.h -x c -c /dev/null \
@@ -83,16 +94,28 @@ $(error DNNL_HOME=$(DNNL_HOME), but not found there: $(strip $(DNNL_MISSING)))
 endif
 OWN_CPPFLAGS += -isystem $(DNNL_HOME)/include
 endif
-LIBS        := $(addprefix -L,$(DNNL_LIB)) -ldnnl -ljpeg -lspng -lyaml -lhwloc -lz -lm \
-               -lpthread -ldl
-# Asked only where it is there: make reads this before setup may have installed it, too.
-MPICC      := $(if $(filter 1,$(MPI)),$(shell command -v mpicc))
-MPI_CFLAGS := $(if $(MPICC),$(patsubst -I%,-isystem %,$(shell $(MPICC) --showme:compile)))
-MPI_LINK   := $(if $(MPICC),$(shell $(MPICC) --showme:link))
+LIBS        := $(addprefix -L,$(DNNL_LIB)) -ldnnl -ljpeg $(if $(filter 1,$(PNG)),-lspng) -lyaml \
+               $(if $(filter 1,$(HWLOC)),-lhwloc) -lz -lm -lpthread -ldl
+# A plugin for each binary interface of MPI libraries whose compiler and mpi.h are there; mpicc may
+# be of either. Asked again each time: make reads this before setup may have installed it, too.
+mpi_compiler = $(if $(filter 1,$(MPI)),$(shell for c in $(1) mpicc; do \
+                 echo '$(hash)include <mpi.h>' | $$c -E -dM -x c - 2> /dev/null | \
+                 grep -q '^$(hash)define $(2)' && echo $$c && break; done))
+OMPI_CC  := $(call mpi_compiler,mpicc.openmpi,OPEN_MPI )
+MPICH_CC := $(call mpi_compiler,mpicc.mpich,MPI_COMM_WORLD .*0x44000000)
+mpi_includes = $(if $(1),$(patsubst -I%,-isystem %,$(filter -I%,$(shell $(1) $(2)))))
+OMPI_CFLAGS  := $(call mpi_includes,$(OMPI_CC),--showme:compile)
+MPICH_CFLAGS := $(call mpi_includes,$(MPICH_CC),-compile-info)
+MPI_PLUGINS  := $(if $(OMPI_CC),$(B)/libconvoy_mpi_ompi.so)
+MPI_PLUGINS  += $(if $(MPICH_CC),$(B)/libconvoy_mpi_mpich.so)
+MPI_SAYS     := $(if $(OMPI_CC),Open MPI) $(if $(MPICH_CC),MPICH)
+MPI_SAYS     := $(subst MPI MPICH,MPI and MPICH,$(strip $(MPI_SAYS)))
 # Where a program of the build tree finds libraries (RUNPATH); one that is installed has none.
-MPI_RUN    := $(filter -Wl$(comma)-rpath% -Wl$(comma)/%,$(MPI_LINK))
-MPI_LIBS   := $(filter-out $(MPI_RUN),$(MPI_LINK))
+MPI_LINK    := $(if $(OMPI_CC),$(shell $(OMPI_CC) --showme:link))
+MPI_LINK    += $(if $(MPICH_CC),$(shell $(MPICH_CC) -link-info))
+MPI_RUN     := $(filter -Wl$(comma)-rpath% -Wl$(comma)/%,$(MPI_LINK))
 RUN_FOLDERS := $(MPI_RUN) $(CUDA_RUN) $(addprefix -Wl$(comma)-rpath$(comma),$(abspath $(DNNL_LIB)))
+RUN_FOLDERS += $(if $(strip $(MPI_PLUGINS)),-Wl$(comma)-rpath$(comma)$(abspath $(B)))
 PREFIX  ?= /usr/local
 DESTDIR ?=
 
@@ -100,10 +123,10 @@ ROOMS := base base/process kernels kernels/ops kernels/cpu $(CUDA_ROOMS) models 
          data $(wildcard data/*) $(wildcard trainer/*) $(wildcard trainer/*/*) \
          trainer/app/cmd/bench trainer/app/cmd/predict
 LIB   := $(wildcard $(addsuffix /*.c,$(ROOMS))) $(EMU_SOURCES)
-LIB   := $(filter-out trainer/app/main.c $(CUDA_UNUSED),$(LIB))
+LIB   := $(filter-out trainer/app/main.c trainer/engine/comm/mpi_plugin.c $(CUDA_UNUSED),$(LIB))
 APP   := $(filter trainer/app/%,$(LIB))
-ifneq ($(MPI),1)
-LIB   := $(filter-out trainer/engine/comm/comm_mpi.c,$(LIB))
+ifneq ($(HWLOC),1)
+LIB   := $(filter-out trainer/engine/place/place_plan.c,$(LIB))
 endif
 REF   := $(wildcard kernels/ref/*.c)
 UNITS := $(wildcard $(foreach f,. * */* */*/* */*/*/*,tests/unit/$(f)/test_*.c))
@@ -158,21 +181,23 @@ endif
 .SECONDARY:
 .DEFAULT_GOAL := all
 .PHONY: all build parts ptxas sweep sweepall tools test demo setup check unit ops caps e2e fuzz \
-        mutants asan emu example libs install uninstall deb dist lint format docs clean help \
+        mutants asan emu example libs install uninstall deb wheel dist lint format docs clean help \
         fuzz-long FORCE
 
-all: parts $(CONVOY) ## build ./convoy (the default)
+all: parts $(CONVOY) $(MPI_PLUGINS) ## build ./convoy (the default)
 
 build: parts $(CONVOY) $(B)/unit $(B)/ops tools ## build ./convoy, the test programs and the tools
 
 # Said by make itself, so that a build with nothing to do runs no command.
 parts:
-	$(info convoy with $(if $(filter 1,$(MPI)),MPI,no MPI (MPI=0)), $(if $(DNNL_HOME),oneDNN from \
+	$(info convoy with $(or $(MPI_SAYS),no MPI), $(if $(DNNL_HOME),oneDNN from \
 	$(DNNL_HOME)$(comma) )$(CUDA_SAYS))
+	$(if $(filter 0,$(PNG)),$(info convoy without libspng: PNG files are refused))
+	$(if $(filter 0,$(HWLOC)),$(info convoy without hwloc: ranks are not bound to CPUs))
 
 # tests/tools/make_NAME.c is a program, the other files there are shared by tests
 tools: $(TOOL_BINARIES) $(B)/fuzz_replay $(B)/slow_files.so $(DRIVER_SHIM)
-tools: $(B)/fake_nvml/libnvidia-ml.so.1
+tools: $(B)/fake_nvml/libnvidia-ml.so.1 $(MPI_PLUGINS)
 
 # ---- objects and binaries ----
 
@@ -181,7 +206,6 @@ $(B)/obj/kernels/cpu/%.o: ROOM_FLAGS := $(CPU_FLAGS)
 $(ALIKE:%=$(B)/obj/kernels/cpu/%.o): ROOM_FLAGS := $(ALIKE_FLAGS)
 $(B)/obj/data/%.o: ROOM_FLAGS := $(DATA_FLAGS)
 $(B)/obj/kernels/cuda/%.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
-$(B)/obj/trainer/engine/comm/comm_mpi.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(MPI_CFLAGS)
 $(B)/obj/trainer/engine/comm/comm_nccl.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS)
 $(B)/obj/base/version.o: ROOM_FLAGS = $(PLAIN_FLAGS) $(if $(COMMIT),-DCONVOY_COMMIT='"$(COMMIT)"')
 SHIM_FLAGS = $(PLAIN_FLAGS) $(CUDA_CFLAGS) -DCONVOY_DRIVER_SHIM='"$(DRIVER_SHIM)"'
@@ -198,7 +222,7 @@ $(B)/obj/%.o: %.c $(B)/flags | $(B)/headers
 
 CUDA_COMMANDS = $(if $(CUDA_OBJ),$(CUDA_CFLAGS) | $(NVCC) $(NVCC_FLAGS) $(GENCODE))
 COMMAND_LINES = $(CC) $(ALL_FLAGS) $(LAST_FLAGS) | $(PLAIN_FLAGS) | $(CPU_FLAGS) | \
-                $(ALIKE_FLAGS) | $(DATA_FLAGS) | $(MPI_CFLAGS) | \
+                $(ALIKE_FLAGS) | $(DATA_FLAGS) | $(OMPI_CFLAGS) | $(MPICH_CFLAGS) | \
                 $(LINK_HARDENED) $(LDFLAGS) $(LIBS) | \
                 $(if $(filter 1,$(EMU)),$(CXX) $(EMU_CXXFLAGS))
 
@@ -226,11 +250,12 @@ $(B)/cuda_flags: $$(if $$(subst x$$(strip $$(CUDA_COMMANDS))x,,x$$(strip $$(file
 # Ubuntu, and that on Fedora, Rocky and their like.
 HEADERS_NEEDED := stdlib.h:libc6-dev:glibc-devel jpeglib.h:libjpeg-dev:libjpeg-turbo-devel \
                   $(if $(DNNL_HOME),,oneapi/dnnl/dnnl.h:libdnnl-dev:onednn-devel) \
-                  spng.h:libspng-dev:libspng-devel yaml.h:libyaml-dev:libyaml-devel \
-                  hwloc.h:libhwloc-dev:hwloc-devel zlib.h:zlib1g-dev:zlib-devel \
-                  $(if $(filter 1,$(MPI)),mpi.h:libopenmpi-dev:openmpi-devel)
+                  $(if $(filter 1,$(PNG)),spng.h:libspng-dev:libspng-devel) \
+                  $(if $(filter 1,$(HWLOC)),hwloc.h:libhwloc-dev:hwloc-devel) \
+                  yaml.h:libyaml-dev:libyaml-devel zlib.h:zlib1g-dev:zlib-devel \
+                  $(if $(filter 1,$(MPI)),$(if $(MPI_SAYS),,mpi.h:libopenmpi-dev:openmpi-devel))
 $(B)/headers: $(B)/flags
-	@COMPILE='$(CC) $(OWN_CPPFLAGS) $(MPI_CFLAGS) $(CPPFLAGS) $(CFLAGS)' scripts/build/headers.sh \
+	@COMPILE='$(CC) $(OWN_CPPFLAGS) $(CPPFLAGS) $(CFLAGS)' scripts/build/headers.sh \
 	$(HEADERS_NEEDED)
 	@touch $@
 
@@ -241,7 +266,7 @@ $(Q)$(CC) $(SANFLAGS) $(LINK_HARDENED) -fopenmp $(LDFLAGS) $(filter %.o %.a,$^) 
 endef
 
 # Libraries that a program with the engine in it links; $(RUN_FOLDERS) is where they lie.
-ENGINE_LIBS = -fopenmp $(LIBS) $(MPI_LIBS) $(CUDA_LIBS) $(RUN_FOLDERS)
+ENGINE_LIBS = -fopenmp $(LIBS) $(CUDA_LIBS) $(RUN_FOLDERS)
 
 # Archives, so that each program takes what it needs and a half-written room breaks only those that
 # use it.
@@ -280,11 +305,27 @@ $(TOOL_BINARIES): $(B)/%: $(B)/obj/tests/tools/%.o $(TEST_LIBS)
 $(B)/fuzz_replay: $(call objects,tests/fuzz/fuzz_main.c) $(TEST_LIBS)
 	$(link)
 
+# Linked with no MPI: trainer/engine/comm/mpi_plugin.c says why.
+$(B)/libconvoy_mpi_ompi.so: PLUGIN_CFLAGS = $(OMPI_CFLAGS)
+$(B)/libconvoy_mpi_mpich.so: PLUGIN_CFLAGS = $(MPICH_CFLAGS)
+$(B)/libconvoy_mpi_%.so: trainer/engine/comm/mpi_plugin.c $(B)/flags | $(B)/headers
+	@mkdir -p $(@D)/obj
+	$(call say,LD,$@)
+	$(Q)$(CC) $(filter-out -fopenmp,$(ALL_FLAGS)) $(PLAIN_FLAGS) -fPIC $(PLUGIN_CFLAGS) $(LAST_FLAGS) \
+	-MMD -MP -MF $(B)/obj/$(@F).d -MT $@ -shared $(filter-out -pie,$(LINK_HARDENED)) $(LDFLAGS) \
+	-Wl,-soname,$(@F) $< -o $@
+
+-include $(MPI_PLUGINS:$(B)/%=$(B)/obj/%.d)
+
 # ---- installing ----
 
 # Without folders of this machine. Debug information is apart, in a file that gdb looks for by the
 # build's number; names of functions stay, which the report of a hang tells.
 INSTALLED := $(B)/install/convoy
+INSTALLED_PLUGINS := $(MPI_PLUGINS:$(B)/%=$(B)/install/%)
+$(INSTALLED_PLUGINS): $(B)/install/%.so: $(B)/%.so
+	@mkdir -p $(@D)
+	$(Q)objcopy --strip-all $< $@
 $(INSTALLED): RUN_FOLDERS :=
 $(INSTALLED): $(call objects,trainer/app/main.c) $(OWN_LIBS)
 	@mkdir -p $(@D)
@@ -297,14 +338,18 @@ compile_commands.json: FORCE
 	@$(MAKE) --no-print-directory -nB V=1 MAKEFLAGS= build | scripts/build/compile_commands.sh > $@.new
 	@mv $@.new $@
 
-install: $(INSTALLED) ## install into PREFIX (/usr/local), below DESTDIR if that is set
+install deb wheel e2e: $(INSTALLED) $(INSTALLED_PLUGINS)
+install: ## install into PREFIX (/usr/local), below DESTDIR if that is set
 	@DESTDIR='$(DESTDIR)' scripts/install/install.sh $< '$(PREFIX)'
 
 uninstall: ## remove what make install has put into PREFIX
 	@DESTDIR='$(DESTDIR)' scripts/install/install.sh --remove '$(PREFIX)'
 
-deb: $(INSTALLED) ## make a package for this Debian or Ubuntu, build/convoy_VERSION_ARCH.deb
+deb: ## make a package for this Debian or Ubuntu, build/convoy_VERSION_ARCH.deb
 	@scripts/install/deb.sh $< $(B)
+
+wheel: $(INSTALLED) ## make a Python wheel, for pip and no root, in dist/
+	@scripts/install/wheel.py $< dist
 
 DIST := $(B)/convoy-$(VERSION)
 dist: ## make a source archive of the last commit with its checksum, build/convoy-VERSION.tar.gz
@@ -327,7 +372,7 @@ FUZZED       += $(filter base/% data/% models/% kernels/ops/% $(addprefix traine
 FUZZED       += trainer/app/cmd/top_screen.c
 FUZZ_OBJ     := $(patsubst %.c,build/fuzz/obj/%.o,$(FUZZED) $(HELPERS))
 FUZZ_FLAGS   := -std=c17 -g -O1 -ffp-contract=off -fno-omit-frame-pointer \
-                -I. -D_GNU_SOURCE -DCONVOY_MPI=0 -DCONVOY_CUDA=0 \
+                -I. -D_GNU_SOURCE -DCONVOY_CUDA=0 \
                 -fsanitize=address,undefined -fno-sanitize-recover=all
 
 build/fuzz/obj/%.o: %.c
@@ -413,7 +458,7 @@ sweepall: $(SWEEP_PROGRAM)
 sweepall: ## every engine that cuDNN offers for ResNets, in all precisions; ten minutes a GPU
 	@$(if $(SWEEP_PROGRAM),$< --all --fuse=none --model='resnet*' $(ARGS),$(NO_CUDNN))
 
-e2e: $(CONVOY) $(INSTALLED) tools ## whole runs with mpirun; ARGS="tests/e2e/x.sh" for one
+e2e: $(CONVOY) tools ## whole runs with mpirun; ARGS="tests/e2e/x.sh" for one
 	@scripts/e2e.sh $(ARGS)
 
 fuzz: $(addprefix build/fuzz/,$(FUZZ_TARGETS))
@@ -435,7 +480,7 @@ emu: $(if $(SAN),,tools)
 emu: ## unit tests, operations and whole runs on an emulated device (tests/emu); SAN=...: no runs
 	@SAN='$(SAN)' scripts/dev/emu.sh
 
-example: $(B)/example $(B)/make_shapes
+example: $(B)/example $(B)/make_shapes $(MPI_PLUGINS)
 example: ## train with the engine in a program of its own: examples/train.c
 	@scripts/dev/example.sh $(B)/example $(B)
 
@@ -471,7 +516,7 @@ clean: ## remove everything built
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' \
 	$(firstword $(MAKEFILE_LIST))
-	@echo; echo "  variables: MPI=0|1  CUDA=0|1|auto  EMU=1  DEBUG=1  WERROR=1  V=1"
+	@echo; echo "  variables: MPI=0|1  CUDA=0|1|auto  PNG=0  HWLOC=0  EMU=1  DEBUG=1  WERROR=1  V=1"
 	@echo "             SAN=address,undefined  CC=...  CPPFLAGS=...  CFLAGS=...  LDFLAGS=...  ARGS=..."
 	@echo "             CUDA_HOME  CUDNN_HOME  NCCL_HOME  DNNL_HOME"
 	@echo "             CUDA_WHEELS=.../site-packages/nvidia  CUDA_ARCHS=native|\"80 90\""

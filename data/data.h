@@ -24,5 +24,6 @@
 #include "data/load/sequences.h"
 #include "data/load/spread.h"
 #include "data/load/view_file.h"
+#include "data/source/other_format.h"
 #include "data/tokens/mask.h"
 #endif

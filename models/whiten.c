@@ -73,7 +73,8 @@ static void annihilate(Whiten *w, int p, int q)
     const int n = w->n;
     if (m[p * n + q] == 0) return;
     const double theta = (m[q * n + q] - m[p * n + p]) / (2 * m[p * n + q]);
-    const double t = copysign(1, theta) / (fabs(theta) + hypot(theta, 1)), c = 1 / hypot(t, 1);
+    const double t = copysign(1, theta) / (fabs(theta) + sqrt(theta * theta + 1));
+    const double c = 1 / sqrt(t * t + 1);
     rotate(m, n, p, q, 1, n, c, t * c);
     rotate(m, n, p, q, n, 1, c, t * c);
     m[p * n + q] = m[q * n + p] = 0;

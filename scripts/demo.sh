@@ -17,10 +17,11 @@ rm -rf runs/demo
 # Open MPI refuses root, and more ranks than cores, unless told otherwise.
 flags=(--oversubscribe)
 if [ "$(id -u)" = 0 ]; then flags+=(--allow-run-as-root); fi
-if command -v mpirun >/dev/null 2>&1 && ./convoy --version | grep '^MPI: yes' > /dev/null; then
+if [[ $(mpirun --version 2>&1) == *'Open MPI'* ]] &&
+    ./convoy --version | grep '^MPI: Open MPI (lib' > /dev/null; then
     mpirun -n 2 "${flags[@]}" ./convoy train configs/demo.yaml
 else
-    echo "demo: built without MPI, one rank"
+    echo "demo: no Open MPI, one rank"
     ./convoy train configs/demo.yaml
 fi
 

@@ -25,6 +25,12 @@ export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe \
     PRTE_MCA_hwloc_default_binding_policy=none
 export CONVOY=${CONVOY:-$PWD/convoy}
 
+# The tests speak to Open MPI's mpirun, which need not be the one that is found first.
+if [[ $(mpirun --version 2>&1) != *'Open MPI'* ]] && command -v mpirun.openmpi > /dev/null; then
+    mkdir -p build/openmpi && ln -sf "$(command -v mpirun.openmpi)" build/openmpi/mpirun
+    export PATH=$PWD/build/openmpi:$PATH
+fi
+
 limit_s=${E2E_LIMIT_S:-300} jobs=${E2E_JOBS:-$(($(nproc) + 2))}
 ((jobs >= 1)) || jobs=1
 shopt -s nullglob

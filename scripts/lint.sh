@@ -71,7 +71,7 @@ vendors='
 ^cuda_runtime_api[.]h$     ^(kernels/cuda/|tests/emu/|trainer/engine/comm/comm_nccl[.]c$)
 ^(cudnn|cublas)            ^(kernels/cuda/cudnn/|tests/emu/)
 ^(cuda|nvrtc|nvml|cooperative_groups|cub/|thrust/)   ^(kernels/cuda/|tests/emu/)
-^mpi                       ^trainer/engine/comm/comm_mpi[.]c$
+^mpi[.]h$                  ^trainer/engine/comm/mpi_plugin[.]c$
 ^nccl                      ^trainer/engine/comm/comm_nccl[.]c$
 ^(jpeglib|jpegint|jerror|turbojpeg|spng|png)[.]h$   ^(data/decode|tests)/
 ^zlib[.]h$                 ^(data/(decode|source)|tests)/

@@ -30,9 +30,12 @@ packages=(
 #     make CUDA_WHEELS=DIR/nvidia
 
 # A Slurm of several nodes on one machine (tests/e2e/slurm*.sh), make fuzz, what looks at what is
-# installed (tests/e2e/install.sh) and at Prometheus' files (promtool), and the compiler's cache.
+# installed (tests/e2e/install.sh) and at Prometheus' files (promtool), the compiler's cache, what
+# make wheel and its test need, a browser for tests/e2e/pages.sh, and the other MPI, beside which
+# Open MPI stays the mpicc and mpirun of Debian and Ubuntu.
 ci_packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins clang ccache
-    man-db mandoc zsh dpkg-dev lintian prometheus)
+    man-db mandoc zsh dpkg-dev lintian prometheus patchelf unzip python3-venv chromium
+    libmpich-dev mpich)
 
 if [[ ${1:-} == --list ]]; then
     printf '%s\n' "${packages[@]}"

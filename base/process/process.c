@@ -113,12 +113,30 @@ int64_t process_available_bytes(void)
     return process_available_bytes_in("");
 }
 
-Status process_own_path(char *out, size_t bytes)
+Status process_path(pid_t process, char *out, size_t bytes)
 {
-    ssize_t n = readlink("/proc/self/exe", out, bytes - 1);
-    if (n <= 0) return fail(ERR_ENV, "/proc/self/exe: cannot be read: %s", strerror(errno));
+    char link[64];
+    snprintf(link, sizeof link, "/proc/%ld/exe", (long)process);
+    ssize_t n = readlink(link, out, bytes - 1);
+    if (n <= 0) return fail(ERR_ENV, "%s: cannot be read: %s", link, strerror(errno));
     out[n] = '\0';
     return OK;
+}
+
+Status process_own_path(char *out, size_t bytes)
+{
+    return process_path(getpid(), out, bytes);
+}
+
+bool process_installed(char *out, size_t bytes, const char *name)
+{
+    char own[1024];
+    char *slash = process_own_path(own, sizeof own) == OK ? strrchr(own, '/') : NULL;
+    if (slash) *slash = '\0';
+    if (!slash || !(slash = strrchr(own, '/'))) return false; /* own is PREFIX/bin */
+    *slash = '\0';
+    const int length = snprintf(out, bytes, "%s/share/convoy/%s", own, name);
+    return length > 0 && (size_t)length < bytes && access(out, R_OK) == 0;
 }
 
 const char *process_host(void)

@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "data/decode/decode_check.h"
 #include "data/decode/jpeg_version.h"
-#include <spng.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +16,10 @@
  * libspng and the zlib in it allocate through mem.h. Which of their codes stands for "no memory"
  * depends on who ran out, so the allocator itself remembers that it did. */
 
+#ifndef CONVOY_NO_PNG
+#include <spng.h>
 #define MAX_CHUNK_BYTES ((size_t)64 << 20)
+#define PNG_LIBRARY     "libspng ", spng_version_string()
 
 static _Thread_local bool out_of_memory; /* libspng hands its allocator no cookie */
 
@@ -74,6 +76,15 @@ static Status read_png(const uint8_t *bytes, size_t size, ByteBuf *pixels, Image
     spng_ctx_free(png);
     return out_of_memory ? fail(ERR_MEMORY, "libspng: out of memory") : status;
 }
+#else
+#define PNG_LIBRARY "no libspng: PNG files are refused", ""
+
+static Status read_png(const uint8_t *bytes, size_t size, ByteBuf *pixels, Image *out)
+{
+    (void)bytes, (void)size, (void)pixels, (void)out;
+    return fail(ERR_DATA, "PNG: this convoy was built without libspng");
+}
+#endif
 
 /* ---- all formats ---- */
 
@@ -208,7 +219,7 @@ const char *decoder_libraries(void)
     bool fast = false;
     if (decode_check_fast(&fast) != OK) fast = false;
     jpeg_version_text(jpeg, sizeof jpeg);
-    snprintf(text, sizeof text, "%s (data.decoder fast: %s), libspng %s", jpeg, fast ? "on" : "off",
-             spng_version_string());
+    snprintf(text, sizeof text, "%s (data.decoder fast: %s), %s%s", jpeg, fast ? "on" : "off",
+             PNG_LIBRARY);
     return text;
 }

@@ -1,11 +1,18 @@
 /* png_write.c - see png_write.h. */
 #include "data/decode/png_write.h"
 #include "base/mem.h"
+#ifndef CONVOY_NO_PNG
 #include <spng.h>
+#endif
 
 Status png_write(uint8_t **out, size_t *bytes, const uint8_t *pixels, int width, int height,
                  int channels)
 {
+#ifdef CONVOY_NO_PNG
+    (void)bytes, (void)pixels, (void)width, (void)height, (void)channels;
+    *out = NULL;
+    return fail(ERR_ENV, "PNG: this convoy was built without libspng");
+#else
     static struct spng_alloc alloc = { mem_alloc, mem_realloc, mem_calloc, mem_free };
     struct spng_ihdr header = { .width = (uint32_t)width,
                                 .height = (uint32_t)height,
@@ -23,4 +30,5 @@ Status png_write(uint8_t **out, size_t *bytes, const uint8_t *pixels, int width,
     if (!code) *out = spng_get_png_buffer(png, bytes, &code);
     spng_ctx_free(png);
     return *out ? OK : fail(ERR_MEMORY, "PNG: %s", spng_strerror(code));
+#endif
 }

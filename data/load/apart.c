@@ -25,3 +25,12 @@ const char *apart_shared_file(const Dataset *train, const Dataset *val)
                 return index_stamp_name(b, i);
     return NULL;
 }
+
+bool apart_is_same(const Dataset *train, const Dataset *val)
+{
+    const Index *a = dataset_source(train)->index, *b = dataset_source(val)->index;
+    if (!a || !b || a->stamp_count == 0 || a->stamp_count != b->stamp_count) return false;
+    for (int i = 0; i < a->stamp_count; i++)
+        if (strcmp(index_stamp_name(a, i), index_stamp_name(b, i)) != 0) return false;
+    return fs_same_file(train->path, val->path);
+}

@@ -11,6 +11,7 @@
 #include "data/load/class_check.h"
 #include "data/load/dataset_internal.h"
 #include "data/load/worker.h"
+#include "data/source/other_format.h"
 #include "data/source/packed_files.h"
 #include "data/source/source_fairseq.h"
 #include <limits.h>
@@ -81,7 +82,9 @@ static Status choose_kind(const SourceKind **out, const DatasetOptions *o)
         TRY(probe(guesses[i], o->path, listed_role(o), &yes));
         if (yes) *out = guesses[i];
     }
-    return OK;
+    if (is_generated(*out)) return OK;
+    const bool known = *out != &source_imagefolder && *out != &source_list && fs_exists(o->path);
+    return known ? OK : other_format_check(o->path);
 }
 
 Status dataset_holds_sets(const char *dir, bool *yes)
@@ -90,7 +93,7 @@ Status dataset_holds_sets(const char *dir, bool *yes)
     for (size_t i = 0; i < sizeof guesses / sizeof *guesses && !*yes && fs_is_dir(dir); i++)
         if (guesses[i]->is_container || guesses[i]->in_memory)
             TRY(probe(guesses[i], dir, DATA_TRAIN, yes));
-    return OK;
+    return *yes ? OK : other_format_check(dir);
 }
 
 Status dataset_find_set(char **out, const char *dir, DataRole role)

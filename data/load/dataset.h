@@ -11,7 +11,8 @@ typedef struct Dataset Dataset;
  * line naming the folder or file: no such folder, no class folders, a class folder without images,
  * IDX magic or size wrong. */
 Status dataset_open(Dataset **out, const DatasetOptions *o);
-/* Whether dir holds tar, TFRecord, IDX or CIFAR files, whose names may tell two sets apart. */
+/* Whether dir holds tar, TFRecord, IDX or CIFAR files, whose names may tell two sets apart.
+ * ERR_DATA if it is a dataset that only others read (other_format.h). */
 Status dataset_holds_sets(const char *dir, bool *yes);
 /* The folder in dir (mem_free) whose name says that set, in a word like valid or Train; one for
  * tests stands in for a validation set. *out NULL: there is none. */

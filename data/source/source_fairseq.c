@@ -31,12 +31,14 @@ static Status holds(const char *dir, const char *name, bool folder, bool *yes)
     return OK;
 }
 
-/* Are there tokens in a folder, of any format? */
+/* Are there tokens in a folder, of any format? A .idx beside a .rec is of MXNet's RecordIO. */
 static Status holds_text(const char *dir, bool *yes)
 {
     static const char *const names[] = { "train.idx", "valid.idx" };
     static const char *const others[] = { "train", "valid", "train.fasta", "valid.fasta" };
-    bool words = false;
+    bool words = false, records = false;
+    TRY(holds(dir, "train.rec", false, &records));
+    if (records) return OK;
     for (int i = 0; i < 2; i++) TRY(holds(dir, names[i], false, yes));
     TRY(holds(dir, "dict.txt", false, &words));
     for (int i = 0; i < 4 && words; i++) TRY(holds(dir, others[i], false, yes));

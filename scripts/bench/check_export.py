@@ -2,10 +2,11 @@
 """Holds convoy's weights against PyTorch and onnxruntime, there and back: each network is trained
 for two steps on synthetic images and exported; PyTorch must take every name and shape (strict) and
 find every bit of every tensor; onnx.checker must accept the ONNX file; onnxruntime and convoy must
-find float64 PyTorch's logits; what PyTorch saves again must come back into a checkpoint bit for
-bit. What inspect model says of published weights must be what torchvision and timm say. Prints a
-row of a table for each: network, names, pixels, parameters of 1000 classes, tensors, and how far
-logits are from PyTorch's, relative to the largest: convoy's, of ONNX, of ONNX for pictures.
+find float64 PyTorch's logits; what PyTorch saves again, as safetensors and in both formats of
+torch.save, must come back into a checkpoint bit for bit. What inspect model says of published
+weights must be what torchvision and timm say. Prints a row of a table for each: network, names,
+pixels, parameters of 1000 classes, tensors, and how far logits are from PyTorch's, relative to the
+largest: convoy's, of ONNX, of ONNX for pictures.
 
 Needs torch, torchvision, timm, safetensors, onnx and onnxruntime (pip); no part of build or tests.
 Without a name: all networks that torchvision or timm have; without a size: that with which each was
@@ -142,6 +143,21 @@ def pixels_differ(model, path, size):
     return worst, free
 
 
+def save_again(state, scratch):
+    """Files of the same weights: bare, and as training programs wrap them."""
+    paths = [os.path.join(scratch, name)
+             for name in ("torch.safetensors", "bare.pth", "ddp.pth", "old.pth", "averaged.ckpt")]
+    wrapped = {"_orig_mod.module." + k: v for k, v in state.items()}
+    zeros = {"model." + k: torch.zeros_like(v) for k, v in state.items()}
+    save_file(state, paths[0])
+    torch.save(state, paths[1])
+    torch.save({"model": wrapped, "args": argparse.Namespace(lr=0.1)}, paths[2])
+    torch.save(state, paths[3], _use_new_zipfile_serialization=False)
+    torch.save({"state_dict": {"model." + k: v for k, v in state.items()},
+                "current_model_state": zeros}, paths[4])
+    return paths
+
+
 def published(shown, name):
     """Errors of what inspect model shows of published weights, as a list of words. timm's package
     does not know what they reach."""
@@ -187,8 +203,7 @@ def check(args, name, source, scratch):
     size = args.size or int(re.search(r"; (\d+) x", shown)[1])
     checkpoint = train(args.convoy, name, os.path.join(scratch, "first"), size,
                        {"train.max_steps": 2})
-    exported, graph, again = (os.path.join(scratch, file)
-                              for file in ("out.safetensors", "out.onnx", "torch.safetensors"))
+    exported, graph = (os.path.join(scratch, file) for file in ("out.safetensors", "out.onnx"))
     convoy(args.convoy, "export", checkpoint, exported, "--names", source)
     convoy(args.convoy, "export", checkpoint, graph)
     model = make(name, source, size, CLASSES)
@@ -201,20 +216,20 @@ def check(args, name, source, scratch):
     model.load_state_dict(state, strict=True)
     if bits(state) - ours:
         errors.append("tensors differ from the checkpoint's")
-    save_file({k: v.contiguous() for k, v in model.state_dict().items()}, again)
+    saved = save_again({k: v.contiguous() for k, v in model.state_dict().items()}, scratch)
     worst = [(predictions_differ(args.convoy, model, checkpoint, scratch, size), OF_CONVOY),
              (logits_differ(model, graph, size), OF_ONNX)]
     convoy(args.convoy, "export", checkpoint, graph, "--with-input")
     of_pixels, free = pixels_differ(model, graph, size)
     worst.append((of_pixels, OF_PIXELS))
     errors += [f"logits differ by {got:.1e}" for got, limit in worst if not got <= limit]
-    frozen = {"model.init": again, "train.max_steps": 1, "optimizer.lr": 0,
-              "optimizer.weight_decay": 0}
+    frozen = {"train.max_steps": 1, "optimizer.lr": 0, "optimizer.weight_decay": 0}
     if any(name.endswith("running_mean") for name in state):
         frozen["model.bn"] = "frozen"
-    back = train(args.convoy, name, os.path.join(scratch, "back"), size, frozen)
-    if bits(state) - bits(load_file(back)):
-        errors.append("tensors differ after the way back")
+    for path in saved:
+        back = train(args.convoy, name, path + ".run", size, {"model.init": path, **frozen})
+        if bits(state) - bits(load_file(back)):
+            errors.append(f"tensors differ after the way back by {os.path.basename(path)}")
     print(f"| `{name}` | {source} | {size}{' and others' if free else ''} | {parameters:,} | "
           f"{bits(state).total()} | " + " | ".join(f"{got:.1e}" for got, _ in worst) + " |"
           + (" " + ", ".join(errors) if errors else ""), flush=True)

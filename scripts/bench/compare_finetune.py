@@ -5,11 +5,10 @@
         [--weights FILE.pth]
 
 FOLDER has train/ and val/ with a folder for each class. PyTorch trains torchvision's ResNet-18 on
-the first half of the classes, from nothing, and saves a .pth; scripts/convert_weights.py makes
-safetensors of it; convoy and PyTorch fine-tune it on the other half, and convoy trains on that from
-nothing too. Prints minutes and top-1 of the last weights over all validation images. The .pth goes
-to --weights; where that file is there already, it is taken. Needs torch, torchvision and
-safetensors (pip); no part of build or tests."""
+the first half of the classes, from nothing, and saves a .pth; convoy and PyTorch fine-tune it on
+the other half, and convoy trains on that from nothing too. Prints minutes and top-1 of the last
+weights over all validation images. The .pth goes to --weights; where that file is there already, it
+is taken. Needs torch and torchvision (pip); no part of build or tests."""
 import argparse
 import json
 import math
@@ -147,13 +146,10 @@ def main():
             timed(results, "PyTorch, first half, from nothing", 0,
                   lambda: train_torch(net, halves[0], SOURCE))
             torch.save(net.state_dict(), saved)
-        convert = os.path.join(HERE, "../convert_weights.py")
-        subprocess.run([sys.executable, convert, saved], check=True)
-        init = os.path.splitext(saved)[0] + ".safetensors"
         weights = torch.load(saved, weights_only=True)
         for seed in range(1, options.seeds + 1):
             timed(results, "convoy, fine-tuned", seed,
-                  lambda: train_convoy(options, halves[1], init, seed))
+                  lambda: train_convoy(options, halves[1], saved, seed))
             timed(results, "PyTorch, fine-tuned", seed,
                   lambda: tune_torch(weights, halves[1], classes, seed))
             timed(results, "convoy, from nothing", seed,

@@ -188,7 +188,7 @@ sweep()
 }
 
 if ! have_mpi; then
-    echo "built without MPI"
+    echo "built without Open MPI"
     exit 77
 fi
 make_data "$SCRATCH/data" 12 1

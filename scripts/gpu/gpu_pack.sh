@@ -27,7 +27,7 @@ if [[ -n ${REHEARSE:-} ]]; then
 else
     build=build/gpu_pack
     make --no-print-directory -j"$(nproc)" VARIANT=/gpu_pack CUDA=1 CUDA_ARCHS="${CUDA_ARCHS:-90}" \
-        "${programs[@]/#/$build/}"
+        "${programs[@]/#/$build/}" "$build/libconvoy_mpi_ompi.so"
 fi
 for b in "${programs[@]/#/$build/}"; do
     [[ -x $b ]] || {
@@ -43,13 +43,14 @@ mkdir .gpu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/bin"
-cp "${programs[@]/#/$build/}" "$folder/bin"
+cp "${programs[@]/#/$build/}" "$build/libconvoy_mpi_ompi.so" "$folder/bin"
 [[ -n ${REHEARSE:-} ]] || strip --strip-debug "$folder"/bin/*
 tar -C "$folder" -c bin | xz -T 1 -6 --lzma2=preset=6,dict=256MiB > .gpu/bin.tar.xz
 
 # What the binaries and mpirun load, and the folders that Open MPI and PMIx read at run time.
 mpirun_file=$(readlink -f "$(command -v mpirun)")
-library_folder=$(dirname "$(ldd "$build/convoy" | awk '$1 ~ /^libmpi[.]so/ { print $3 }')")
+libmpi=$(/sbin/ldconfig -p | awk '$1 == "libmpi.so.40" { print $NF; exit }')
+library_folder=$(dirname "$libmpi")
 folders=()
 for d in /etc/openmpi "$library_folder/openmpi" "$library_folder/pmix2" /usr/share/openmpi \
     /usr/share/pmix /usr/share/pmix2
@@ -57,10 +58,12 @@ do
     [[ -d $d ]] && folders+=("$d")
 done
 mapfile -t plugins < <(find "${folders[@]}" -name '*.so' -type f)
-libraries=$(for f in "$folder"/bin/* "$mpirun_file" "${plugins[@]}"; do
-    ldd "$f" 2> /dev/null || true
-done |
-    awk '$3 ~ /^[/]/ { print $3 }' | sort -u |
+libraries=$({
+    echo "$libmpi"
+    for f in "$folder"/bin/* "$libmpi" "$mpirun_file" "${plugins[@]}"; do
+        ldd "$f" 2> /dev/null || true
+    done | awk '$3 ~ /^[/]/ { print $3 }'
+} | sort -u |
     grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libutil|ld-linux[^/]*)[.]so')
 launchers=$(for p in mpirun orterun orted; do command -v "$p" || true; done)
 # With every link on the way to a file, so that sonames resolve.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # deb.sh PROGRAM FOLDER - what `make deb` does: FOLDER/convoy_VERSION_ARCH.deb of what install.sh
 # puts into /usr. It depends on the packages that PROGRAM's libraries are from here, so it is for
-# this release of Debian or Ubuntu; CUDA's libraries are opened at run time and are no dependency.
+# this release of Debian or Ubuntu; the libraries of CUDA and MPI are opened at run time and are no
+# dependency.
 # DEBFULLNAME and DEBEMAIL say whose package it is.
 set -euo pipefail
 umask 022
@@ -54,7 +55,7 @@ Architecture: $arch
 Maintainer: $person
 Installed-Size: $(du -ks --exclude=DEBIAN "$root" | cut -f 1)
 Depends: $depends
-Recommends: openmpi-bin
+Recommends: openmpi-bin | mpich
 Suggests: openssh-client, python3
 Section: science
 Priority: optional

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# install.sh PROGRAM PREFIX - what `make install` does: PROGRAM, its manual pages and completion,
-# which are made of its own words, configs, the scripts that users need, and the pages, below
-# DESTDIR and PREFIX. install.sh --remove PREFIX takes away what is in the list that it has left:
-# files, and with a / behind them the folders that were not there before.
+# install.sh PROGRAM PREFIX - what `make install` does: PROGRAM, the plugins for MPI beside it, its
+# manual pages and completion, which are made of its own words, configs, the scripts that users
+# need, and the pages, below DESTDIR and PREFIX. install.sh --remove PREFIX takes away what is in
+# the list that it has left: files, and with a / behind them the folders that were not there before.
 #
 # scripts/ and configs/ lie in PREFIX/share/convoy, as in the tree; from PREFIX/share/doc/convoy,
 # where the pages are, links of the same names lead there, so what pages name is found.
@@ -84,6 +84,9 @@ page()
 }
 
 put 755 "$program" bin/convoy
+while read -r plugin; do
+    put 644 "$plugin" "lib/convoy/${plugin##*/}"
+done < <(find "${program%/*}" -maxdepth 1 -name 'libconvoy_mpi_*.so' | sort)
 
 also='.SH SEE ALSO'
 also+=$'\n.BR convoy (1),\n.BR convoy\\-config (5)\n.PP\nPages and examples are in'
@@ -104,7 +107,7 @@ while read -r file; do
     [[ $(head -c 2 "$file") == '#!' ]] && mode=755 || mode=644
     put "$mode" "$file" "share/convoy/$file"
 done < <(find configs scripts/{slurm,k8s,parallelcluster,grafana} scripts/docker/*.json \
-    scripts/{prepare_imagenet.sh,devkit_meta.py,convert_weights.py} -type f | sort)
+    scripts/{follow.py,prepare_imagenet.sh,devkit_meta.py,import_dataset.py} -type f | sort)
 while read -r file; do
     put 644 "$file" "share/doc/convoy/$file"
 done < <(find README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs -type f | sort)

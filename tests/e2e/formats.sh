@@ -53,8 +53,15 @@ tar cf "$SCRATCH/both/shapes-test.tar" -C "$SCRATCH/data" val
 cp "$SCRATCH/train.tar" "$SCRATCH/both/shapes-train.tar"
 train both 1 train.max_steps=1 data.train= "data.dir=$SCRATCH/both"
 expect_text "both" 1 ": 120 images of 10 classes, 30 for validation"
+expect_text "both" 0 "evaluation will use training images"
 train_fails same_files 65 "data.val: part-0000.tar is a file of data.train too" \
     1 "data.train=$SCRATCH/tars" "data.val=$SCRATCH/tars"
+
+for set in "$tree" "$SCRATCH/shards" "$SCRATCH/train.tar"; do
+    train same_set 1 train.max_steps=1 "data.train=$set" "data.val=$set"
+    expect_text "same_set" 1 "evaluation will use training images"
+    rm -r "$SCRATCH/same_set"
+done
 
 train synthetic 1 train.max_steps=1 data.format=synthetic data.train= data.synthetic_images=40 \
     model.classes=7

@@ -2,7 +2,7 @@
 # handshake.sh - ranks that are not one program, were not given the same settings, or do not all
 # come: one line says which, and nobody waits beyond watchdog.start_s.
 source tests/e2e/lib/common.sh
-have_mpi || { echo "built without MPI" && exit 77; }
+have_mpi || { echo "built without Open MPI" && exit 77; }
 no_grace
 make_data "$SCRATCH/data" 4 1
 make_config

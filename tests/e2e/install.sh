@@ -25,9 +25,9 @@ links()
     make -n V=1 "B=$SCRATCH/b" CONVOY=tree 'MPI_LINK=-Wl,-rpath -Wl,/opt/mpi -lmpi' "$1" 2> "$out" |
         grep -F -- "-o $1 "
 }
-[[ $(links tree) == *" -lmpi "*"-Wl,-rpath -Wl,/opt/mpi"* ]] || broken_run "the tree: no folders"
+[[ $(links tree) == *"-Wl,-rpath -Wl,/opt/mpi"* ]] || broken_run "the tree: no folders"
 linked=$(links "$SCRATCH/b/install/convoy")
-[[ $linked == *" -lmpi "* && $linked != *rpath* ]] || broken_run "installed with folders: $linked"
+[[ $linked == *" -ldnnl "* && $linked != *rpath* ]] || broken_run "installed with folders: $linked"
 
 install() { DESTDIR=$SCRATCH/root scripts/install/install.sh "$@"; }
 mkdir -p "$root/bin" "$root/share/man" # of others, as in /usr/local
@@ -39,6 +39,8 @@ expect "install again" 0 install "$program" $prefix
 expect "no absolute prefix" 64 install "$program" opt
 expect "no program that starts" 78 install /bin/false $prefix
 expect "version" 0 "$root/bin/convoy" --version
+"$CONVOY" --version | diff <(grep ^MPI "$out") <(grep ^MPI) > /dev/null ||
+    broken_run "the installed one finds other MPIs than $CONVOY"
 
 # Manual pages: one a command, and keys; all that the help says is on them.
 find "$root/share/man" -type f > "$SCRATCH/pages"
@@ -122,6 +124,32 @@ job=$(cd "$SCRATCH" && root/opt/convoy/bin/convoy scale \
 [[ $job == *" $(realpath "$root")/share/convoy/scripts/slurm/train.sbatch "* ]] ||
     broken "scale --print sbatch of an installed program: $job"
 
+# A config of the pages is found from anywhere, and said; one that lies here goes first.
+installed() { (cd "$SCRATCH" && root/opt/convoy/bin/convoy "$@"); }
+small=(data.format=synthetic data.synthetic_images=8 model.classes=2
+    train.max_steps=1 train.batch_per_rank=2 data.image_size=32 device.backend=cpu run.dir=run)
+expect "installed config" 0 installed train configs/scratch.yaml "${small[@]}"
+[[ $(head -n 1 "$out") == "config: $(realpath "$root")/share/convoy/configs/scratch.yaml" ]] ||
+    broken_run "installed config: not the first line"
+expect "installed config, JSON" 0 installed train configs/scratch.yaml "${small[@]}" \
+    log.format=json run.dir=json
+[[ $(head -c 1 "$out") == '{' ]] || broken_run "JSON: a line that is none"
+expect "no such config" 64 installed train configs/none.yaml "${small[@]}"
+expect_text "no such config" 1 "error: configs/none.yaml: no such config"
+expect "not below configs" 64 installed train scratch.yaml "${small[@]}"
+mkdir "$SCRATCH/configs" && cp configs/scratch.yaml "$SCRATCH/configs"
+expect "own config" 0 installed train configs/scratch.yaml "${small[@]}" run.dir=own
+expect_text "own config" 0 "config: "
+
+# A program built on Debian 12 starts with the C library of RHEL 9.
+if grep -qx 'VERSION_CODENAME=bookworm' /etc/os-release; then
+    newest=$(readelf -V "$program" | grep -oE 'GLIBC_[0-9.]+' | sort -V | tail -n 1)
+    [[ $newest == "$(printf '%s\nGLIBC_2.34\n' "$newest" | sort -V | head -n 1)" ]] ||
+        broken "the program needs $newest"
+else
+    echo "not tested: which C library is needed: not Debian 12"
+fi
+
 expect "uninstall" 0 install --remove $prefix
 left=$(cd "$root" && find . -mindepth 1 | sort | paste -sd ' ')
 [[ $left == "./bin ./share ./share/man" ]] || broken "left: $left"
@@ -134,11 +162,15 @@ if command -v dpkg-shlibdeps > /dev/null; then
     for library in libdnnl libjpeg libspng libyaml libhwloc libc6; do
         expect_text Depends 1 "$library"
     done
-    ! grep -E 'cuda|cudnn|nccl' "$out" || broken "the package depends on CUDA"
+    ! grep -E 'cuda|cudnn|nccl|mpi' "$out" || broken "the package depends on CUDA or MPI"
     dpkg-deb -x "$deb" "$SCRATCH/unpacked"
     dpkg-deb -e "$deb" "$SCRATCH/control"
     expect "checksums" 0 env -C "$SCRATCH/unpacked" md5sum -c --quiet ../control/md5sums
     cmp "$program" "$SCRATCH/unpacked/usr/bin/convoy" || broken "another program is packed"
+    for plugin in "${program%/*}"/libconvoy_mpi_*.so; do
+        [[ ! -e $plugin ]] || cmp "$plugin" "$SCRATCH/unpacked/usr/lib/convoy/${plugin##*/}" ||
+            broken "a plugin is missing"
+    done
     if command -v lintian > /dev/null; then
         nobody=bogus-mail-host,bogus-mail-host-in-debian-changelog,root-in-contact
         expect "lintian" 0 lintian --allow-root --fail-on error --suppress-tags $nobody "$deb"

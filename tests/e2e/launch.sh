@@ -3,7 +3,7 @@
 # nothing stays behind.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/hosts.sh
-have_mpi || { echo "built without MPI" && exit 77; }
+have_mpi || { echo "built without Open MPI" && exit 77; }
 make_data "$SCRATCH/data" 12 1
 make_config
 # A program of its own: convoy drain finds ranks by it.

@@ -6,7 +6,7 @@
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/hosts.sh
 source tests/e2e/lib/netns.sh
-have_mpi || { echo "built without MPI" && exit 77; }
+have_mpi || { echo "built without Open MPI" && exit 77; }
 hosts_begin
 make_data "$SCRATCH/data" 12 1
 make_config

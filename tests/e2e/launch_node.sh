@@ -3,7 +3,7 @@
 # alone: it measures how fast a start follows
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/hosts.sh
-have_mpi || { echo "built without MPI" && exit 77; }
+have_mpi || { echo "built without Open MPI" && exit 77; }
 # As a user's shell is, who may be root and have fewer cores than ranks.
 unset "${!OMPI_@}" "${!PRTE_@}"
 make_data "$SCRATCH/data" 12 1

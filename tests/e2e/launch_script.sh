@@ -3,7 +3,7 @@
 # nothing; options; what is not tried again.
 source tests/e2e/lib/common.sh
 source tests/e2e/lib/hosts.sh
-have_mpi || { echo "built without MPI" && exit 77; }
+have_mpi || { echo "built without Open MPI" && exit 77; }
 make_data "$SCRATCH/data" 12 1
 make_config
 endless=(train.epochs=100000 schedule.name=constant train.batch_mode=global train.global_batch=12

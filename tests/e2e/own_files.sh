@@ -249,41 +249,6 @@ export CUDA_VISIBLE_DEVICES=
 expect_error "no GPU" 78 "device.backend is cuda" 1 predict "$SCRATCH/folder" "$picture" \
     --backend cuda
 
-# ---- what PyTorch has saved, with the arguments of the script or in parts ----
-if python3 -c 'import safetensors, torch.distributed.tensor' 2> /dev/null; then
-    python3 - "$SCRATCH" << 'END' > "$out" 2>&1 || broken_run "torch.save"
-import argparse, fractions, sys, torch
-import torch.distributed as dist
-from safetensors.torch import load_file
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Shard, distribute_tensor
-folder = sys.argv[1]
-weights = load_file(folder + "/weights.safetensors")
-args = argparse.Namespace(model="resnet20", lr=0.1, betas=(0.9, 0.99), resume=None)
-torch.save({"arch": "resnet20", "state_dict": weights, "args": args}, folder + "/timm.pth")
-torch.save({"model": weights, "epoch": 1, "args": args}, folder + "/reference.pth")
-torch.save({"model": weights, "best": fractions.Fraction(1, 3)}, folder + "/third.pth")
-dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-mesh = init_device_mesh("cpu", (1,))
-parts = {name: distribute_tensor(w, mesh, [Shard(0)]) for name, w in weights.items() if w.dim()}
-torch.save({"model": parts}, folder + "/parts.pth")
-open(folder + "/cut.pth", "wb").write(open(folder + "/timm.pth", "rb").read()[:3000])
-END
-    expect "convert" 1 python3 scripts/convert_weights.py "$SCRATCH"/{timm,reference}.pth \
-        "$SCRATCH"/{third,parts,cut}.pth
-    expect_text "convert" 2 "tensors from $SCRATCH"
-    expect_text "convert" 1 "third.pth: holds more than tensors: fractions.Fraction"
-    expect_text "convert" 1 "parts.pth: holds tensors in parts"
-    expect_text "convert" 1 "cut.pth: "
-    for name in timm reference; do
-        expect "predict $name" 0 run 1 predict "$SCRATCH/$name.safetensors" "${foreign[@]:1}" \
-            --classes "$SCRATCH/names.txt"
-        cmp "$out" "$SCRATCH/by_run" || broken "predict by $name.pth and by the run differ"
-    done
-else
-    echo "not tested: scripts/convert_weights.py: python3 has no torch or safetensors"
-fi
-
 # ---- for other programs ----
 expect "export as ONNX" 0 run 1 export "$SCRATCH/folder" "$SCRATCH/pixels.onnx" --with-input
 grep -qa normalised "$SCRATCH/pixels.onnx" || broken "--with-input does not normalise"

@@ -2,7 +2,7 @@
 # scale.sh - convoy scale: a series through mpirun, stopped in the middle and continued; the printed
 # lines; the report of the folder.
 source tests/e2e/lib/common.sh
-have_mpi || { echo "built without MPI" && exit 77; }
+have_mpi || { echo "built without Open MPI" && exit 77; }
 make_config
 series=$SCRATCH/series
 args=("$SCRATCH/small.yaml" --set "scale.dir=$series" --set "scale.ranks=1,2,3"

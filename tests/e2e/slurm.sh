@@ -31,6 +31,18 @@ slurm_wait "$job" COMPLETED 60 || {
 }
 expect_field "launch -n in a job" on-one-host start world 2
 
+# Another MPI, another way to start it.
+if "$CONVOY" --version | grep '^MPI: .*MPICH (lib' > /dev/null &&
+    srun --mpi=list 2>&1 | grep -q pmi2; then
+    settings pmi2 train.max_steps=3
+    expect "srun --mpi=pmi2" 0 timeout --kill-after=5 120 srun --mpi=pmi2 --nodes=2 -n 2 \
+        "$CONVOY" train --verbose "${sets[@]}"
+    expect_text "srun --mpi=pmi2" 1 "MPI: MPICH"
+    expect_field "srun --mpi=pmi2" pmi2 start world 2
+else
+    echo "not tested: srun --mpi=pmi2: no MPICH here, or Slurm does not know it"
+fi
+
 # Slurm takes the header as it is, for the sizes of the pages too; nothing is started.
 for size in --nodes=1 --nodes=1-2; do
     expect "--test-only $size" 0 sbatch --test-only "$size" scripts/slurm/train.sbatch \

@@ -3,7 +3,7 @@
 # epochs: the losses of all steps are those of a run that never changed. (Which samples each step
 # sees: tests/unit/trainer/engine/plan/test_world_change.c.)
 source tests/e2e/lib/common.sh
-have_mpi || { echo "built without MPI" && exit 77; }
+have_mpi || { echo "built without Open MPI" && exit 77; }
 make_data "$SCRATCH/data" 15 1
 make_config
 

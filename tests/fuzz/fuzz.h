@@ -21,6 +21,7 @@
     X(config)                                                                                      \
     X(stored)                                                                                      \
     X(checkpoint)                                                                                  \
+    X(pth)                                                                                         \
     X(metrics)                                                                                     \
     X(rows)                                                                                        \
     X(names)                                                                                       \

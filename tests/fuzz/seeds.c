@@ -10,6 +10,7 @@
 #include "tests/tools/token_write.h"
 #include "trainer/engine/config/config.h"
 #include "trainer/engine/files/checkpoint.h"
+#include "trainer/engine/files/zip.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -361,6 +362,33 @@ static void write_metrics(const char *folder)
     str_free(&b);
 }
 
+static Status keep_pickle(void *cookie, const ZipEntry *e)
+{
+    const char *const *names = cookie;
+    static const char object[] = "data.pkl";
+    const size_t n = sizeof object - 1;
+    if (e->name_bytes > n && memcmp(e->name + e->name_bytes - n, object, n) == 0)
+        keep(names[0], names[1], (char)0x82, e->data, e->bytes);
+    return OK;
+}
+
+/* Golden files: of two formats whole, and their pickles (fuzz_pth.c). */
+static void write_torch_files(const char *folder)
+{
+    static const char *const files[] = { "views", "views_legacy", "zip", "timm", "lightning" };
+    for (int i = 0; i < 5; i++) {
+        char path[64], name[64];
+        uint8_t *data = NULL;
+        size_t size = 0;
+        snprintf(path, sizeof path, "tests/golden/pth/%s.pth", files[i]);
+        snprintf(name, sizeof name, "pth/seed-%s", files[i]);
+        ASSERT(fs_read_file(path, &data, &size) == OK);
+        if (i < 2) keep(folder, name, 0, data, size);
+        else ASSERT(zip_walk(data, size, keep_pickle, (const char *[]){ folder, name }) == OK);
+        mem_free(data);
+    }
+}
+
 void fuzz_write_seeds(const char *folder)
 {
     write_pngs(folder);
@@ -374,4 +402,5 @@ void fuzz_write_seeds(const char *folder)
     write_checkpoints(folder);
     write_texts(folder);
     write_metrics(folder);
+    write_torch_files(folder);
 }

@@ -132,7 +132,7 @@ slurm_wait()
 slurm_begin()
 {
     local why
-    have_mpi || { echo "built without MPI" && exit 77; }
+    have_mpi || { echo "built without Open MPI" && exit 77; }
     why=$(slurm_missing)
     [[ -z $why ]] || { echo "$why" && exit 77; }
     slurm_unshare=()

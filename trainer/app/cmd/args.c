@@ -1,6 +1,8 @@
 /* args.c - see args.h. */
 #include "trainer/app/cmd/args.h"
+#include "base/fs.h"
 #include "base/log.h"
+#include "base/process/process.h"
 #include "base/str.h"
 #include "trainer/engine/config/foreign_words.h"
 #include "trainer/engine/files/outputs.h"
@@ -124,6 +126,16 @@ static bool is_setting(const Args *a, const char *arg)
     return equals && !memchr(arg, '/', (size_t)(equals - arg)) && flagged_row(a, ARG_SETTING);
 }
 
+/* A config of these pages, where it is not in this folder. */
+static bool is_installed(Args *a, const char *config)
+{
+    if (str_starts_with(config, "configs/") && !fs_exists(config) &&
+        process_installed(a->installed, sizeof a->installed, config))
+        return true;
+    a->installed[0] = '\0';
+    return false;
+}
+
 /* Takes argv[i], which moves to the other positional arguments at the front. */
 static Status take_positional(Args *a, char **argv, int i)
 {
@@ -135,7 +147,7 @@ static Status take_positional(Args *a, char **argv, int i)
                     rest->name);
     if (!row)
         return fail(ERR_USAGE, "unexpected argument \"%s\" (see %s --help)", arg, log_program());
-    if (row->flags & ARG_CONFIG) a->config = arg;
+    if (row->flags & ARG_CONFIG) a->config = is_installed(a, arg) ? a->installed : arg;
     if (row->flags & ARG_WRITES) a->output = arg;
     for (; i > a->positional_count; i--) argv[i] = argv[i - 1];
     argv[a->positional_count++] = arg;

@@ -85,6 +85,7 @@ typedef struct Args {              /* plain data; borrowed from argv and the tab
     const char *const *positional; /* [positional_count] */
     int positional_count;
     const char *config;     /* the argument with ARG_CONFIG; NULL where it is absent */
+    char installed[1100];   /* configs/... that is not here: config is this installed one */
     const char *checkpoint; /* --checkpoint; NULL if absent */
     const char *output;     /* the positional argument that is written; NULL if there is none */
     char **rest;            /* [rest_count]; behind "--" where the table has ARG_REST */

@@ -123,9 +123,9 @@ static Status load_weights(Session *s, const char *path, WeightsChoice which, Ch
     SafeFile *file = NULL;
     const char *averages = averaging_traits(s->config, AVERAGE_EMA).prefix;
     const bool again = held->both;
-    TRY(safetensors_open(&file, path));
+    TRY(weights_open(&file, path));
     Status status = OK;
-    if (which == WEIGHTS_EMA || weights_are_checkpoint(file)) {
+    if (weights_are_checkpoint(file)) {
         safetensors_close(file);
         TRY(checkpoint_open(&file, meta, path));
         if (strcmp(meta->model, s->config->model.name) != 0)
@@ -140,7 +140,9 @@ static Status load_weights(Session *s, const char *path, WeightsChoice which, Ch
             log_info("%s: using its averaged weights", path);
     } else {
         const ModelDef *def = model_find(s->config->model.name);
-        status = weights_restore(s->executor, program_graph(s->eval), def, file, path, NULL);
+        const Graph *g = program_graph(s->eval);
+        status = weights_narrow(file, g, def, which, path);
+        if (status == OK) status = weights_restore(s->executor, g, def, file, path, NULL);
         if (status == OK) foreign_model_tell_images(s->config, def, file, path);
         if (status == OK && !held->learnt) session_tell_order(s->val, "data.val", path);
     }
@@ -311,6 +313,7 @@ const Command cmd_eval = {
                 "convoy eval runs/demo data.val=DIR --per-class classes.csv",
     .args = rows,
     .by_ranks = work,
-    .ignores = "model.init checkpoint.resume train.epochs train.max_steps optimizer schedule "
+    .ignores = "model.init model.init_weights checkpoint.resume train.epochs train.max_steps "
+               "optimizer schedule "
                "log " UNREAD_BUT_IN_RUNS,
 };

@@ -197,14 +197,31 @@ static const Command cmd_inspect_model = {
 /* ---- checkpoint ---- */
 
 static const ArgRow checkpoint_rows[] = {
-    { "RUN|FILE", .help = "a .safetensors file; or a run, for its best checkpoint or its latest" },
+    { "RUN|FILE",
+      .help =
+          "a .safetensors file, or weights of PyTorch (.pth); or a run, for its best checkpoint "
+          "or its latest" },
     ARG_ROW_END,
 };
+
+static void list_tensors(const SafeFile *file, StrBuf *text)
+{
+    int64_t elements = 0, bytes = 0;
+    for (int i = 0; i < safetensors_count(file); i++) {
+        const SafeTensor *t = safetensors_at(file, i);
+        char shape[96];
+        tensor_format(&t->desc, shape, sizeof shape);
+        str_printf(text, "  %-48s %s\n", t->name, shape);
+        elements += tensor_elements(&t->desc);
+        bytes += (int64_t)tensor_plain_bytes(&t->desc);
+    }
+    str_printf(text, "tensors %d\nelements %lld\nbytes %lld\n", safetensors_count(file),
+               (long long)elements, (long long)bytes);
+}
 
 static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta, const char *path,
                                 StrBuf *text)
 {
-    int64_t elements = 0, bytes = 0;
     SpentParts spent;
     str_add_visible(text, path, "");
     str_add(text, "\nmodel ");
@@ -228,16 +245,7 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
         str_add(text, "\n");
     }
     str_printf(text, "crc32c %s ok\n", safetensors_metadata(file, "crc32c"));
-    for (int i = 0; i < safetensors_count(file); i++) {
-        const SafeTensor *t = safetensors_at(file, i);
-        char shape[96];
-        tensor_format(&t->desc, shape, sizeof shape);
-        str_printf(text, "  %-48s %s\n", t->name, shape);
-        elements += tensor_elements(&t->desc);
-        bytes += (int64_t)tensor_plain_bytes(&t->desc);
-    }
-    str_printf(text, "tensors %d\nelements %lld\nbytes %lld\n", safetensors_count(file),
-               (long long)elements, (long long)bytes);
+    list_tensors(file, text);
 }
 
 static Status inspect_checkpoint(const Args *args)
@@ -247,8 +255,17 @@ static Status inspect_checkpoint(const Args *args)
     StrBuf text = { 0 };
     char *path FREED = NULL;
     TRY(run_source_checkpoint(&path, args->positional[0]));
-    Status status = checkpoint_open(&file, &meta, path);
-    if (status == OK) describe_checkpoint(file, &meta, path, &text);
+    TRY(weights_open(&file, path));
+    Status status = OK;
+    if (weights_are_checkpoint(file)) {
+        safetensors_close(file);
+        status = checkpoint_open(&file, &meta, path);
+        if (status == OK) describe_checkpoint(file, &meta, path, &text);
+    } else {
+        str_add_visible(&text, path, "");
+        str_add(&text, "\nweights, not a checkpoint of Convoy\n");
+        list_tensors(file, &text);
+    }
     return log_print_text(status, &text);
 }
 
@@ -256,8 +273,8 @@ static const Command cmd_inspect_checkpoint = {
     .name = "inspect checkpoint",
     .summary = "verify a checkpoint and list its tensors",
     .about =
-        "Verifies a checkpoint and prints its position, its seed and its tensors. Exit code 65 "
-        "if it is damaged.",
+        "Verifies a checkpoint and prints its position, its seed and its tensors; of other weights "
+        "the tensors. Exit code 65 if the file is damaged.",
     .args = checkpoint_rows,
     .alone = inspect_checkpoint,
 };

@@ -248,6 +248,7 @@ static void add_schedule(Page *p)
                                 .y_label = "learning rate",
                                 .series = &series,
                                 .count = 1,
+                                .strips = true,
                                 .y_low = 0,
                                 .y_high = (double)NAN,
                                 .lines = { (double)NAN, (double)NAN } });

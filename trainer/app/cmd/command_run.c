@@ -15,6 +15,8 @@ static Status meet_and_work(const Args *args, Comm *comm, Config *c, Status load
     TRY(log_open(NULL, comm->rank, LOG_INFO));
     comm_set_timeout(comm, c ? c->comm.timeout_s : AGREE_S);
     TRY(meet_ranks(comm, c, loaded));
+    if (args->installed[0] && c->log.format != LOG_FORMAT_JSON)
+        log_info("config: %s", args->installed);
     return work(comm, c, args);
 }
 

@@ -7,6 +7,7 @@
 #include "base/process/process.h"
 #include "trainer/app/doctor/doctor.h"
 #include <math.h>
+#include <stdio.h>
 
 enum { TRIES = 20 };
 #define SKEW_MUCH_S 0.5

@@ -2,8 +2,15 @@
  * this host would get. */
 #include "base/mem.h"
 #include "trainer/app/doctor/doctor.h"
+
+#ifdef CONVOY_NO_HWLOC
+void doctor_check_placement(const DoctorOptions *o, DoctorReport *r)
+{
+    (void)o;
+    doctor_find(r, VERDICT_WARN, "build convoy with it", "%s", topology_library());
+}
+#else
 #include "trainer/engine/place/place_plan.h"
-#include "trainer/engine/place/topology.h"
 
 enum { GPUS_MAX = 64, LIST_BYTES = 128 };
 
@@ -78,3 +85,4 @@ void doctor_check_placement(const DoctorOptions *o, DoctorReport *r)
     m->t = o->topology;
     look(m, r, o->ranks);
 }
+#endif

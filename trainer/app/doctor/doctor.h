@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "trainer/engine/comm/comm.h"
 #include "trainer/engine/energy/nvml.h"
-#include <hwloc.h>
+#include "trainer/engine/place/topology.h"
 
 typedef enum Verdict { VERDICT_OK, VERDICT_WARN, VERDICT_FAIL } Verdict;
 const char *doctor_verdict_name(Verdict v); /* "ok", "warn", "fail" */

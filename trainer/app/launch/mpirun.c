@@ -4,9 +4,11 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/process/child.h"
+#include "base/process/process.h"
 #include "base/str.h"
 #include "trainer/app/launch/words.h"
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,6 +59,14 @@ static void add_args(StrBuf *out, const LaunchOptions *o)
     str_add(out, o->mpirun_args);
 }
 
+const char *mpirun_path(void)
+{
+    static char path[PATH_MAX + sizeof "mpirun"];
+    if (process_own_path(path, PATH_MAX) != OK) return "mpirun";
+    memcpy(strrchr(path, '/') + 1, "mpirun", sizeof "mpirun");
+    return access(path, X_OK) == 0 ? path : "mpirun";
+}
+
 static Status write_hosts(const char *path, const HostList *hosts)
 {
     StrBuf text = { 0 };
@@ -70,7 +80,7 @@ static Status start(pid_t *out, Relay **relay, const LaunchOptions *o, const cha
                     char *args, const char *ranks)
 {
     Words words = { .count = 0 };
-    const char *const first[] = { "mpirun", "--hostfile", hostfile, "-np", ranks };
+    const char *const first[] = { mpirun_path(), "--hostfile", hostfile, "-np", ranks };
     const char *const agent[] = { "--mca", "plm_rsh_agent", o->agent };
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) words_add(&words, first[i]);
     for (size_t i = 0; o->agent && i < sizeof agent / sizeof agent[0]; i++)

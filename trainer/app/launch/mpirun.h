@@ -5,6 +5,9 @@
 #include "trainer/app/launch/supervisor.h"
 #include <sys/types.h>
 
+/* The mpirun in this program's own folder, where pip or a packager has put both; else "mpirun",
+ * which PATH finds. Static. */
+const char *mpirun_path(void);
 /* Writes run_dir/launch.hosts and starts mpirun with a rank in every slot, which prints through
  * *relay (relay_finish(), whatever this returns). ERR_ENV, ERR_IO. */
 Status mpirun_start(pid_t *out, Relay **relay, const LaunchOptions *options, const HostList *hosts);

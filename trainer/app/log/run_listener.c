@@ -22,6 +22,7 @@ static Status begin(void *self, bool resumed, int64_t step)
     RunListener *l = self;
     l->first_step = step + 1;
     TRY(runlog_begin(l->log, l->config, l->comm->world));
+    if (l->comm->library[0]) log_detail("MPI: %s", l->comm->library);
     return monitor_begin(l->monitor, resumed, step);
 }
 

@@ -131,7 +131,7 @@ static int digits_for(double value)
     return value >= 100 ? 1 : value >= 10 ? 2 : 3;
 }
 
-static void add_row(StrBuf *out, const ScalingRow *r, const ScalingRow *base)
+static void add_row(StrBuf *out, const ScalingRow *r)
 {
     int digits = digits_for(r->epoch_s.mean);
     const Ratio *e = &r->efficiency;
@@ -161,26 +161,46 @@ static void add_row(StrBuf *out, const ScalingRow *r, const ScalingRow *base)
     html_number(out, 100 * r->data_share, 2);
     html_number(out, 100 * r->comm_share, 2);
     html_number(out, r->loss, 4);
-    html_number(out, r->joules_per_image, 3);
-    html_number(out, r->epoch_cost, 4);
-    html_number(out, r->epoch_cost / base->epoch_cost, 3);
     html_row_end(out);
+}
+
+/* Energy and cost, where any is known. */
+static void add_spent_table(StrBuf *out, const Scaling *s)
+{
+    char joules[32];
+    const char *const heads[] = { "ranks", joules, "cost per epoch", "relative cost" };
+    bool any = false;
+    for (int i = 0; i < s->count; i++)
+        any = any || isfinite(s->rows[i].joules_per_image) || isfinite(s->rows[i].epoch_cost);
+    if (!any) return;
+    snprintf(joules, sizeof joules, "J/%s", s->units->one);
+    html_table(out, heads, sizeof heads / sizeof heads[0]);
+    for (int i = 0; i < s->count; i++) {
+        const ScalingRow *r = &s->rows[i];
+        html_row(out);
+        html_whole(out, r->ranks);
+        html_number(out, r->joules_per_image, 3);
+        html_number(out, r->epoch_cost, 4);
+        html_number(out, r->epoch_cost / s->rows[0].epoch_cost, 3);
+        html_row_end(out);
+    }
+    html_table_end(out);
+    html_note(out, "Costs use the prices (cost.*) in each run's config.yaml.");
 }
 
 static void add_table(StrBuf *out, const Scaling *s)
 {
-    char of_rank[32], joules[32];
+    char of_rank[32];
     const char *const heads[] = { "ranks",        "hosts",        "threads",       "batch/rank",
                                   "global batch", "runs",         "values",        "first epoch s",
                                   "epoch s",      "95 %",         s->units->speed, of_rank,
                                   "speed-up",     "efficiency %", "95 %",          "data wait %",
-                                  "comm wait %",  "last loss",    joules,          "cost per epoch",
-                                  "relative cost" };
+                                  "comm wait %",  "last loss" };
     snprintf(of_rank, sizeof of_rank, "%s/rank", s->units->speed);
-    snprintf(joules, sizeof joules, "J/%s", s->units->one);
     html_table(out, heads, sizeof heads / sizeof heads[0]);
-    for (int i = 0; i < s->count; i++) add_row(out, &s->rows[i], &s->rows[0]);
+    for (int i = 0; i < s->count; i++) add_row(out, &s->rows[i]);
     html_table_end(out);
+    add_spent_table(out, s);
 }
 
 static void explain(StrBuf *out, const Scaling *s)
@@ -272,7 +292,6 @@ void section_scaling(StrBuf *out, const RunSet *set, const Scaling *scaling)
     if (measured) {
         explain(out, scaling);
         add_table(out, scaling);
-        html_note(out, "Costs use the prices (cost.*) in each run's config.yaml.");
     } else {
         html_note(out, "Scaling needs runs on at least two different numbers of ranks.");
     }

@@ -36,8 +36,10 @@ static const char style[] =
     "vertical-align:top;white-space:nowrap}\n"
     "th{font-weight:600;border-bottom:2px solid var(--axis);vertical-align:bottom;"
     "white-space:normal}\n"
-    "th.text,td.text{text-align:left}\n"
-    "td.long{white-space:normal;min-width:20em;overflow-wrap:anywhere}\n"
+    "th.text,td.text{text-align:left}\ntd.text{white-space:normal}\n"
+    "td.long{min-width:11em;overflow-wrap:anywhere}\n"
+    "@media(max-width:1400px){table{font-size:.8em}th,td{padding:.25em .35em}"
+    "td.long{min-width:8em}}\n"
     "pre{background:var(--code);padding:.8em;overflow-x:auto;font-size:.85em}\n"
     "summary{cursor:pointer}\n"
     ".pictures{display:flex;flex-wrap:wrap;gap:12px}\n"
@@ -141,7 +143,7 @@ void html_row(StrBuf *out)
 
 void html_cell(StrBuf *out, const char *text)
 {
-    /* a long text is broken at its blanks, a short one nowhere */
+    /* a short text is broken at its blanks alone, a long one anywhere */
     html_between(out, strlen(text) > LONG ? "<td class=\"text long\">" : "<td class=\"text\">",
                  text[0] ? text : DASH, "</td>");
 }

@@ -38,7 +38,7 @@ static void money_cell(StrBuf *out, const ReportRun *r, const Spent *s, double s
 {
     StrBuf text FREED_BY(str_free) = { 0 };
     if (r->config && s) cost_add_money(r->config, share * cost_money(r->config, s), &text);
-    html_figure(out, text.length > 0 ? text.text + 2 : "");
+    html_cell(out, text.length > 0 ? text.text + 2 : "");
 }
 
 static void add_row(StrBuf *out, const RunSet *set, int k, double target)
@@ -66,6 +66,14 @@ static void add_row(StrBuf *out, const RunSet *set, int k, double target)
     html_row_end(out);
 }
 
+/* Host hours alone are no reason for a table: the runs' own has their duration. */
+static bool says_something(const ReportRun *r)
+{
+    const Spent sum = cost_sum(&r->spent);
+    return cost_joules(&sum) > 0 ||
+           (r->config && r->config->cost.price_per_host_hour > 0 && sum.host_s > 0);
+}
+
 void section_spent(StrBuf *out, const RunSet *set)
 {
     char per_sample[32], score[RECORDS_SCORE_BYTES];
@@ -77,15 +85,15 @@ void section_spent(StrBuf *out, const RunSet *set)
                                   per_sample,
                                   "data wait %",
                                   "host hours",
-                                  "cost",
-                                  "cost per epoch",
+                                  "<cost",
+                                  "<cost per epoch",
                                   "kWh to target",
                                   "host hours to target",
-                                  "cost to target" };
+                                  "<cost to target" };
     const bool masked = report_run_all_masked(set->runs, set->count);
     const double target = common_target(set);
     bool any = false;
-    for (int i = 0; i < set->count; i++) any = any || cost_sum(&set->runs[i].spent).host_s > 0;
+    for (int i = 0; i < set->count; i++) any = any || says_something(&set->runs[i]);
     if (!any) return;
     snprintf(per_sample, sizeof per_sample, "J/%s", report_run_units(set->runs, set->count)->one);
     html_heading(out, "Energy and cost");

@@ -73,6 +73,8 @@ static Status add_run_row(StrBuf *out, const RunSet *set, int k)
     TRY(median_of(r, offsetof(StepRecord, mfu), &mfu));
     describe_end(r, end);
     if (r->first_s > 0) clock_format_unix(r->first_s, began, sizeof began);
+    char *parts = strchr(began, 'T'); /* where a narrow column is broken */
+    if (parts) *parts = ' ';
     if (r->last_s > 0) str_add_duration(&took, r->seconds);
     html_run_row(out, r->colour, k + 1, r->name);
     html_cell(out, end);

@@ -28,7 +28,7 @@
 static void mpirun_words(Words *out, const Point *p, const Series *s, const SeriesRunOptions *o,
                          const char *ranks, char *args)
 {
-    const char *const first[] = { "mpirun", "-np", ranks, "--bind-to", "none" };
+    const char *const first[] = { mpirun_path(), "-np", ranks, "--bind-to", "none" };
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) words_add(out, first[i]);
     if (args) words_split(out, args);
     else if (p->ranks > thread_allowed_cpus()) words_add(out, "--oversubscribe");
@@ -149,13 +149,9 @@ Status series_run(const Series *s, const SeriesRunOptions *o)
 static void add_batch_file(StrBuf *out)
 {
     static const char in_tree[] = "scripts/slurm/train.sbatch";
-    char own[1024], installed[2048] = "";
-    char *slash = process_own_path(own, sizeof own) == OK ? strrchr(own, '/') : NULL;
-    if (slash) *slash = '\0';
-    if (slash && (slash = strrchr(own, '/'))) /* own is PREFIX/bin */
-        snprintf(installed, sizeof installed, "%.*s/share/convoy/%s", (int)(slash - own), own,
-                 in_tree);
-    bool elsewhere = access(in_tree, R_OK) != 0 && access(installed, R_OK) == 0;
+    char installed[2048];
+    bool elsewhere =
+        access(in_tree, R_OK) != 0 && process_installed(installed, sizeof installed, in_tree);
     str_add_word(out, elsewhere ? installed : in_tree);
 }
 

@@ -12,68 +12,95 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "trainer/engine/comm/comm_mpi.h"
 #include "trainer/engine/comm/launcher.h"
 
 #define LAUNCHER_S 3.0 /* a first and a repeated packet have been lost then */
 
 enum { MESSAGE_BYTES = 1024 }; /* what status.h keeps of a sentence */
 
-/* Variables that a launcher sets in every rank. size: its value is the number of ranks.
- * SLURM_STEP_NUM_TASKS is set by srun only, not in a batch script that starts a plain process. */
+/* Variables that a launcher sets in every rank; the first that is set says who it was, and which
+ * MPI can talk to it. SLURM_STEP_NUM_TASKS is set by srun only, not in a batch script that starts a
+ * plain process. */
 typedef struct LaunchVariable {
     const char *name;
-    bool size;
+    bool size; /* its value is the number of ranks */
+    const char *launcher;
+    MpiKind kinds[2]; /* the likelier one first; twice the same: that one alone */
 } LaunchVariable;
 
+#define ANY_PMI  "a launcher that speaks PMI (srun --mpi=pmi2 or the like)"
+#define ANY_PMIX "a launcher that speaks PMIx (srun --mpi=pmix or the like)"
+
 static const LaunchVariable launch_variables[] = {
-    { "OMPI_COMM_WORLD_SIZE", true }, { "PMI_SIZE", true },  { "SLURM_STEP_NUM_TASKS", true },
-    { "PMIX_RANK", false },           { "PMI_RANK", false }, { "MPI_LOCALRANKID", false },
+    { "OMPI_COMM_WORLD_SIZE", true, NULL, { MPI_KIND_OPENMPI, MPI_KIND_OPENMPI } },
+    { "MPI_LOCALRANKID", false, NULL, { MPI_KIND_MPICH, MPI_KIND_MPICH } },
+    { "PALS_RANKID", false, "Cray's launcher", { MPI_KIND_MPICH, MPI_KIND_MPICH } },
+    { "PMI_SIZE", true, ANY_PMI, { MPI_KIND_MPICH, MPI_KIND_OPENMPI } },
+    { "PMI_RANK", false, ANY_PMI, { MPI_KIND_MPICH, MPI_KIND_OPENMPI } },
+    { "PMIX_RANK", false, ANY_PMIX, { MPI_KIND_OPENMPI, MPI_KIND_MPICH } },
+    { "SLURM_STEP_NUM_TASKS", true, "srun", { MPI_KIND_OPENMPI, MPI_KIND_MPICH } },
 };
 enum { LAUNCH_VARIABLES = sizeof(launch_variables) / sizeof(launch_variables[0]) };
 
-/* Number of ranks that a launcher announced; 1 if it only told that it is one; 0 if there is none.
- * An srun of one task is not a launcher of ranks: interactive shells are started by it. */
-static int64_t launched_ranks(void)
+typedef struct Launch {
+    const LaunchVariable *by; /* NULL: no launcher */
+    const char *launcher;     /* its name */
+    int64_t ranks;            /* as announced; 0: it did not say */
+} Launch;
+
+/* An srun of one task is not a launcher of ranks: interactive shells are started by it. */
+static Launch find_launch(void)
 {
-    int64_t ranks = 0;
+    Launch found = { NULL, NULL, 0 };
     for (int i = 0; i < LAUNCH_VARIABLES; i++) {
-        const char *text = getenv(launch_variables[i].name);
+        const LaunchVariable *v = &launch_variables[i];
+        const char *text = getenv(v->name);
+        int64_t ranks = 0;
         if (!text) continue;
-        int64_t value = 1;
-        if (launch_variables[i].size && !str_to_i64(text, &value)) value = 1;
-        bool is_shell = strncmp(launch_variables[i].name, "SLURM_", 6) == 0 && value <= 1;
-        if (!is_shell && value > ranks) ranks = value;
+        if (v->size && !str_to_i64(text, &ranks)) ranks = 0;
+        if (strncmp(v->name, "SLURM_", 6) == 0 && ranks <= 1) continue;
+        if (!found.by) found.by = v;
+        if (ranks > found.ranks) found.ranks = ranks;
     }
-    return ranks;
+    if (found.by)
+        found.launcher =
+            found.by->launcher ? found.by->launcher : mpi_library_launcher(found.by->kinds[0]);
+    return found;
 }
 
-#if !CONVOY_MPI
-/* Without MPI comm_mpi.c is not compiled. Its ranks would each train alone and write to one run
- * folder: refuse. */
-Status comm_mpi_create(Comm **out, double start_s, bool (*stopped)(void))
+/* Where no library can be opened each rank would train alone, and write to one run folder:
+ * refuse. */
+static Status open_library(MpiLibrary *out, MpiKind *kind, const Launch *launch)
 {
-    (void)start_s, (void)stopped;
-    *out = NULL;
-    return fail(ERR_ENV,
-                "started by an MPI launcher, but convoy was built without MPI (make MPI=1)");
+    const MpiKind *kinds = launch->by->kinds;
+    for (int i = 0; i < 2; i++) {
+        *kind = kinds[i];
+        Status status = mpi_library_open(out, *kind);
+        if (status == OK || out->path[0]) return status;
+    }
+    return mpi_library_missing(kinds[0], launch->launcher);
 }
-#endif
 
 Status comm_create(Comm **out, double start_s, bool (*stopped)(void))
 {
+    const Launch launch = find_launch();
+    MpiLibrary library;
+    MpiKind kind;
     *out = NULL;
-    int64_t ranks = launched_ranks();
-    if (ranks == 0) return comm_self_create(out);
-    TRY(comm_mpi_create(out, start_s, stopped));
-    if (ranks > 1 && (*out)->world == 1) {
-        comm_destroy(*out);
-        *out = NULL;
-        return fail(ERR_ENV,
-                    "started as one of %lld ranks, but MPI sees only this one; use the mpirun of "
-                    "the MPI library that convoy was built with, or srun --mpi=pmix",
-                    (long long)ranks);
-    }
-    return OK;
+    if (!launch.by) return comm_self_create(out);
+    TRY(open_library(&library, &kind, &launch));
+    TRY(comm_mpi_create(out, &library, start_s, stopped));
+    const bool unsure = launch.ranks == 0 && kind != launch.by->kinds[0];
+    if ((*out)->world > 1 || (launch.ranks <= 1 && !unsure)) return OK;
+    comm_destroy(*out);
+    *out = NULL;
+    char ranks[32] = "several";
+    if (!unsure) snprintf(ranks, sizeof ranks, "%lld", (long long)launch.ranks);
+    return fail(ERR_ENV,
+                "started by %s as one of %s ranks, but %s sees only this one; use the mpirun or "
+                "mpiexec of that library, or srun --mpi=pmix",
+                launch.launcher, ranks, library.path);
 }
 
 void comm_find_launcher(Comm *c)

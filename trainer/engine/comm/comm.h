@@ -56,6 +56,7 @@ struct Comm {
     int rank, world, local_rank, local_world; /* local: ranks of this host (MPI_COMM_TYPE_SHARED) */
     int local_leader;                         /* rank whose local_rank is 0 on this host */
     const char *name;                         /* "self", "mpi" */
+    char library[720];                        /* of MPI, with version and path; "" for self */
     /* what comm_set_timeout and comm_set_progress were told: read by the watchdog */
     _Atomic double timeout_s;
     _Atomic int64_t step;
@@ -83,11 +84,10 @@ const char *comm_nccl_host(void);
 bool comm_all_equal(Comm *c, int64_t value);
 
 Status comm_self_create(Comm **out);
-/* MPI_Init_thread on the communication thread. ERR_ENV if MPI cannot start. Without mpirun MPI
- * gives a world of one. While it waits for the other ranks, a request to stop (stopped, NULL ok)
- * ends the process with 75, and more than start_s seconds (0: no limit) with 76: a line says so. */
-Status comm_mpi_create(Comm **out, double start_s, bool (*stopped)(void));
-/* What to use: MPI when this process was started by mpirun, srun (PMIx) or the like, else self. */
+/* What to use: MPI when this process was started by mpirun, srun (PMIx) or the like, else self. The
+ * launcher decides which library of MPI is opened (mpi_library.h); ERR_ENV if that cannot be. While
+ * it waits for the other ranks, a request to stop (stopped, NULL ok) ends the process with 75, and
+ * more than start_s seconds (0: no limit) with 76: a line says so. */
 Status comm_create(Comm **out, double start_s, bool (*stopped)(void));
 /* 0 = none; may be changed at any time */
 void comm_set_timeout(Comm *c, double seconds);

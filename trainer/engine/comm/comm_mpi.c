@@ -1,4 +1,4 @@
-/* comm_mpi.c - jobs carried by MPI. The only file that includes mpi.h.
+/* comm_mpi.c - jobs carried by MPI, of which mpi_plugin.h knows the names.
  *
  * THREAD. One communication thread makes every MPI call from MPI_Init_thread to MPI_Finalize, so
  * MPI_THREAD_FUNNELED is enough ("main thread" is the one that initialises). Callers put jobs into
@@ -21,11 +21,12 @@
  * algorithm, which tests/e2e/comm.sh checks.
  *
  * WATCHDOG. A piece that is not done after the timeout means a lost or hung peer. */
-#include "trainer/engine/comm/comm.h"
+#include "trainer/engine/comm/comm_mpi.h"
 
-#include <mpi.h>
+#include <ctype.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -48,12 +49,13 @@ enum {
 
 typedef struct Lane {
     CommJob *job; /* NULL: free */
-    MPI_Request request;
+    MpiHandle request;
     double started_s;
 } Lane;
 
 typedef struct MpiComm {
     Comm base; /* first: a Comm * is a MpiComm * */
+    MpiLibrary library;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake; /* for the thread: a job, stop, abort */
@@ -67,53 +69,25 @@ typedef struct MpiComm {
     char start_message[256];
 
     /* Below: the communication thread's own. */
-    MPI_Comm comm, group; /* group: of this rank, MPI_COMM_NULL before there are any */
-    CommJob *starting;    /* job whose pieces are being started, NULL if none */
-    size_t next, total;   /* its elements that have started, and all of them */
+    MpiHandle comm, group; /* group: of this rank, if it is grouped */
+    bool grouped;
+    CommJob *starting;  /* job whose pieces are being started, NULL if none */
+    size_t next, total; /* its elements that have started, and all of them */
     Lane lanes[LANES];
     int busy_lanes;
     double polled_s; /* when the lanes were looked at last */
 } MpiComm;
 
-typedef struct TypeInfo {
-    MPI_Datatype type;
-    size_t bytes;
-} TypeInfo;
-
-/* MPI's handles are addresses, not constants, in Open MPI: hence functions and no tables. */
-static TypeInfo type_info(CommType type)
-{
-    switch (type) {
-    case COMM_F32:
-        return (TypeInfo){ MPI_FLOAT, sizeof(float) };
-    case COMM_F64:
-        return (TypeInfo){ MPI_DOUBLE, sizeof(double) };
-    case COMM_I64:
-        return (TypeInfo){ MPI_INT64_T, sizeof(int64_t) };
-    case COMM_BYTES:
-        break;
-    }
-    return (TypeInfo){ MPI_BYTE, 1 };
-}
-
-static MPI_Op mpi_op(CommOp op)
-{
-    switch (op) {
-    case COMM_SUM:
-        return MPI_SUM;
-    case COMM_MAX:
-        return MPI_MAX;
-    case COMM_MIN:
-        break;
-    }
-    return MPI_MIN;
-}
+static const size_t type_bytes[] = { [COMM_F32] = sizeof(float),
+                                     [COMM_F64] = sizeof(double),
+                                     [COMM_I64] = sizeof(int64_t),
+                                     [COMM_BYTES] = 1 };
 
 /* ---- pieces ---- */
 
 static size_t piece_limit(const CommJob *job)
 {
-    return PIECE_BYTES / type_info(job->type).bytes;
+    return PIECE_BYTES / type_bytes[job->type];
 }
 
 /* Where one rank's part of an allgather fits into one piece, one call does it; else every part is
@@ -140,34 +114,33 @@ static size_t next_piece(const MpiComm *m)
     return left < piece_limit(job) ? left : piece_limit(job);
 }
 
-static void start_piece(MpiComm *m, size_t elements, MPI_Request *request)
+static void start_piece(MpiComm *m, size_t elements, MpiHandle *request)
 {
     CommJob *job = m->starting;
-    TypeInfo t = type_info(job->type);
-    int count = (int)elements;
-    char *data = job->data ? (char *)job->data + m->next * t.bytes : NULL;
-    const char *from = job->from ? (const char *)job->from + m->next * t.bytes : MPI_IN_PLACE;
+    const MpiTable *mpi = m->library.table;
+    const size_t begin = m->next * type_bytes[job->type];
+    const int count = (int)elements;
+    char *data = job->data ? (char *)job->data + begin : NULL;
+    const char *from = job->from ? (const char *)job->from + begin : NULL;
     switch (job->kind) {
     case COMM_GROUP:
-        MPI_Comm_split(m->comm, m->base.rank / (int)job->count, m->base.rank, &m->group);
-        *request = MPI_REQUEST_NULL; /* which is done when it is asked for */
+        mpi->split(m->comm, m->base.rank / (int)job->count, m->base.rank, &m->group, request);
+        m->grouped = true;
         break;
     case COMM_BARRIER:
-        MPI_Ibarrier(m->comm, request);
+        mpi->barrier(m->comm, request);
         break;
     case COMM_ALLREDUCE:
-        MPI_Iallreduce(from, data, count, t.type, mpi_op(job->op), job->group ? m->group : m->comm,
+        mpi->allreduce(job->group ? m->group : m->comm, from, data, count, job->type, job->op,
                        request);
         break;
     case COMM_BROADCAST:
-        MPI_Ibcast(data, count, t.type, job->root, m->comm, request);
+        mpi->broadcast(m->comm, data, count, job->type, job->root, request);
         break;
     case COMM_ALLGATHER:
         if (gathers_by_broadcast(job))
-            MPI_Ibcast(data, count, t.type, (int)(m->next / job->count), m->comm, request);
-        else
-            MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, count, t.type, m->comm,
-                           request);
+            mpi->broadcast(m->comm, data, count, job->type, (int)(m->next / job->count), request);
+        else mpi->allgather(m->comm, data, count, job->type, request);
         break;
     }
 }
@@ -252,10 +225,7 @@ static bool poll_lanes(MpiComm *m)
     bool any = false;
     for (int i = 0; i < LANES; i++) {
         Lane *lane = &m->lanes[i];
-        int done = 0;
-        if (!lane->job) continue;
-        MPI_Test(&lane->request, &done, MPI_STATUS_IGNORE);
-        if (!done) continue;
+        if (!lane->job || !m->library.table->test(&lane->request)) continue;
         any = true;
         end_piece(m, lane);
     }
@@ -300,7 +270,7 @@ static bool await_work(MpiComm *m)
     bool abort = m->abort;
     bool work = m->queue_length > 0 || m->starting || m->busy_lanes > 0;
     pthread_mutex_unlock(&m->lock);
-    if (abort) MPI_Abort(MPI_COMM_WORLD, m->abort_code);
+    if (abort) m->library.table->abort(m->abort_code);
     return work;
 }
 
@@ -313,23 +283,29 @@ static void nap(int *nap_us)
     *nap_us = *nap_us * 2 < NAP_MAX_US ? *nap_us * 2 : NAP_MAX_US;
 }
 
+/* "Open MPI v4.1.4 (/usr/lib/libmpi.so.40)": of what a library says the first words, one blank
+ * between them. */
+static void name_library(MpiComm *m)
+{
+    char name[200] = "", *to = name;
+    const char *from = m->library.table->version();
+    for (; *from && !strchr(",\n", *from) && to < name + sizeof name - 1; from++)
+        if (!isspace((unsigned char)*from)) *to++ = *from;
+        else if (to > name && to[-1] != ' ') *to++ = ' ';
+    snprintf(m->base.library, sizeof m->base.library, "%s (%s)", name, m->library.path);
+}
+
 static Status start_mpi(MpiComm *m)
 {
-    int provided = 0;
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
-        return fail(ERR_ENV, "MPI cannot start");
-    if (provided < MPI_THREAD_FUNNELED)
-        return fail(ERR_ENV, "this MPI library offers no thread support (MPI_THREAD_FUNNELED)");
-    MPI_Comm_dup(MPI_COMM_WORLD, &m->comm);
-    MPI_Comm_rank(m->comm, &m->base.rank);
-    MPI_Comm_size(m->comm, &m->base.world);
-    MPI_Comm local;
-    MPI_Comm_split_type(m->comm, MPI_COMM_TYPE_SHARED, m->base.rank, MPI_INFO_NULL, &local);
-    MPI_Comm_rank(local, &m->base.local_rank);
-    MPI_Comm_size(local, &m->base.local_world);
-    m->base.local_leader = m->base.rank;
-    MPI_Bcast(&m->base.local_leader, 1, MPI_INT, 0, local);
-    MPI_Comm_free(&local);
+    MpiPlace place = { 0 };
+    const char *wrong = m->library.table->start(&m->comm, &place);
+    if (wrong) return fail(ERR_ENV, "%s: %s", m->library.path, wrong);
+    m->base.rank = place.rank;
+    m->base.world = place.world;
+    m->base.local_rank = place.local_rank;
+    m->base.local_world = place.local_world;
+    m->base.local_leader = place.local_leader;
+    name_library(m);
     return OK;
 }
 
@@ -359,10 +335,10 @@ static void *communicate(void *arg)
         watch(m);
         if (m->busy_lanes > 0) nap(&nap_us);
     }
-    if (m->group != MPI_COMM_NULL) MPI_Comm_free(&m->group);
-    if (m->comm != MPI_COMM_NULL) {
-        MPI_Comm_free(&m->comm);
-        MPI_Finalize();
+    if (m->grouped) m->library.table->free(&m->group);
+    if (m->start_status == OK) {
+        m->library.table->free(&m->comm);
+        m->library.table->finalize();
     }
     announce(m, &m->ended);
     return NULL;
@@ -480,14 +456,14 @@ static void await_start(MpiComm *m, double limit_s, bool (*stopped)(void))
     pthread_mutex_unlock(&m->lock);
 }
 
-Status comm_mpi_create(Comm **out, double start_s, bool (*stopped)(void))
+Status comm_mpi_create(Comm **out, const MpiLibrary *library, double start_s, bool (*stopped)(void))
 {
     *out = NULL;
     MpiComm *m = mem_calloc(1, sizeof *m);
     if (!m) return ERR_MEMORY;
     m->base.v = &mpi_vtable;
     m->base.name = "mpi";
-    m->comm = m->group = MPI_COMM_NULL;
+    m->library = *library;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -5,6 +5,7 @@
 #define CHOICE_NAMES(names, count, LIST) const char *const names[count + 1] = { LIST(CHOICE_WORD) };
 
 CHOICE_NAMES(tta_choice_names, TTA_CHOICE_COUNT, TTA_CHOICE_LIST)
+CHOICE_NAMES(weights_choice_names, WEIGHTS_CHOICE_COUNT, WEIGHTS_CHOICE_LIST)
 CHOICE_NAMES(bn_choice_names, BN_CHOICE_COUNT, BN_CHOICE_LIST)
 CHOICE_NAMES(head_choice_names, HEAD_CHOICE_COUNT, HEAD_CHOICE_LIST)
 CHOICE_NAMES(batch_mode_names, BATCH_MODE_COUNT, BATCH_MODE_LIST)

@@ -12,6 +12,10 @@
 /* of what an evaluation averages the logits (VIEWS_...) */
 #define TTA_CHOICE_LIST(X) X(TTA_NONE, "none") X(TTA_FLIP, "flip") X(TTA_AIRBENCH, "airbench")
 CHOICE_ENUM(TtaChoice, tta_choice_names, TTA_CHOICE_COUNT, TTA_CHOICE_LIST)
+/* which weights of a file: auto is what the command makes of it */
+#define WEIGHTS_CHOICE_LIST(X)                                                                     \
+    X(WEIGHTS_OF_BEST, "auto") X(WEIGHTS_RAW, "raw") X(WEIGHTS_EMA, "ema")
+CHOICE_ENUM(WeightsChoice, weights_choice_names, WEIGHTS_CHOICE_COUNT, WEIGHTS_CHOICE_LIST)
 #define BN_CHOICE_LIST(X)                                                                          \
     X(BN_CHOICE_TRAIN, "train") X(BN_CHOICE_FROZEN, "frozen") X(BN_CHOICE_SYNC, "sync")
 CHOICE_ENUM(BnChoice, bn_choice_names, BN_CHOICE_COUNT, BN_CHOICE_LIST)

@@ -29,6 +29,7 @@ typedef struct ConfigList {
 typedef struct Config {
     struct {
         char *name, *init, *freeze;
+        WeightsChoice init_weights;
         int64_t classes /*0 = from the dataset*/, in_channels;
         int stem /*Stem*/, blurpool /*BlurPool*/;
         BnChoice bn;

@@ -36,10 +36,13 @@
 const ConfigKey config_keys[] = {
     {STRING(model, name, "resnet50"), KEY_MATH, "Network; convoy inspect model NAME describes one"},
     {STRING(model, init, ""), KEY_RUNTIME,
-     "Weights that a new run starts from: a safetensors file (a checkpoint, or saved by "
-     "torchvision or timm) or a run folder (its best checkpoint). Rows of the last layer are "
-     "matched by class name; rows without a match, and the whole layer if the number of classes "
-     "differs, start from scratch"},
+     "Weights that a new run starts from: a .safetensors or .pth file (a checkpoint, or saved by "
+     "torchvision, timm or Lightning) or a run folder (its best checkpoint). Rows of the last "
+     "layer are matched by class name; rows without a match, and the whole layer if the number of "
+     "classes differs or the file lacks it, start from scratch"},
+    {ENUM(model, init_weights, "auto", weights_choice_names), KEY_RUNTIME,
+     "Which weights of model.init, if it has both: trained (raw) or averaged (ema); auto: of a "
+     "checkpoint of Convoy the trained, of other files the averaged ones"},
     {STRING(model, freeze, ""), KEY_MATH,
      "Parameters that training does not change: a stage or layer and all before it (layer2), or "
      "name patterns (*.bias), separated by commas"},

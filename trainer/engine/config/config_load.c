@@ -109,7 +109,8 @@ static Status is_both(const Config *c, bool *both)
 {
     *both = c->data.val_split > 0;
     if (*both || !c->data.dir[0] || fs_holds(c->data.dir, "train")) return OK;
-    return dataset_holds_sets(c->data.dir, both);
+    const Status status = dataset_holds_sets(c->data.dir, both);
+    return status == ERR_DATA ? fail_note(status, "data.dir") : status;
 }
 
 /* Sets that lie in data.dir under other names than train and val are named, not guessed. */

@@ -16,7 +16,7 @@ const ForeignWord foreign_words[] = {
     { "in_chans", "model.in_channels=N", NULL },
     { "pretrained weights pretrained_path initial_checkpoint finetune finetune_from_model",
       "model.init=FILE",
-      "weights of torchvision or timm, or a run; convoy inspect model NAME names files" },
+      "a .safetensors or .pth file, or a run; convoy inspect model NAME names files" },
     { "drop drop_rate", "model.dropout=RATE", NULL },
     { "drop_path drop_path_rate drop_connect", "model.stochastic_depth=RATE", NULL },
     { "sync_bn sync_batchnorm sync_batch_norm", "model.bn=sync", NULL },

@@ -264,13 +264,14 @@ static Status open_parts(CheckpointModel *m, const char *path, const ForeignMode
     const ModelWeights *weights = NULL;
     Graph *probe = NULL;
     TRY(find_model(&m->def, &weights, foreign->model));
-    TRY(safetensors_open(&m->file, path));
+    TRY(weights_open(&m->file, path));
     if (weights_are_checkpoint(m->file))
         return fail(ERR_USAGE,
                     "%s: --model is not needed for a checkpoint, which names its network", path);
     TRY(configure(m, weights, foreign, path));
     TRY(checkpoint_model_graph(&probe, m, 1, 1, 0));
-    Status status = weights_classes(&m->classes, probe, m->def, m->file, path);
+    Status status = weights_narrow(m->file, probe, m->def, foreign->which, path);
+    if (status == OK) status = weights_classes(&m->classes, probe, m->def, m->file, path);
     graph_destroy(probe);
     if (status == OK) status = read_names(m, foreign->classes, path);
     return status == OK ? checkpoint_model_graph(&m->graph, m, m->classes, batch, 0) : status;

@@ -11,6 +11,7 @@ typedef struct ForeignModel {
     const char *classes;     /* file with one class name per line; NULL: none are known */
     const char *const *sets; /* [set_count] key=value, over what the weights say */
     int set_count;
+    WeightsChoice which;
 } ForeignModel;
 
 /* As checkpoint_model_open(), for a file of weights (weights.h). The number of classes is the

@@ -201,22 +201,14 @@ static Status measure_safetensors(SafeFile *f)
 }
 
 /* What torch.save writes begins with a zip archive's or a pickle's first bytes, which no header's
- * length can be. A pickle is a program: it is left to PyTorch. */
+ * length can be. */
 static Status fail_start(const SafeFile *f, const uint8_t start[LENGTH_BYTES], uint64_t length)
 {
-    if (memcmp(start, "PK\3\4", 4) == 0 || (start[0] == 0x80 && start[1] >= 2 && start[1] <= 5)) {
-        StrBuf word = { 0 };
-        str_add_word(&word, f->path);
-        (void)fail(
-            ERR_DATA,
-            "%s: saved by torch.save, not a safetensors file; convert it: python3 -c \"import sys, "
-            "torch, safetensors.torch as s; w = torch.load(sys.argv[1], map_location='cpu', "
-            "weights_only=True); s.save_file({k: v.clone().contiguous() for k, v in "
-            "w.get('state_dict', w).items()}, sys.argv[2])\" %s weights.safetensors",
-            f->path, word.text);
-        str_free(&word);
-        return ERR_DATA;
-    }
+    if (memcmp(start, "PK\3\4", 4) == 0 || (start[0] == 0x80 && start[1] >= 2 && start[1] <= 5))
+        return fail(ERR_DATA,
+                    "%s: saved by torch.save, not a checkpoint of Convoy; predict --model, eval "
+                    "--checkpoint and model.init read it",
+                    f->path);
     return fail(ERR_DATA,
                 "%s: not a safetensors file, or truncated: the header should have %" PRIu64
                 " bytes, but the file has %zu",
@@ -466,6 +458,42 @@ Status safetensors_open(SafeFile **out, const char *path)
 Status safetensors_open_header(SafeFile **out, const char *path)
 {
     return open_part(out, path, false);
+}
+
+static Status check_names(SafeFile *f, int count)
+{
+    for (f->count = 0; f->count < count; f->count++) TRY(check_name(f, f->tensors[f->count].name));
+    return sort_names(f);
+}
+
+Status safetensors_adopt(SafeFile **out, const char *path, uint8_t *bytes, Arena *arena,
+                         SafeTensor *tensors, int count)
+{
+    SafeFile *f = mem_calloc(1, sizeof *f);
+    *out = NULL;
+    if (f) *f = (SafeFile){ .bytes = bytes, .arena = arena, .tensors = tensors };
+    Status status = f && (f->path = mem_strdup(path)) ? check_names(f, count) : ERR_MEMORY;
+    if (status == OK) *out = f;
+    else if (f) safetensors_close(f);
+    if (f) return status;
+    mem_free(bytes);
+    arena_destroy(arena);
+    mem_free(tensors);
+    return status;
+}
+
+Status safetensors_rename(SafeFile *f, Status (*rename)(void *cookie, Arena *names, SafeTensor *t),
+                          void *cookie)
+{
+    int kept = 0;
+    for (int i = 0; i < f->count; i++) {
+        SafeTensor t = f->tensors[i];
+        TRY(rename(cookie, f->arena, &t));
+        if (t.name) f->tensors[kept++] = t;
+    }
+    f->count = kept;
+    mem_free(f->by_name);
+    return sort_names(f);
 }
 
 void safetensors_close(SafeFile *f)

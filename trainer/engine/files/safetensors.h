@@ -6,6 +6,7 @@
  * ("crc32c", 8 hex digits), the reader checks it when it is there. */
 #ifndef CONVOY_TRAINER_ENGINE_FILES_SAFETENSORS_H
 #define CONVOY_TRAINER_ENGINE_FILES_SAFETENSORS_H
+#include "base/arena.h"
 #include "base/status.h"
 #include "kernels/tensor.h"
 
@@ -29,6 +30,15 @@ typedef struct SafeFile SafeFile;
 Status safetensors_open(SafeFile **out, const char *path);
 /* The same for its metadata alone: none of its tensors is read. */
 Status safetensors_open_header(SafeFile **out, const char *path);
+/* Makes one of the tensors that another reader has found in bytes. It takes over these, tensors and
+ * the arena of their names, also where it fails: ERR_DATA naming path for a name that is not text,
+ * or is there twice. */
+Status safetensors_adopt(SafeFile **out, const char *path, uint8_t *bytes, Arena *arena,
+                         SafeTensor *tensors, int count);
+/* Gives each tensor the name that rename() sets, or drops it where that is NULL. ERR_DATA where two
+ * get the same. */
+Status safetensors_rename(SafeFile *f, Status (*rename)(void *cookie, Arena *names, SafeTensor *t),
+                          void *cookie);
 void safetensors_close(SafeFile *f);
 FREED_BY_POINTER(SafeFile, safetensors_close)
 int safetensors_count(const SafeFile *f);

@@ -15,7 +15,7 @@
 enum { LISTED = 3, SHAPE_TEXT = 96 }; /* tensors of each kind that a message names */
 static const char counter_suffix[] = ".num_batches_tracked", numbers_suffix[] = ".position_ids",
                   optimizer_prefix[] = "optimizer.", lookahead_prefix[] = "lookahead.",
-                  average_prefix[] = "ema.";
+                  average_prefix[] = WEIGHTS_EMA_PREFIX;
 
 Status weights_choose(SafeFile *file, WeightsChoice which, bool best, const char *path, bool *ema)
 {
@@ -38,33 +38,7 @@ bool weights_are_checkpoint(const SafeFile *file)
     return safetensors_metadata(file, "config") && safetensors_metadata(file, "header_crc32c");
 }
 
-/* What stands before a tensor's name in a file that has it as "model.conv1.weight": its length, 0
- * where there is no such. */
-static size_t find_prefix(const SafeFile *file, const char *name, const char **whole)
-{
-    const size_t length = strlen(name);
-    for (int i = 0; i < safetensors_count(file); i++) {
-        *whole = safetensors_at(file, i)->name;
-        const size_t more = strlen(*whole);
-        if (more > length + 1 && (*whole)[more - length - 1] == '.' &&
-            strcmp(*whole + more - length, name) == 0 && !str_starts_with(*whole, average_prefix) &&
-            !is_state(*whole))
-            return more - length;
-    }
-    return 0;
-}
-
-static int count_prefixed(const WeightList *list, const SafeFile *file)
-{
-    int count = 0;
-    const char *whole;
-    for (int i = 0; i < list->count; i++)
-        count += find_prefix(file, list->items[i].other, &whole) > 0;
-    return count;
-}
-
-/* The more, the fewer are missing of the tensors that a file has to have. Those behind a prefix
- * count only where none is found. */
+/* The more, the fewer are missing of the tensors that a file has to have. */
 static int count_found(const WeightList *list, const SafeFile *file)
 {
     enum { MANY = 1 << 24 };
@@ -75,7 +49,7 @@ static int count_found(const WeightList *list, const SafeFile *file)
         wanted++;
         found += weights_find(file, w) != NULL;
     }
-    return found > 0 ? 2 * MANY + found - wanted : MANY + count_prefixed(list, file) - wanted;
+    return (found > 0 ? 2 * MANY : MANY) + found - wanted;
 }
 
 bool weights_change_meaning(const ModelDef *def, ModelNames names)
@@ -163,8 +137,6 @@ typedef struct Findings {
     int missing_count, shape_count, stranger_count, unused_count;
     int64_t classes; /* of the file's last layer; 0: it has none */
     bool headless;   /* that is no fault */
-    size_t prefix;   /* before most names: its length, and one of them */
-    const char *prefixed;
 } Findings;
 
 /* Adds "text, " to the first few. */
@@ -265,31 +237,9 @@ static Status find_strangers(const WeightList *list, const SafeFile *file, bool 
     return OK;
 }
 
-/* What a training program has put around the network. */
-static Status report_prefix(const Findings *f, const ModelDef *def, const char *path)
-{
-    StrBuf prefix = { 0 }, words = { 0 };
-    str_add_n(&prefix, f->prefixed, f->prefix);
-    str_add_word(&words, path);
-    str_add(&words, " weights.safetensors");
-    if (prefix.text) str_add_word(&words, prefix.text);
-    Status status = ERR_MEMORY;
-    if (!prefix.failed && !words.failed)
-        status =
-            fail(ERR_DATA,
-                 "%s: the weights of %s have the prefix %s in their names; remove it: python3 -c "
-                 "\"import sys, safetensors.torch as s; a = sys.argv; s.save_file({k[len(a[3]):]: "
-                 "v for k, v in s.load_file(a[1]).items() if k.startswith(a[3])}, a[2])\" %s",
-                 path, def->name, prefix.text, words.text);
-    str_free(&prefix);
-    str_free(&words);
-    return status;
-}
-
 static Status report(const Findings *f, const ModelDef *def, const char *path)
 {
     StrBuf text = { 0 };
-    if (f->prefix > 0) return report_prefix(f, def, path);
     add_kind(&text, "missing:", &f->missing, f->missing_count);
     add_kind(&text, "with another shape:", &f->shapes, f->shape_count);
     add_kind(&text, "not of this network:", &f->strangers, f->stranger_count);
@@ -345,9 +295,6 @@ static Status check(const WeightList *list, const ModelDef *def, ModelNames name
 {
     Findings f = { .headless = may_lack && lacks_head(list, file) };
     for (int i = 0; i < list->count; i++) compare(&list->items[i], file, &f);
-    const bool prefixed = f.missing_count > 0 && 2 * count_prefixed(list, file) > list->count;
-    for (int i = 0; i < list->count && prefixed && f.prefix == 0; i++)
-        f.prefix = find_prefix(file, list->items[i].other, &f.prefixed);
     Status status = find_strangers(list, file, def->text, &f);
     if (status == OK) status = report(&f, def, path);
     if (status == OK) status = check_meaning(def, names, path);

@@ -1,5 +1,5 @@
-/* weights.h - parameters and statistics in files of the Python world: safetensors saved by
- * torchvision, timm or transformers.
+/* weights.h - parameters and statistics in files of the Python world: safetensors and PyTorch's own
+ * format, saved by torchvision, timm or transformers.
  *
  * A network's tensors have the names of torchvision or timm; a file may have either's. Those of
  * transformers are the network's but for the packed projection of queries, keys and values, of
@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "models/models.h"
 #include "models/positions.h"
+#include "trainer/engine/config/choices.h"
 #include "trainer/engine/exec/executor.h"
 #include "trainer/engine/files/safetensors.h"
 
@@ -29,7 +30,7 @@ typedef struct Weight {
     int64_t from;
     bool head;         /* has one row for each class, or word */
     bool tied;         /* and the words' table is the last layer's */
-    bool above;        /* of a head, which another task does not have */
+    bool above;        /* of a head, or beside it: another task may not have it */
     bool spare;        /* not trained, and may be missing: BERT's first task's */
     bool rows;         /* one for each position: of a longer table the first ones are taken */
     bool first;        /* filters of the images themselves */
@@ -60,16 +61,21 @@ bool weights_change_meaning(const ModelDef *def, ModelNames names);
  * are looked at too. */
 Status weights_check_finite(const SafeFile *file, bool states, const char *path);
 
-/* Which weights of a checkpoint are meant. */
-typedef enum WeightsChoice {
-    WEIGHTS_OF_BEST, /* the averaged ones where there are some and they chose the best */
-    WEIGHTS_RAW,
-    WEIGHTS_EMA
-} WeightsChoice;
+/* Before the names of averaged weights, in checkpoints and in files of torch_file.h. */
+#define WEIGHTS_EMA_PREFIX "ema."
 /* Makes safetensors_find() find those of the choice. best: ema.best of the run. *ema: it is the
  * averaged ones. ERR_DATA naming path where they are asked for and there are none. */
 Status weights_choose(SafeFile *file, WeightsChoice which, bool best, const char *path, bool *ema);
 
+/* Opens a file of weights of either format (safetensors.h, torch_file.h). */
+Status weights_open(SafeFile **out, const char *path);
+/* Leaves in a file the tensors of one network, named as the network names them: takes off what
+ * training programs put around names, and chooses where there are trained and averaged weights;
+ * without a choice the averaged ones, but of a checkpoint of ours the trained ones. The log says
+ * what was chosen and what is left out. g: the network with any number of classes. ERR_DATA naming
+ * path where the choice is not there, or two networks are. */
+Status weights_narrow(SafeFile *file, const Graph *g, const ModelDef *def, WeightsChoice which,
+                      const char *path);
 /* Whether a file is one of ours: a checkpoint, with all that a run needs. */
 bool weights_are_checkpoint(const SafeFile *file);
 

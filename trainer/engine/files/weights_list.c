@@ -94,6 +94,19 @@ static void fill_twins(WeightList *list, const Graph *g)
     }
 }
 
+/* The rest of the module that the last layer is in, such as a norm, goes where that goes. */
+static void mark_above(WeightList *list)
+{
+    const char *head = "";
+    for (int i = 0; i < list->count; i++)
+        if (list->items[i].head) head = list->items[i].other;
+    const size_t module = strcspn(head, ".");
+    for (int i = 0; i < list->count && module > 0; i++) {
+        Weight *w = &list->items[i];
+        w->above = !w->head && strncmp(w->other, head, module + 1) == 0;
+    }
+}
+
 static Status list_twins(WeightList *out, const Graph *g, const ModelDef *def, ModelNames names)
 {
     TRY(build_named(&out->named, g, def, names));
@@ -101,6 +114,7 @@ static Status list_twins(WeightList *out, const Graph *g, const ModelDef *def, M
         return fail(ERR_INTERNAL, "%s: the network with torchvision's names has other tensors",
                     def->name);
     fill_twins(out, g);
+    mark_above(out);
     return OK;
 }
 

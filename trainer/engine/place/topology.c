@@ -5,6 +5,23 @@
 #include "base/fs.h"
 #include <stdio.h>
 
+#ifdef CONVOY_NO_HWLOC
+const char *topology_library(void)
+{
+    return "no hwloc: ranks are not bound to CPUs";
+}
+
+Status topology_open(hwloc_topology_t *out, const char *xml)
+{
+    *out = NULL;
+    return xml ? fail(ERR_ENV, "%s: this convoy was built without hwloc", xml) : OK;
+}
+
+void topology_close(hwloc_topology_t t)
+{
+    (void)t;
+}
+#else
 #define NVIDIA        0x10de
 #define CLASS_DISPLAY 0x03 /* the first byte of PCI's class */
 
@@ -18,6 +35,14 @@ static Status configure(hwloc_topology_t t, const char *xml)
     if (!fs_exists(xml)) return fail(ERR_IO, "%s: no such file", xml);
     if (hwloc_topology_set_xml(t, xml) == 0) return OK;
     return fail(ERR_DATA, "%s: not a topology file (create one with lstopo %s)", xml, "FILE.xml");
+}
+
+const char *topology_library(void)
+{
+    static char text[32];
+    const unsigned v = hwloc_get_api_version();
+    snprintf(text, sizeof text, "hwloc %u.%u", v >> 16, v >> 8 & 255);
+    return text;
 }
 
 Status topology_open(hwloc_topology_t *out, const char *xml)
@@ -124,3 +149,4 @@ int topology_nodes(hwloc_topology_t t, hwloc_const_cpuset_t cpus, char *out, siz
     hwloc_bitmap_free(nodes);
     return count;
 }
+#endif

@@ -5,8 +5,18 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "trainer/engine/comm/device_comm.h"
-#include "trainer/engine/place/place_plan.h"
 #include "trainer/engine/place/topology.h"
+
+#ifdef CONVOY_NO_HWLOC
+Status bind_ranks(Comm *comm, const Config *c, int device)
+{
+    (void)device;
+    if (c->device.bind != BIND_NONE && comm->rank == 0)
+        log_detail("device.bind: %s", topology_library());
+    return OK;
+}
+#else
+#include "trainer/engine/place/place_plan.h"
 
 enum { MASK_WORDS = 64, LIST_BYTES = 256 }; /* 4096 CPUs */
 
@@ -191,3 +201,4 @@ Status bind_ranks(Comm *comm, const Config *c, int device)
     close_binding(&b);
     return status;
 }
+#endif

@@ -5,11 +5,10 @@
 #include "data/decode/decoder.h"
 #include "kernels/backend_cuda.h"
 #include "trainer/engine/comm/device_comm.h"
+#include "trainer/engine/comm/mpi_library.h"
 #include "trainer/engine/config/config.h"
+#include "trainer/engine/place/topology.h"
 
-#ifndef CONVOY_MPI
-#define CONVOY_MPI 0
-#endif
 #ifndef CONVOY_CUDA
 #define CONVOY_CUDA 0
 #endif
@@ -52,6 +51,8 @@ void build_info_describe(StrBuf *out)
     str_printf(out, "convoy %s\n", version_text());
     print_cpu(out);
     print_cuda(out);
-    str_printf(out, "MPI: %s\n%s\nlibyaml %s\n", CONVOY_MPI ? "yes" : "no", decoder_libraries(),
-               config_yaml_version());
+    str_add(out, "MPI: ");
+    mpi_library_describe(out);
+    str_printf(out, "\n%s\nlibyaml %s\n", decoder_libraries(), config_yaml_version());
+    str_printf(out, "%s\n", topology_library());
 }

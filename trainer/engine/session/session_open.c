@@ -440,7 +440,7 @@ static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Pur
     if (s->train && s->val && s->config->data.val_split <= 0)
         TRY(comm_agree(s->comm, s->comm->rank == 0 ? check_apart(s) : OK));
     if (s->train && s->val && s->comm->rank == 0 && purpose == LEARNS &&
-        !config_is_text(s->config) && fs_same_file(s->config->data.train, s->config->data.val))
+        s->config->data.val_split <= 0 && apart_is_same(s->train, s->val))
         log_warning("data.val is data.train; evaluation will use training images");
     TRY(comm_agree(s->comm, plan_local(s, use, count)));
     if (use == SESSION_TRAIN)

@@ -110,8 +110,10 @@ static bool same_words(const Session *s, const SafeFile *file)
     return config_is_masked(s->config) || (config_is_text(s->config) && (!words || !words[0]));
 }
 
-static Status restore_from(const Session *s, const SafeFile *file, const char *path)
+static Status restore_from(const Session *s, SafeFile *file, const char *path)
 {
+    const Graph *g = program_graph(s->first);
+    const ModelDef *def = model_find(s->config->model.name);
     Learnt learnt;
     const size_t classes = (size_t)s->classes;
     HeadRows rows = { .from = mem_alloc(classes * sizeof *rows.from) };
@@ -122,9 +124,8 @@ static Status restore_from(const Session *s, const SafeFile *file, const char *p
     rows.known = learnt.names && !same_words(s, file);
     for (size_t c = 0; rows.from && c < classes; c++) rows.from[c] = (int)c;
     if (status == OK && rows.known) status = match_rows(&rows, &by, s, &learnt.list);
-    if (status == OK)
-        status = weights_restore(s->executor, program_graph(s->first),
-                                 model_find(s->config->model.name), file, path, &rows);
+    if (status == OK) status = weights_narrow(file, g, def, s->config->model.init_weights, path);
+    if (status == OK) status = weights_restore(s->executor, g, def, file, path, &rows);
     if (status == OK) say(&rows, by, s, path);
     learnt_close(&learnt);
     str_free(&rows.fresh);
@@ -139,11 +140,11 @@ static Status restore(const Session *s, const char *word)
     char *path = NULL;
     if (!fs_exists(word))
         return fail(ERR_DATA,
-                    "model.init: %s does not exist; it takes a safetensors file or the "
-                    "folder of a run, and downloads nothing",
+                    "model.init: %s does not exist; it takes a .safetensors or .pth file or "
+                    "the folder of a run, and downloads nothing",
                     word);
     Status status = run_source_checkpoint(&path, word);
-    if (status == OK) status = safetensors_open(&file, path);
+    if (status == OK) status = weights_open(&file, path);
     if (status == OK && weights_are_checkpoint(file)) {
         safetensors_close(file);
         status = checkpoint_open(&file, &meta, path);

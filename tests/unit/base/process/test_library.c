@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/process/library.h"
 #include "tests/test.h"
+#include <string.h>
 
 static struct {
     double (*cosine)(double);
@@ -16,7 +17,9 @@ static const LibrarySymbol impossible[] = { { "cos", &found.cosine, false },
 
 static LibrarySpec spec_of(const char *const *file_names)
 {
-    return (LibrarySpec){ "the library", file_names, symbols, 2 };
+    return (LibrarySpec){
+        .title = "the library", .file_names = file_names, .symbols = symbols, .symbol_count = 2
+    };
 }
 
 TEST(first_candidate_that_opens_is_taken)
@@ -55,6 +58,23 @@ TEST(missing_function_is_named)
     library_close(NULL);
 }
 
+TEST(a_library_that_is_there_has_a_path)
+{
+    static const char *const missing[] = { "libconvoy_has_no_such_thing.so.7", NULL };
+    static const char *const names[] = { "libconvoy_has_no_such_thing.so.7", "libm.so.6", NULL };
+    LibrarySpec spec = spec_of(names);
+    void *handle;
+    char path[512], cut[4];
+    CHECK(library_exists(names));
+    CHECK(!library_exists(missing));
+    REQUIRE_OK(library_open(&handle, &spec));
+    library_path(handle, path, sizeof path);
+    CHECK(path[0] == '/' && strstr(path, "/libm.so.6"));
+    library_path(handle, cut, sizeof cut);
+    CHECK(strncmp(cut, path, 3) == 0 && cut[3] == '\0');
+    library_close(handle);
+}
+
 /* A file that is there but cannot be used says more than the names at which there is nothing. */
 TEST(the_telling_reason_is_given)
 {
@@ -67,5 +87,6 @@ TEST(the_telling_reason_is_given)
     LibrarySpec spec = spec_of(names);
     CHECK_STATUS(library_open(&handle, &spec), ERR_ENV);
     CHECK_CONTAINS(status_message(), path);
+    CHECK(library_exists(names));
     mem_free(path);
 }

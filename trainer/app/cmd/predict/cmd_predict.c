@@ -45,9 +45,11 @@ static const ArgRow rows[] = {
           "print a table: file, place, class, label, probability; of text also line, and position "
           "of the masked word" },
     { "--model", "NAME[:WEIGHTS]",
-      .help = "the network of a .safetensors file of torchvision or timm; images are prepared as "
-              "its published weights require (convoy inspect model NAME lists them; default: the "
-              "first), or as key=value says; without it, convoy export's files say it",
+      .help =
+          "the network of a .safetensors or .pth file of torchvision, timm or Lightning; images "
+          "are prepared as "
+          "its published weights require (convoy inspect model NAME lists them; default: the "
+          "first), or as key=value says; without it, convoy export's files say it",
       .foreign = "arch network backbone" },
     { "--classes", "FILE", .help = "names of the classes, one per line", .needs = "--model",
       .foreign = "class_map class_names labels label_file", .flags = ARG_READS },
@@ -90,6 +92,7 @@ static Status prepare(Pictures *s)
 static Status predict(Pictures *s, const char *file)
 {
     s->seen++;
+    TRY(other_format_check(file));
     TRY(view_file_make(file, &s->view, s->pixels));
     TRY(predictor_run(s->p, s->p->programs[0]));
     return predictor_answer(s->p, &(PredictPlace){ .file = file }, 0);
@@ -150,9 +153,11 @@ static Status predict_path(Pictures *s, const char *path, Status *result)
         snprintf(next, sizeof next, "%s", stack.length > 0 ? stack.text + at : "");
         stack.length = at;
     }
-    if (status == OK && s->seen == seen)
-        *result = cmd_report(fail(ERR_DATA, "%s: no pictures in this folder", path));
-    return status;
+    if (status != OK || s->seen > seen) return status;
+    status = other_format_check(path);
+    if (status == OK) status = fail(ERR_DATA, "%s: no pictures in this folder", path);
+    *result = cmd_report(status);
+    return OK;
 }
 
 static Status predict_input(Pictures *s, Status *result)
@@ -201,9 +206,8 @@ static Status choose_foreign(Predictor *p, const Args *args)
     p->foreign = (ForeignModel){ .model = args_value(args, "--model"),
                                  .classes = args_value(args, "--classes"),
                                  .sets = args->sets,
-                                 .set_count = args->set_count };
-    if (p->foreign.model && p->which != WEIGHTS_OF_BEST)
-        return fail(ERR_USAGE, "--model excludes --ema and --raw: such weights have no averages");
+                                 .set_count = args->set_count,
+                                 .which = p->which };
     if (p->foreign.model) return OK;
     if (args->set_count)
         return fail(ERR_USAGE, "%s: requires --model; a run has its own keys", args->sets[0]);

@@ -46,7 +46,7 @@ static Status restore(const Predictor *p, const char *path)
 static Status check_own(const char *path)
 {
     SafeFile *file = NULL;
-    TRY(safetensors_open(&file, path));
+    TRY(weights_open(&file, path));
     const bool own = weights_are_checkpoint(file);
     safetensors_close(file);
     if (own) return OK;

@@ -203,7 +203,7 @@ TEST(plots_share_what_they_are_drawn_against)
         str_free(&ticks);
     }
     CHECK_CONTAINS(page, "started");
-    CHECK_CONTAINS(page, "2026-09-21T14:13:20Z");
+    CHECK_CONTAINS(page, "2026-09-21 14:13:20Z");
     CHECK_CONTAINS(page, "<td>19:53</td>"); /* how long it took */
     CHECK_CONTAINS(page, "prefers-color-scheme:dark");
     mem_free(page);

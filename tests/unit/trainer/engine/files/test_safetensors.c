@@ -341,9 +341,8 @@ static void *shrink_and_grow(void *arg)
     return NULL;
 }
 
-/* Pages of a mapping that are no longer in the file would end the process with SIGBUS. */
 /* As torch.save writes them: a zip archive, and what it wrote before 1.6. */
-TEST(files_of_pytorch_are_told_how_to_convert)
+TEST(files_of_pytorch_are_told_who_reads_them)
 {
     static const char *const starts[] = { "PK\3\4\0\0\10\10", "\x80\2\x8a\nl\xfc\x9c\x46" };
     char path[512];
@@ -354,8 +353,7 @@ TEST(files_of_pytorch_are_told_how_to_convert)
         memcpy(text, starts[i], 8);
         REQUIRE_OK(fs_write_atomic(path, text, sizeof text));
         CHECK_STATUS(safetensors_open(&file, path), ERR_DATA);
-        CHECK_CONTAINS(status_message(), ".pth: saved by torch.save, not a safetensors");
-        CHECK_CONTAINS(status_message(), i ? "/w'\\''1.pth' weights.safetensors" : "' weights.saf");
+        CHECK_CONTAINS(status_message(), ".pth: saved by torch.save, not a checkpoint of Convoy");
         text[0] ^= 1; /* something else */
         REQUIRE_OK(fs_write_atomic(path, text, sizeof text));
         CHECK_STATUS(safetensors_open(&file, path), ERR_DATA);
@@ -363,6 +361,7 @@ TEST(files_of_pytorch_are_told_how_to_convert)
     }
 }
 
+/* Pages of a mapping that are no longer in the file would end the process with SIGBUS. */
 TEST(a_file_that_shrinks_is_refused)
 {
     enum { VALUES = 1 << 18, TRIES = 300 };

@@ -35,6 +35,7 @@ typedef struct Draft {
     SafeTensor *tensors;
     float **values;
     int count;
+    WeightsChoice which;
 } Draft;
 
 static int state_of(const Network *n, const char *name)
@@ -74,8 +75,10 @@ static Status load_rows(Network *n, const Draft *d, HeadRows *rows)
     TRY(safetensors_write(path, d->tensors, d->count, NULL, 0));
     TRY(safetensors_open(&file, path));
     CHECK(!weights_are_checkpoint(file));
-    Status status = weights_restore(n->executor, program_graph(n->program), model_find(model), file,
-                                    path, rows);
+    const Graph *g = program_graph(n->program);
+    const ModelDef *def = model_find(model);
+    Status status = weights_narrow(file, g, def, d->which, path);
+    if (status == OK) status = weights_restore(n->executor, g, def, file, path, rows);
     safetensors_close(file);
     return status;
 }
@@ -269,32 +272,147 @@ TEST(a_backbone_without_its_last_layer_is_taken_where_that_may_start_afresh)
     }
 }
 
-TEST(what_stands_before_all_names_is_told_with_the_way_to_take_it_off)
+/* Writes d's names with something before them, or with a part put into "features.": into text. */
+static void rename_all(Draft *d, const char *before, const char *within, char (*text)[160])
 {
-    static const char *const prefixes[] = { "module.", "_orig_mod.module.", "it's.a." };
-    static const char *const words[] = { " weights.safetensors module.",
-                                         " weights.safetensors _orig_mod.module.",
-                                         " weights.safetensors 'it'\\''s.a.'" };
-    static char whole[600][160];
-    for (int p = 0; p < 3; p++) {
+    for (int i = 0; i < d->count; i++) {
+        const char *name = d->tensors[i].name;
+        const size_t part =
+            within[0] && str_starts_with(name, "features.") ? strlen("features.") : 0;
+        snprintf(text[i], sizeof *text, "%s%.*s%s%s", before, (int)part, name, part ? within : "",
+                 name + part);
+        d->tensors[i].name = text[i];
+    }
+}
+
+TEST(what_training_programs_put_around_names_is_taken_off)
+{
+    static const float extra[4] = { 1, 2, 3, 4 };
+    static const char *const around[][2] = { { "module.", "" },    { "_orig_mod.module.", "" },
+                                             { "model.", "" },     { "net._orig_mod.", "" },
+                                             { "", "_orig_mod." }, { "model.", "module." } };
+    static char text[600][160];
+    const int64_t four[] = { 4 };
+    for (int p = 0; p < 6; p++) {
         const ModelNames names = p == 1 ? MODEL_NAMES_TIMM : MODEL_NAMES_TORCHVISION;
+        const bool own_module = strstr(around[p][0], "net.") || strstr(around[p][0], "model.");
         Network n;
         Draft d = { 0 };
         open_network(&n, CLASSES);
         REQUIRE_OK(network_fill(&n));
         draft_make(&d, &n, names);
         REQUIRE(d.count <= 600);
-        for (int i = 0; i < d.count; i++) {
-            snprintf(whole[i], sizeof whole[i], "%s%s", prefixes[p], d.tensors[i].name);
-            if (p < 2 || !d.list.items[i].head) d.tensors[i].name = whole[i];
-        }
-        expect_refusal(&n, &d, "in their names; remove it: python3 -c");
-        CHECK_CONTAINS(status_message(), words[p]);
-        CHECK_CONTAINS(status_message(), prefixes[p]);
-        behead(&d, false); /* of such a file too */
-        expect_refusal(&n, &d, "in their names");
+        rename_all(&d, around[p][0], around[p][1], text);
+        clear(&n);
+        CHECK_OK(load(&n, &d, false, NULL));
+        for (int i = 0; i < d.list.count; i++) CHECK(equals(&n, &d, i));
+        /* beside a network that is a part of something, other parts are left out */
+        d.tensors[d.count++] =
+            (SafeTensor){ "loss.weight", tensor_desc(DTYPE_F32, 1, four), extra };
+        CHECK_STATUS(load(&n, &d, false, NULL), own_module ? OK : ERR_DATA);
+        if (!own_module) CHECK_CONTAINS(status_message(), "not of this network: loss.weight");
+        d.count--;
+        behead(&d, false);
+        clear(&n);
+        CHECK_STATUS(load(&n, &d, false, NULL), ERR_DATA);
+        CHECK_CONTAINS(status_message(), "missing: classifier.");
+        CHECK_OK(load(&n, &d, true, NULL));
+        CHECK(equals(&n, &d, 0));
         draft_free(&d);
         network_close(&n);
+    }
+}
+
+/* Two sets of a network's tensors in one file, the second with other values. */
+typedef struct Two {
+    Network n;
+    Draft first, second, both;
+    char text[2][600][160];
+} Two;
+
+static void two_make(Two *t, const char *before, const char *before_second, float more)
+{
+    open_network(&t->n, CLASSES);
+    REQUIRE_OK(network_fill(&t->n));
+    draft_make(&t->first, &t->n, MODEL_NAMES_TORCHVISION);
+    draft_make(&t->second, &t->n, MODEL_NAMES_TORCHVISION);
+    REQUIRE(t->first.count <= 600);
+    for (int i = 0; i < t->second.count; i++) t->second.values[i][0] += more;
+    rename_all(&t->first, before, "", t->text[0]);
+    rename_all(&t->second, before_second, "", t->text[1]);
+    t->both.tensors = mem_calloc(2 * (size_t)t->first.count + 1, sizeof *t->both.tensors);
+    t->both.count = t->first.count + t->second.count;
+    memcpy(t->both.tensors, t->first.tensors, (size_t)t->first.count * sizeof(SafeTensor));
+    memcpy(t->both.tensors + t->first.count, t->second.tensors,
+           (size_t)t->second.count * sizeof(SafeTensor));
+}
+
+/* Whether the weights that the choice loads are those of d. */
+static bool loads(Two *t, Draft *from, WeightsChoice which, const Draft *d)
+{
+    bool same = true;
+    clear(&t->n);
+    from->which = which;
+    CHECK_OK(load(&t->n, from, false, NULL));
+    for (int i = 0; i < d->list.count; i++) same = same && equals(&t->n, d, i);
+    return same;
+}
+
+static void two_free(Two *t)
+{
+    draft_free(&t->first);
+    draft_free(&t->second);
+    draft_free(&t->both);
+    network_close(&t->n);
+}
+
+TEST(trained_and_averaged_weights_are_chosen_between)
+{
+    static const char *const before[][2] = { { "", "ema." },
+                                             { "model.", "ema_model.module." },
+                                             { "model.", "ema.model." },
+                                             { "net.", "net_ema." },
+                                             { "module.", "ema.module." } };
+    static Two t;
+    const int64_t one[] = { 1 };
+    static const int64_t steps = 4;
+    for (int p = 0; p < 5; p++) {
+        memset(&t, 0, sizeof t);
+        two_make(&t, before[p][0], before[p][1], 1);
+        CHECK(loads(&t, &t.both, WEIGHTS_OF_BEST, &t.second));
+        CHECK(loads(&t, &t.both, WEIGHTS_EMA, &t.second));
+        CHECK(loads(&t, &t.both, WEIGHTS_RAW, &t.first));
+        /* those of parameters alone are not complete */
+        const int all = t.both.count;
+        t.both.count -= 2;
+        CHECK(loads(&t, &t.both, WEIGHTS_OF_BEST, &t.first));
+        t.both.count = all;
+        CHECK(loads(&t, &t.first, WEIGHTS_RAW, &t.first));
+        t.first.which = WEIGHTS_EMA;
+        CHECK_STATUS(load(&t.n, &t.first, false, NULL), ERR_DATA);
+        CHECK_CONTAINS(status_message(), "has no averaged weights");
+        t.second.tensors[t.second.count++] =
+            (SafeTensor){ "ema.n_averaged", tensor_desc(DTYPE_I64, 1, one), &steps };
+        CHECK(loads(&t, &t.second, WEIGHTS_OF_BEST, &t.second));
+        t.second.which = WEIGHTS_RAW;
+        CHECK_STATUS(load(&t.n, &t.second, false, NULL), ERR_DATA);
+        CHECK_CONTAINS(status_message(), "has only averaged weights");
+        two_free(&t);
+    }
+}
+
+TEST(two_networks_in_a_file_are_refused_unless_they_are_the_same)
+{
+    static Two t;
+    for (int other = 0; other < 2; other++) {
+        memset(&t, 0, sizeof t);
+        two_make(&t, "student.", "teacher.", (float)other);
+        if (!other) CHECK(loads(&t, &t.both, WEIGHTS_OF_BEST, &t.first));
+        else CHECK_STATUS(load(&t.n, &t.both, false, NULL), ERR_DATA);
+        if (other)
+            CHECK_CONTAINS(status_message(),
+                           "holds two different sets of weights of efficientnet_b0");
+        two_free(&t);
     }
 }
 
