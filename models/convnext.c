@@ -152,14 +152,14 @@ static Status build_convnext(Graph *g, const ModelDef *def, const ModelOptions *
         .input = { 3, 224 },                                                                       \
         .weights = { WEIGHTS("IMAGENET1K_V1", top1, 224, resize, MODEL_BILINEAR, false, file),     \
                      timms },                                                                      \
-        .drops = true, .least_size = 32, .both = true                                              \
+        .drops = true, .least_size = 32, .both = true, .timm = "convnext_" letter                  \
     }
 #define ROW_V2(letter, weights_of, ...)                                                            \
     {                                                                                              \
         .name = "convnextv2_" letter, .summary = "ConvNeXt V2, Woo et al. 2023 (timm)",            \
         .build = build_convnext, .params = &(const ConvNextRow){ __VA_ARGS__ },                    \
         .input = { 3, 224 }, .weights = WEIGHTS weights_of, .drops = true, .least_size = 32,       \
-        .names = MODEL_NAMES_TIMM                                                                  \
+        .names = MODEL_NAMES_TIMM, .timm = "convnextv2_" letter                                    \
     }
 #define FCMAE(tag, top1, resize) TIMM("fcmae_ft_" tag, top1, 288, resize, MODEL_BICUBIC, false)
 static const ModelDef rows[] = {

@@ -1,7 +1,7 @@
-/* grn.cu - y = x (1 + gamma s) + beta with s = norm / (mean of norms + eps) of a channel of an image
- * (kernels/ref/grn.c has the gradient). Three kernels: sums over the rows of an image, f32 in a
- * thread and over the block in a fixed order; of each image, in double over the blocks and channels,
- * the factors of its channels; and the result. */
+/* grn.cu - y = x (1 + gamma s) + beta with s = norm / (mean of norms + eps) of a channel of an
+ * image (kernels/ref/grn.c has the gradient). Three kernels: sums over the rows of an image, f32 in
+ * a thread and over the block in a fixed order; of each image, in double over the blocks and
+ * channels, the factors of its channels; and the result. */
 #include "kernels/cuda/grn.h"
 #include "kernels/cuda/rows.cuh"
 

@@ -1,6 +1,6 @@
-/* grn.c - y = x (1 + gamma s) + beta with s = norm / (mean of norms over the channels + eps), norm of
- * a channel of an image, and its gradients. With d the sum of dy x over a channel's positions and
- * r = 1 / (mean + eps):
+/* grn.c - y = x (1 + gamma s) + beta with s = norm / (mean of norms over the channels + eps), norm
+ * of a channel of an image, and its gradients. With d the sum of dy x over a channel's positions
+ * and r = 1 / (mean + eps):
  *
  *   dx = dy (1 + gamma s) + x / norm (r gamma d - r^2 mean(gamma d norm)), dy alone where norm is 0
  *   dgamma[c] = sum of s d, dbeta[c] = sum of dy, both over all images */
