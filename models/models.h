@@ -90,7 +90,7 @@ typedef struct ModelDef {
     ModelNames names; /* whose names these are; torchvision's where timm has the same */
     bool both;        /* its builder has either's names, those of `names` */
     bool apart;       /* timm has such a network under other names, which are not known here */
-    const char *timm; /* timm's name of what computes the same, where that is another; or NULL */
+    const char *timm; /* timm's name of what computes the same; NULL: it has nothing such */
     bool text;        /* reads sequences of tokens, not images (GraphOptions.tokens) */
     bool segments;    /* whose tokens may be of two segments */
 } ModelDef;

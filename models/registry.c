@@ -89,7 +89,7 @@ const ModelDef *model_named(const ModelDef *def, ModelNames names)
 void model_weights_file(const ModelDef *def, const ModelWeights *w, char *out, size_t bytes)
 {
     if (w->file) snprintf(out, bytes, "%s%s.pth", def->name, w->file);
-    else snprintf(out, bytes, "timm/%s.%s", def->timm ? def->timm : def->name, w->name);
+    else snprintf(out, bytes, "timm/%s.%s", def->timm, w->name);
 }
 
 const char *model_interpolation_name(ModelInterpolation interpolation)

@@ -301,10 +301,12 @@ TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions
         g, graph_add_node(g, OP_BATCHNORM, PHASE_FORWARD, name, &attr, in, wanted, NULL), BN_OUT_Y);
 }
 
-TensorId graph_layernorm(Graph *g, const char *name, TensorId x, float eps)
+/* kind: OP_LAYERNORM, or OP_GRN, which has the same slots. */
+static TensorId add_layer_norm(Graph *g, OpKind kind, const char *name, TensorId x, float eps)
 {
-    static const WeightSpec gamma = { "weight", ROLE_PARAM, INIT_ONE, 0, false },
-                            beta = { "bias", ROLE_PARAM, INIT_ZERO, 0, false };
+    const WeightSpec gamma = { "weight", ROLE_PARAM, kind == OP_GRN ? INIT_ZERO : INIT_ONE, 0,
+                               false },
+                     beta = { "bias", ROLE_PARAM, INIT_ZERO, 0, false };
     TensorDesc xd;
     if (!take_desc(g, name, x, 0, &xd)) return TENSOR_NONE;
     const LayerNormAttr attr = { .eps = eps };
@@ -312,9 +314,18 @@ TensorId graph_layernorm(Graph *g, const char *name, TensorId x, float eps)
     TensorId in[OP_MAX_INPUTS] = { [LAYERNORM_IN_X] = x };
     in[LAYERNORM_IN_GAMMA] = add_weight(g, name, &gamma, 1, dims);
     in[LAYERNORM_IN_BETA] = add_weight(g, name, &beta, 1, dims);
-    return node_output(g,
-                       graph_add_node(g, OP_LAYERNORM, PHASE_FORWARD, name, &attr, in, NULL, NULL),
+    return node_output(g, graph_add_node(g, kind, PHASE_FORWARD, name, &attr, in, NULL, NULL),
                        LAYERNORM_OUT_Y);
+}
+
+TensorId graph_layernorm(Graph *g, const char *name, TensorId x, float eps)
+{
+    return add_layer_norm(g, OP_LAYERNORM, name, x, eps);
+}
+
+TensorId graph_grn(Graph *g, const char *name, TensorId x, float eps)
+{
+    return add_layer_norm(g, OP_GRN, name, x, eps);
 }
 
 TensorId graph_activation(Graph *g, const char *name, TensorId x, ActKind act)

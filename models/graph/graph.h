@@ -183,6 +183,8 @@ typedef struct BnOptions {
 TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions *bn);
 /* Over the channels of each position of x (rank 4 or 2): name.weight, name.bias. */
 TensorId graph_layernorm(Graph *g, const char *name, TensorId x, float eps);
+/* Global response normalisation (kernels/op_norm.h): name.weight, name.bias, both 0 at first. */
+TensorId graph_grn(Graph *g, const char *name, TensorId x, float eps);
 TensorId graph_activation(Graph *g, const char *name, TensorId x, ActKind act);
 TensorId graph_pool2d(Graph *g, const char *name, TensorId x, const Pool2dAttr *attr);
 /* A 3x3 blur (POOL_BLUR), padded by 1 with zeros or mirrored; it has no parameters. ERR_USAGE where

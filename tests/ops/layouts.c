@@ -216,8 +216,8 @@ static bool is_first_seen(OpKind kind, int slot, int rank)
 {
     if (op_fused(kind) || kind == OP_BN_APPLY) return rank < 4;
     if (kind == OP_BATCHNORM) return slot >= BN_IN_GAMMA && slot <= BN_IN_RUNNING_VAR;
-    if (kind == OP_LAYERNORM) return slot != LAYERNORM_IN_X;
-    if (kind == OP_LAYERNORM_BWD) return slot == LAYERNORM_BWD_IN_GAMMA;
+    if (kind == OP_LAYERNORM || kind == OP_GRN) return slot != LAYERNORM_IN_X;
+    if (kind == OP_LAYERNORM_BWD || kind == OP_GRN_BWD) return slot == LAYERNORM_BWD_IN_GAMMA;
     if (kind == OP_CONV2D) return slot == CONV_IN_B;
     if (kind == OP_EMBED) return slot <= EMBED_IN_SEGMENTS;
     if (kind == OP_EMBED_BWD) return slot == EMBED_BWD_IN_SO_FAR;

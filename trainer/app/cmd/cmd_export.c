@@ -3,13 +3,16 @@
  * A .safetensors file holds parameters and statistics under torchvision's, timm's or transformers'
  * names, and with them the counters that PyTorch's batch norms have and the copies of what a
  * decoder shares, so that load_state_dict(strict=True) takes it. */
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/version.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/engine/files/foreign_model.h"
+#include "trainer/engine/files/hub.h"
 #include "trainer/engine/files/onnx.h"
+#include "trainer/engine/files/outputs.h"
 #include "trainer/engine/files/run_source.h"
 #include "trainer/engine/files/weights.h"
 #include <stdio.h>
@@ -28,7 +31,11 @@ static const ArgRow rows[] = {
       .help = "a .safetensors file: weights and running statistics for PyTorch's load_state_dict; "
               "or an "
               ".onnx file: the network for inference",
-      .flags = ARG_WRITES },
+      .flags = ARG_WRITES | ARG_OPTIONAL },
+    { "--hub", "DIR",
+      .help = "instead of OUT: a folder that timm.create_model(\"local-dir:DIR\", pretrained=True) "
+              "reads, as it does \"hf-hub:\" of what is uploaded from it: " HUB_CONFIG
+              " and " HUB_WEIGHTS },
     ARG_ROW_EMA,
     ARG_ROW_RAW,
     { "--names", "NAMES",
@@ -160,12 +167,30 @@ static void warn_of_meaning(const CheckpointModel *m, const char *path, ModelNam
                     path, blurpool_names[m->config->model.blurpool]);
 }
 
-static Status export_to(const CheckpointModel *m, const Args *args)
+static Status export_hub(const CheckpointModel *m, const Args *args, const char *dir)
 {
-    const char *path = args->positional[1];
+    char *config FREED = fs_join(dir, HUB_CONFIG), *weights FREED = fs_join(dir, HUB_WEIGHTS);
+    Outputs o = { 0 };
+    if (!config || !weights) return ERR_MEMORY;
+    if (args_value(args, "--names") || args_value(args, "--with-input"))
+        return fail(ERR_USAGE, "--hub: takes neither --names nor --with-input");
+    TRY(hub_check(m));
+    outputs_add_read(&o, "RUN|CHECKPOINT", args->positional[0]);
+    outputs_add_written(&o, "--hub", config);
+    outputs_add_written(&o, "--hub", weights);
+    TRY(outputs_check(&o));
+    TRY(fs_make_dirs(dir));
+    TRY(export_safetensors(m, weights, MODEL_NAMES_TIMM, false));
+    return hub_write_config(m, config);
+}
+
+static Status export_to(const CheckpointModel *m, const Args *args, const char *path)
+{
+    const char *hub = args_value(args, "--hub");
     ModelNames names;
     if (args_value(args, "--pooler") && !(m->def->segments && graph_options(m->graph)->masked))
         return fail(ERR_USAGE, "--pooler: only for a BERT that learns masked words");
+    if (hub) return export_hub(m, args, hub);
     if (str_ends_with_nocase(path, ".onnx")) {
         if (args_value(args, "--names"))
             return fail(ERR_USAGE, "--names: only for a .safetensors file");
@@ -183,12 +208,14 @@ static Status export_to(const CheckpointModel *m, const Args *args)
 
 static Status command(const Args *args)
 {
-    const char *out = args->positional[1];
+    const char *hub = args_value(args, "--hub");
+    const char *out = args->positional_count > 1 ? args->positional[1] : hub;
     char *path FREED = NULL;
     CheckpointModel m FREED_BY(checkpoint_model_close) = { 0 };
     WeightsChoice which;
     double threshold = CHECKPOINT_MODEL_THRESHOLD;
-    if (!str_ends_with_nocase(out, ".safetensors") && !str_ends_with_nocase(out, ".onnx"))
+    if (!out || (hub && out != hub)) return fail(ERR_USAGE, "give either OUT or --hub DIR");
+    if (!hub && !str_ends_with_nocase(out, ".safetensors") && !str_ends_with_nocase(out, ".onnx"))
         return fail(ERR_USAGE, "%s: must end in .safetensors or .onnx", out);
     TRY(run_source_checkpoint(&path, args->positional[0]));
     TRY(args_weights(args, &which));
@@ -196,7 +223,7 @@ static Status command(const Args *args)
     TRY(checkpoint_model_choose(&m, which, path));
     TRY(args_number(args, "--threshold", &threshold));
     if (args_value(args, "--threshold")) TRY(checkpoint_model_set_threshold(&m, threshold, path));
-    TRY(export_to(&m, args));
+    TRY(export_to(&m, args, out));
     log_info("%s: %s, %lld %s, from %s at step %lld%s", out, m.def->name, (long long)m.classes,
              config_is_masked(m.config) ? "words" : "classes", path, (long long)m.meta.step,
              m.ema ? ", averaged weights" : "");
@@ -206,7 +233,7 @@ static Status command(const Args *args)
 const Command cmd_export = {
     .name = "export",
     .group = "Use",
-    .summary = "write a checkpoint's weights for PyTorch or ONNX",
+    .summary = "write a checkpoint's weights for PyTorch, timm or ONNX",
     .about =
         "Writes the weights of a checkpoint for other programs; the extension of OUT chooses the "
         "format. Without --ema or --raw the averaged weights are taken where the run has them, "
