@@ -7,6 +7,9 @@ const char *const data_format_names[DATA_FORMAT_COUNT + 1] = {
     [DATA_CIFAR] = "cifar",     [DATA_SYNTHETIC] = "synthetic",     [DATA_LIST] = "list",
     [DATA_FAIRSEQ] = "fairseq",
 };
+const char *const label_kind_names[LABELS_COUNT + 1] = {
+    [LABELS_SINGLE] = "single", [LABELS_MULTI] = "multi"
+};
 const char *const data_role_names[DATA_ROLE_COUNT + 1] = {
     [DATA_TRAIN] = "train", [DATA_VAL] = "val"
 };

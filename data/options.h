@@ -20,6 +20,9 @@ typedef enum DataFormat {
     DATA_FORMAT_COUNT
 } DataFormat;
 extern const char *const data_format_names[DATA_FORMAT_COUNT + 1]; /* NULL at the end, as all */
+/* Labels of an image: one, or any number of them, which may be 0. */
+typedef enum LabelKind { LABELS_SINGLE, LABELS_MULTI, LABELS_COUNT } LabelKind;
+extern const char *const label_kind_names[LABELS_COUNT + 1];
 /* which of the files in a folder; augmentation on or off */
 typedef enum DataRole { DATA_TRAIN, DATA_VAL, DATA_ROLE_COUNT } DataRole;
 extern const char *const data_role_names[DATA_ROLE_COUNT + 1];
@@ -158,6 +161,7 @@ typedef struct DatasetOptions {
     const char *path; /* folder; ignored by DATA_SYNTHETIC */
     DataFormat format;
     DataRole role;
+    LabelKind labels; /* MULTI: of lists and generated images alone */
     /* 0; or the share of each class that is held out (index_split.h): of the training set at path,
      * DATA_VAL is those samples and DATA_TRAIN the others. Generated images are not divided */
     double val_split;

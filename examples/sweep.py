@@ -6,7 +6,7 @@
 
 VALUES are a list, 0,0.1, or a range, 0.01..1, searched by its logarithm. Without --trials all of a
 grid of lists is tried. With --random values are drawn at random, else Optuna's TPE chooses. Runs
-with little hope are stopped early. Each trial is a run folder in FOLDER, scored by its best top-1.
+with little hope are stopped early. Each trial is a run folder in FOLDER, scored by top-1 or mAP.
 The same command again continues, also in the middle of a run; several at once, such as the tasks of
 a Slurm array, share the work. At the end FOLDER/report.html compares the runs."""
 import argparse
@@ -36,6 +36,10 @@ def lock_of(run):
     return lock
 
 
+def score_of(record):
+    return record["map" if "map" in record else "top1"]
+
+
 def suggest(trial, word):
     key, values = word.split("=", 1)
     if ".." in values:
@@ -57,7 +61,7 @@ def train(trial, options):
     pruned = False
     for record in map(json.loads, process.stdout):
         if record["event"] == "eval" and not pruned:
-            trial.report(record["top1"], record["step"])
+            trial.report(score_of(record), record["step"])
             pruned = trial.should_prune()
             if pruned:
                 subprocess.run([options.command[0], "stop", run])
@@ -66,7 +70,7 @@ def train(trial, options):
     if pruned:
         raise optuna.TrialPruned()
     with open(os.path.join(run, "metrics.jsonl")) as lines:
-        return max(record["top1"] for record in map(json.loads, lines)
+        return max(score_of(record) for record in map(json.loads, lines)
                    if record["event"] == "eval" and not record.get("foreign"))
 
 

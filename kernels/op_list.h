@@ -56,6 +56,8 @@
     OP(OP_DROP_BWD, drop_bwd, FUSED_NOT)                                                           \
     OP(OP_LAYERNORM, layernorm, FUSED_NOT)                                                         \
     OP(OP_LAYERNORM_BWD, layernorm_bwd, FUSED_NOT)                                                 \
+    OP(OP_GRN, grn, FUSED_NOT)                                                                     \
+    OP(OP_GRN_BWD, grn_bwd, FUSED_NOT)                                                             \
     OP(OP_ATTENTION, attention, FUSED_NOT)                                                         \
     OP(OP_ATTENTION_BWD, attention_bwd, FUSED_NOT)                                                 \
     OP(OP_TOKENS, tokens, FUSED_NOT)                                                               \

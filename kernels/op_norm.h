@@ -125,4 +125,8 @@ enum { LAYERNORM_BWD_OUT_DX, LAYERNORM_BWD_OUT_DGAMMA, LAYERNORM_BWD_OUT_DBETA }
 typedef struct LayerNormAttr {
     float eps;
 } LayerNormAttr;
+
+/* OP_GRN: y = x (1 + gamma[c] g[n,c] / (mean of g[n,] + eps)) + beta[c], where g is the root of the
+ * sum of x^2 over an image's positions: global response normalisation, Woo et al. 2023. Slots and
+ * attributes of it and its gradient are layer norm's; of rank 4. */
 #endif

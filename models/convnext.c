@@ -1,11 +1,11 @@
 /* convnext.c - ConvNeXt-T, -S, -B, -L (Liu et al. 2022), with the names and shapes of torchvision
- * or timm.
+ * or timm, and ConvNeXt V2-A, -N, -T, -B (Woo et al. 2023) with timm's.
  *
  * A stem of 4x4 patches, four stages of blocks with 2x2 convolutions of stride 2 between them, mean
  * over the image, a layer norm, one linear layer. A block: 7x7 of each channel, layer norm, a
  * linear layer over the channels to four times as many, GELU, one back, a factor for each channel,
- * and the sum with what came in; some images skip it while training. A variant is one row at the
- * end. */
+ * and the sum with what came in; some images skip it while training. V2 has no factors, but global
+ * response normalisation behind GELU. A variant is one row at the end. */
 #include "models/blocks.h"
 #include "models/families.h"
 #include <stdio.h>
@@ -20,21 +20,23 @@
 
 /* What libraries call the same. */
 typedef struct Naming {
-    const char *depthwise, *norm, *wide, *act, *narrow, *scale; /* in a block */
+    const char *depthwise, *norm, *wide, *act, *grn, *narrow, *scale; /* in a block */
     const char *stem, *stem_norm, *head_norm, *head;
 } Naming;
 static const Naming namings[] = {
-    [MODEL_NAMES_TORCHVISION] = { "block.0", "block.2", "block.3", "block.4", "block.5",
+    [MODEL_NAMES_TORCHVISION] = { "block.0", "block.2", "block.3", "block.4", "", "block.5",
                                   "layer_scale", "features.0.0", "features.0.1", "classifier.0",
                                   "classifier.2" },
-    [MODEL_NAMES_TIMM] = { "conv_dw", "norm", "mlp.fc1", "mlp.act", "mlp.fc2", "gamma", "stem.0",
-                           "stem.1", "head.norm", "head.fc" },
+    [MODEL_NAMES_TIMM] = { "conv_dw", "norm", "mlp.fc1", "mlp.act", "mlp.grn", "mlp.fc2", "gamma",
+                           "stem.0", "stem.1", "head.norm", "head.fc" },
 };
 
 typedef struct ConvNextRow {
     int64_t channels[STAGES];
     int blocks[STAGES];
     double stochastic_depth; /* of the last block; linearly less before it */
+    bool version2;
+    bool convolutions; /* linear layers of blocks are 1x1 convolutions, [K,C,1,1] */
 } ConvNextRow;
 
 /* Weights of any layer start as truncated normal numbers with deviation 0.02: the cut, at 100
@@ -55,30 +57,33 @@ static TensorId add_conv(Graph *g, const char *layer, TensorId x, int64_t filter
     return x;
 }
 
-static TensorId add_linear(Graph *g, const char *layer, TensorId x, int64_t channels)
+static TensorId add_linear(Graph *g, const ConvNextRow *row, const char *layer, TensorId x,
+                           int64_t channels)
 {
+    if (row->convolutions) return add_conv(g, layer, x, channels, 1, 1, 0, 1);
     x = graph_linear_positions(g, layer, x, channels);
     set_weight(g, layer);
     return x;
 }
 
 /* name: "features.1.0" */
-static TensorId add_block(Graph *g, const Naming *n, const char *name, TensorId x, int64_t channels,
-                          float rate)
+static TensorId add_block(Graph *g, const ConvNextRow *row, const Naming *n, const char *name,
+                          TensorId x, int64_t channels, float rate)
 {
     const bool flat = n == &namings[MODEL_NAMES_TIMM];
-    enum { DEPTHWISE, NORM, WIDE, ACT, NARROW, DROP, SUM, LAYERS };
+    enum { DEPTHWISE, NORM, WIDE, ACT, GRN, NARROW, DROP, SUM, LAYERS };
     char layers[LAYERS][LAYER_MAX];
-    const char *const suffixes[LAYERS] = { n->depthwise, n->norm, n->wide, n->act,
-                                           n->narrow,    "drop",  "sum" };
+    const char *const suffixes[LAYERS] = { n->depthwise, n->norm,   n->wide, n->act,
+                                           n->grn,       n->narrow, "drop",  "sum" };
     for (int i = 0; i < LAYERS; i++)
         snprintf(layers[i], sizeof layers[i], "%s.%s", name, suffixes[i]);
     TensorId y = add_conv(g, layers[DEPTHWISE], x, channels, 7, 1, 3, (int)channels);
     y = graph_layernorm(g, layers[NORM], y, NORM_EPS);
-    y = add_linear(g, layers[WIDE], y, EXPANSION * channels);
+    y = add_linear(g, row, layers[WIDE], y, EXPANSION * channels);
     y = graph_activation(g, layers[ACT], y, ACT_GELU);
-    y = add_linear(g, layers[NARROW], y, channels);
-    y = graph_layer_scale(g, name, n->scale, y, flat, INVERSE_OF_SCALES);
+    if (row->version2) y = graph_grn(g, layers[GRN], y, NORM_EPS);
+    y = add_linear(g, row, layers[NARROW], y, channels);
+    if (!row->version2) y = graph_layer_scale(g, name, n->scale, y, flat, INVERSE_OF_SCALES);
     return rate > 0 ? graph_drop(g, layers[DROP], y, rate, true, x)
                     : graph_add(g, layers[SUM], y, x);
 }
@@ -133,7 +138,7 @@ static Status build_convnext(Graph *g, const ModelDef *def, const ModelOptions *
         x = add_shrink(g, n, x, stage, channels);
         for (int i = 0; i < row->blocks[stage]; i++) {
             name_part(name, n, stage, true, i);
-            x = add_block(g, n, name, x, channels, block_drop_rate(&o, index++, blocks));
+            x = add_block(g, row, n, name, x, channels, block_drop_rate(&o, index++, blocks));
         }
     }
     graph_softmax_xent(g, add_classifier(g, n, x, &o));
@@ -147,20 +152,36 @@ static Status build_convnext(Graph *g, const ModelDef *def, const ModelOptions *
         .input = { 3, 224 },                                                                       \
         .weights = { WEIGHTS("IMAGENET1K_V1", top1, 224, resize, MODEL_BILINEAR, false, file),     \
                      timms },                                                                      \
-        .drops = true, .least_size = 32, .both = true                                              \
+        .drops = true, .least_size = 32, .both = true, .timm = "convnext_" letter                  \
     }
+#define ROW_V2(letter, weights_of, ...)                                                            \
+    {                                                                                              \
+        .name = "convnextv2_" letter, .summary = "ConvNeXt V2, Woo et al. 2023 (timm)",            \
+        .build = build_convnext, .params = &(const ConvNextRow){ __VA_ARGS__ },                    \
+        .input = { 3, 224 }, .weights = WEIGHTS weights_of, .drops = true, .least_size = 32,       \
+        .names = MODEL_NAMES_TIMM, .timm = "convnextv2_" letter                                    \
+    }
+#define FCMAE(tag, top1, resize) TIMM("fcmae_ft_" tag, top1, 288, resize, MODEL_BICUBIC, false)
 static const ModelDef rows[] = {
     ROW("tiny", 82.520, 236, "-983f1562",
         TIMM("in12k_ft_in1k", 84.448, 288, 288, MODEL_BICUBIC, false), { 96, 192, 384, 768 },
-        { 3, 3, 9, 3 }, 0.1),
+        { 3, 3, 9, 3 }, 0.1, false, false),
     ROW("small", 83.616, 230, "-0c510722",
         TIMM("in12k_ft_in1k", 85.324, 288, 288, MODEL_BICUBIC, false), { 96, 192, 384, 768 },
-        { 3, 3, 27, 3 }, 0.4),
+        { 3, 3, 27, 3 }, 0.4, false, false),
     ROW("base", 84.062, 232, "-6075fbad",
         TIMM("fb_in22k_ft_in1k", 86.302, 288, 288, MODEL_BICUBIC, false), { 128, 256, 512, 1024 },
-        { 3, 3, 27, 3 }, 0.5),
+        { 3, 3, 27, 3 }, 0.5, false, false),
     ROW("large", 84.414, 232, "-ea097f82",
         TIMM("fb_in22k_ft_in1k", 87.012, 288, 288, MODEL_BICUBIC, false), { 192, 384, 768, 1536 },
-        { 3, 3, 27, 3 }, 0.5),
+        { 3, 3, 27, 3 }, 0.5, false, false),
+    ROW_V2("atto", (FCMAE("in1k", 77.794, 303)), { 40, 80, 160, 320 }, { 2, 2, 6, 2 }, 0.1, true,
+           true),
+    ROW_V2("nano", (FCMAE("in22k_in1k", 82.666, 288), FCMAE("in1k", 82.490, 288)),
+           { 80, 160, 320, 640 }, { 2, 2, 8, 2 }, 0.1, true, true),
+    ROW_V2("tiny", (FCMAE("in22k_in1k", 84.428, 288), FCMAE("in1k", 83.478, 288)),
+           { 96, 192, 384, 768 }, { 3, 3, 9, 3 }, 0.2, true, false),
+    ROW_V2("base", (FCMAE("in22k_in1k", 86.994, 288), FCMAE("in1k", 85.490, 288)),
+           { 128, 256, 512, 1024 }, { 3, 3, 27, 3 }, 0.1, true, false),
 };
 const ModelFamily convnext_family = MODEL_FAMILY(rows);

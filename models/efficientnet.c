@@ -208,7 +208,7 @@ static Status build_efficientnet(Graph *g, const ModelDef *def, const ModelOptio
     {                                                                                              \
         ROW(TENSORFLOW, "tf_efficientnet_" b, TENSORFLOW_SAYS, size,                               \
             (AA(aa, size, resize), NS(ns, size, resize)), &version1, __VA_ARGS__),                 \
-            .names = MODEL_NAMES_TIMM, .twin = "efficientnet_" b                                   \
+            .names = MODEL_NAMES_TIMM, .twin = "efficientnet_" b, .timm = "tf_efficientnet_" b     \
     }
 #define V2(s, size, top1, interpolation, halves, file, dropout)                                    \
     {                                                                                              \

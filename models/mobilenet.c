@@ -186,7 +186,8 @@ static Status build_mobilenet(Graph *g, const ModelDef *def, const ModelOptions 
       .twin = "mobilenetv3_" size "_100" },                                                        \
     {                                                                                              \
         ROW("mobilenetv3_" size "_100", V3 "(timm)", timms_of, true, __VA_ARGS__, 0, 0),           \
-            .names = MODEL_NAMES_TIMM, .twin = "mobilenet_v3_" size                                \
+            .names = MODEL_NAMES_TIMM, .twin = "mobilenet_v3_" size,                               \
+            .timm = "mobilenetv3_" size "_100"                                                     \
     }
 static const ModelDef rows[] = {
     { ROW("mobilenet_v2", V2 "(torchvision)",

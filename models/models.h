@@ -38,6 +38,9 @@ typedef struct ModelOptions {
     double stochastic_depth, dropout;
     /* of the softmax's weights; transformers. Negative: as published, which is 0 of images'. */
     double attention_dropout;
+    /* training: an evaluation of the same batch, whose logits the network learns from; borrowed,
+     * NULL: none */
+    const Graph *teacher;
 } ModelOptions;
 
 /* The images that a network was published with. */
@@ -87,7 +90,7 @@ typedef struct ModelDef {
     ModelNames names; /* whose names these are; torchvision's where timm has the same */
     bool both;        /* its builder has either's names, those of `names` */
     bool apart;       /* timm has such a network under other names, which are not known here */
-    const char *timm; /* timm's name of what computes the same, where that is another; or NULL */
+    const char *timm; /* timm's name of what computes the same; NULL: it has nothing such */
     bool text;        /* reads sequences of tokens, not images (GraphOptions.tokens) */
     bool segments;    /* whose tokens may be of two segments */
 } ModelDef;

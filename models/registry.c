@@ -89,7 +89,7 @@ const ModelDef *model_named(const ModelDef *def, ModelNames names)
 void model_weights_file(const ModelDef *def, const ModelWeights *w, char *out, size_t bytes)
 {
     if (w->file) snprintf(out, bytes, "%s%s.pth", def->name, w->file);
-    else snprintf(out, bytes, "timm/%s.%s", def->timm ? def->timm : def->name, w->name);
+    else snprintf(out, bytes, "timm/%s.%s", def->timm, w->name);
 }
 
 const char *model_interpolation_name(ModelInterpolation interpolation)
@@ -161,6 +161,7 @@ Status model_build(Graph **out, const ModelDef *def, const ModelOptions *o)
     Status status = def->build(g, def, o);
     if (status == OK && o->graph.training) status = check_layers(g, o);
     if (status == OK && o->graph.training) status = graph_freeze(g, o->graph.freeze);
+    if (status == OK && o->graph.training && o->teacher) status = graph_add_teacher(g, o->teacher);
     if (status == OK && o->graph.training) status = graph_append_backward(g);
     if (status != OK) {
         graph_destroy(g);

@@ -116,7 +116,7 @@ static Status build_resnet(Graph *g, const ModelDef *def, const ModelOptions *o)
     {                                                                                              \
         .name = name_of, .summary = summary_of, .build = build_resnet, .drops = true,              \
         .stems = true, .blurs = true, .params = &(const ResNetRow){ deep, __VA_ARGS__ },           \
-        .input = { 3, 224 }, .weights = WEIGHTS weights_of                                         \
+        .input = { 3, 224 }, .weights = WEIGHTS weights_of, .timm = name_of                        \
     }
 #define ROW(...)   ROW_OF(false, __VA_ARGS__)
 #define ROW_D(...) ROW_OF(true, __VA_ARGS__)

@@ -201,45 +201,42 @@ static Status build_vit(Graph *g, const ModelDef *def, const ModelOptions *optio
     .name = id, .summary = text, .build = build_vit,                                               \
     .params = &(const VitRow){ patch, heads, blocks, scales, NULL }, .input = { 3, size },         \
     .weights = { __VA_ARGS__ }, .drops = true, .one_size = true, .least_size = patch
-#define VIT_OF(id, patch, heads, blocks, ...)                                                      \
-    ROW(id, 224, patch, heads, blocks, 0, "ViT, Dosovitskiy et al. 2021 (torchvision)",            \
-        __VA_ARGS__),                                                                              \
-        .both = true
-#define VIT(...)                                                                                   \
+#define VIT(id, timm_of, patch, heads, blocks, ...)                                                \
     {                                                                                              \
-        VIT_OF(__VA_ARGS__)                                                                        \
+        ROW(id, 224, patch, heads, blocks, 0, "ViT, Dosovitskiy et al. 2021 (torchvision)",        \
+            __VA_ARGS__),                                                                          \
+            .both = true, .timm = timm_of                                                          \
     }
 /* timm's */
 #define VIT_TIMM(size, heads, blocks, ...)                                                         \
     {                                                                                              \
         ROW("vit_" size "_patch16_224", 224, 16, heads, blocks, 0,                                 \
             "ViT, Dosovitskiy et al. 2021 (timm)", __VA_ARGS__),                                   \
-            .names = MODEL_NAMES_TIMM, .both = true                                                \
+            .names = MODEL_NAMES_TIMM, .both = true, .timm = "vit_" size "_patch16_224"            \
     }
 #define DEIT(size, heads, top1)                                                                    \
     {                                                                                              \
         ROW("deit_" size "_patch16_224", 224, 16, heads, 12, 0,                                    \
             "DeiT, Touvron et al. 2021 (timm)",                                                    \
             TIMM("fb_in1k", top1, 224, 248, MODEL_BICUBIC, false)),                                \
-            .names = MODEL_NAMES_TIMM, .both = true                                                \
+            .names = MODEL_NAMES_TIMM, .both = true, .timm = "deit_" size "_patch16_224"           \
     }
 #define DINOV2(size, heads)                                                                        \
     {                                                                                              \
         ROW("vit_" size "_patch14_dinov2", 518, 14, heads, 12, 100000,                             \
             "DINOv2, Oquab et al. 2023 (timm)",                                                    \
             TIMM("lvd142m", 0, 518, 518, MODEL_BICUBIC, false)),                                   \
-            .names = MODEL_NAMES_TIMM                                                              \
+            .names = MODEL_NAMES_TIMM, .timm = "vit_" size "_patch14_dinov2"                       \
     }
 #define AUGREG(tag, top1) TIMM(tag, top1, 224, 248, MODEL_BICUBIC, true)
 static const ModelDef rows[] = {
-    VIT("vit_b_16", 16, 12, 12, WEIGHTS_V1(81.072, "-c867db91"),
+    VIT("vit_b_16", "vit_base_patch16_224", 16, 12, 12, WEIGHTS_V1(81.072, "-c867db91"),
         WEIGHTS("IMAGENET1K_SWAG_E2E_V1", 85.304, 384, 384, MODEL_BICUBIC, false, "_swag-9ac1b537"),
         WEIGHTS("IMAGENET1K_SWAG_LINEAR_V1", 81.886, 224, 224, MODEL_BICUBIC, false,
                 "_lc_swag-4e70ced5")),
-    { VIT_OF("vit_b_32", 32, 12, 12, WEIGHTS_V1(75.912, "-d86f8d99"),
-             AUGREG("augreg_in21k_ft_in1k", 80.732)),
-      .timm = "vit_base_patch32_224" },
-    VIT("vit_l_16", 16, 16, 24,
+    VIT("vit_b_32", "vit_base_patch32_224", 32, 12, 12, WEIGHTS_V1(75.912, "-d86f8d99"),
+        AUGREG("augreg_in21k_ft_in1k", 80.732)),
+    VIT("vit_l_16", "vit_large_patch16_224", 16, 16, 24,
         WEIGHTS("IMAGENET1K_V1", 79.662, 224, 242, MODEL_BILINEAR, false, "-852ce7e3"),
         WEIGHTS("IMAGENET1K_SWAG_E2E_V1", 88.064, 512, 512, MODEL_BICUBIC, false, "_swag-4f3808c9"),
         WEIGHTS("IMAGENET1K_SWAG_LINEAR_V1", 85.146, 224, 224, MODEL_BICUBIC, false,

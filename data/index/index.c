@@ -1,6 +1,7 @@
 /* index.c - the block of an index: where things lie in it, whether it can be trusted, and questions
  * about it. */
 #include "data/index/index.h"
+#include "base/both.h"
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include <limits.h>
@@ -12,12 +13,20 @@
 
 static const char magic[8] = { 'C', 'V', 'Y', 'I', 'N', 'D', 'E', 'X' };
 
+size_t index_label_bytes(int64_t classes)
+{
+    return ((size_t)classes + 7) / 8;
+}
+
 bool index_layout(const IndexHeader *h, size_t at[INDEX_ARRAYS], size_t *block_bytes)
 {
     if (h->images > MAX_IMAGES || h->text_bytes > MAX_TEXT || h->classes > INT_MAX - 1 ||
         h->stamps > INT_MAX)
         return false;
-    size_t places = h->flags & INDEX_PACKED ? (size_t)h->images : 0;
+    size_t places = h->flags & INDEX_PACKED ? (size_t)h->images : 0, labels = 0;
+    if (h->flags & INDEX_MULTI &&
+        (!mem_mul((size_t)h->images, index_label_bytes(h->classes), &labels) || labels > MAX_TEXT))
+        return false;
     const size_t bytes[INDEX_ARRAYS] = {
         [INDEX_CLASS_START] = ((size_t)h->classes + 1) * sizeof(uint64_t),
         [INDEX_CLASS_AT] = (size_t)h->classes * sizeof(uint64_t),
@@ -28,6 +37,7 @@ bool index_layout(const IndexHeader *h, size_t at[INDEX_ARRAYS], size_t *block_b
         [INDEX_BYTES] = places * sizeof(uint32_t),
         [INDEX_SEEK_BYTES] = places * sizeof(uint32_t),
         [INDEX_CRC] = places * sizeof(uint32_t),
+        [INDEX_LABELS] = labels,
         [INDEX_TEXT] = (size_t)h->text_bytes,
     };
     size_t end = sizeof *h;
@@ -85,6 +95,8 @@ static void point(Index *x)
     x->bytes = places ? (const void *)(x->block + at[INDEX_BYTES]) : NULL;
     x->seek_bytes = places ? (const void *)(x->block + at[INDEX_SEEK_BYTES]) : NULL;
     x->crc = places ? (const void *)(x->block + at[INDEX_CRC]) : NULL;
+    x->labels = h->flags & INDEX_MULTI ? x->block + at[INDEX_LABELS] : NULL;
+    x->label_bytes = x->labels ? index_label_bytes(x->classes) : 0;
     x->text = (const char *)(x->block + at[INDEX_TEXT]);
 }
 
@@ -167,6 +179,15 @@ const char *index_class_name(const Index *index, int label)
 int64_t index_class_images(const Index *index, int label)
 {
     return (int64_t)(index->class_start[label + 1] - index->class_start[label]);
+}
+
+void index_count_images(const Index *index, int64_t *counts)
+{
+    for (int c = 0; c < index->classes; c++)
+        counts[c] = index->labels ? 0 : index_class_images(index, c);
+    for (int64_t i = 0; index->labels && i < index->images; i++)
+        for (int c = 0; c < index->classes; c++)
+            counts[c] += both_bit(index->labels + (size_t)i * index->label_bytes, c);
 }
 
 const char *index_stamp_name(const Index *index, int stamp)

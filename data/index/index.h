@@ -7,6 +7,10 @@
  * torchvision's ImageFolder (folder, then name). A million images cost about 8 bytes each plus
  * their path, 24 more where samples lie inside larger files (shards, tar, TFRecord).
  *
+ * Where samples have any number of labels each (INDEX_MULTI), rows of bits say which, and all
+ * samples count to class 0: class_start says nothing of labels then, nor do index_label() and
+ * index_class_images().
+ *
  * STAMPS say what the block was made from: folders with their modification times (ImageFolder), or
  * container files with size and time. Where samples lie in containers, the file of a sample is a
  * number among the stamps.
@@ -24,8 +28,8 @@
 /* of one encoded image, and of the seek data behind it */
 #define INDEX_MAX_SAMPLE_BYTES ((size_t)64 << 20)
 
-/* flags: samples lie in containers; classes have names of their own */
-enum { INDEX_PACKED = 1, INDEX_NAMED = 2 };
+/* flags: samples lie in containers; classes have names of their own; samples have rows of bits */
+enum { INDEX_PACKED = 1, INDEX_NAMED = 2, INDEX_MULTI = 4 };
 
 /* little-endian, as is all of the block; the arrays follow, see index.c */
 typedef struct IndexHeader {
@@ -62,6 +66,9 @@ typedef struct Index { /* pointers into the block, which it owns */
      * seek data, which lies behind the sample */
     const uint64_t *offset;
     const uint32_t *file, *bytes, *seek_bytes, *crc;
+    /* [images][label_bytes], NULL without INDEX_MULTI: a bit for each class (both_bit) */
+    const uint8_t *labels;
+    size_t label_bytes;
     const char *text;
 } Index;
 
@@ -82,6 +89,7 @@ typedef enum IndexArray {
     INDEX_BYTES,
     INDEX_SEEK_BYTES,
     INDEX_CRC,
+    INDEX_LABELS,
     INDEX_TEXT,
     INDEX_ARRAYS
 } IndexArray;
@@ -92,6 +100,9 @@ int index_label(const Index *index, int64_t id);
 const char *index_path(const Index *index, int64_t id);      /* borrowed, as are the next ones */
 const char *index_class_name(const Index *index, int label); /* the number where there is no name */
 int64_t index_class_images(const Index *index, int label);
+/* How many samples have each of the classes, of any index: counts [classes]. */
+void index_count_images(const Index *index, int64_t *counts);
+size_t index_label_bytes(int64_t classes); /* of a row of bits */
 const char *index_stamp_name(const Index *index, int stamp);
 const char *index_root(const Index *index);
 const char *index_format(const Index *index); /* name of the source kind that made it */

@@ -79,12 +79,16 @@ static uint32_t *narrow(const Block *b, IndexArray array)
 static void write_samples(const Block *b, const IndexParts *parts, const Ref *refs, size_t count)
 {
     uint64_t *start = wide(b, INDEX_CLASS_START);
+    const size_t bits = parts->labels ? index_label_bytes(parts->classes) : 0;
     size_t c = 0;
     for (size_t i = 0; i < count; i++) {
         const Ref *r = &refs[i];
         ASSERT(c <= (size_t)r->entry->label + 1); /* sorted means sorted */
         while (c <= r->entry->label) start[c++] = i;
         wide(b, INDEX_PATH_AT)[i] = r->text_base + r->entry->path_at;
+        if (bits)
+            memcpy(b->bytes + b->at[INDEX_LABELS] + i * bits, parts->labels + r->number * bits,
+                   bits);
         if (!(parts->flags & INDEX_PACKED)) continue;
         wide(b, INDEX_OFFSET)[i] = r->entry->offset;
         narrow(b, INDEX_FILE)[i] = (uint32_t)(r->stamp_base + r->entry->file);

@@ -95,6 +95,11 @@ static Status take_list(Map *m)
 static void list_samples(Map *m)
 {
     uint64_t *at = m->start;
+    if (m->whole->labels) { /* all stay: who has none of these classes has no label */
+        for (int64_t i = 0; i < m->whole->images; i++) m->ids[i] = i;
+        for (int c = 0; c <= m->classes; c++) at[c] = c ? (uint64_t)m->whole->images : 0;
+        return;
+    }
     memset(at, 0, ((size_t)m->classes + 1) * sizeof *at);
     for (int c = 0; c < m->whole->classes; c++)
         if (m->to[c] != UNSET) at[m->to[c] + 1] += (uint64_t)index_class_images(m->whole, c);
@@ -116,6 +121,7 @@ static Status select_samples(Map *m, Index **out)
                                  .class_start = m->start,
                                  .class_names = m->names,
                                  .classes = m->classes,
+                                 .to = m->to,
                                  .numbers = m->in && !m->in->named };
     return m->start[m->classes] ? index_select(out, m->whole, &choice)
                                 : fail(ERR_DATA, "%s: no image of %s belongs to these classes",
@@ -142,9 +148,9 @@ static Status begin_map(Map *m)
     if (!m->own || !m->images || !m->to) return ERR_MEMORY;
     for (size_t c = 0; c < n; c++) {
         m->own[c] = index_class_name(m->whole, (int)c);
-        m->images[c] = index_class_images(m->whole, (int)c);
         m->to[c] = UNSET;
     }
+    index_count_images(m->whole, m->images);
     m->set = (ClassList){ .names = m->own,
                           .images = m->images,
                           .count = m->whole->classes,

@@ -6,9 +6,10 @@
 
 /* A line of the file: a class of the set, and behind a tab (in a .csv file: a comma) what it is
  * called from now on; without that it keeps its name. Labels follow the lines, as of timm's
- * --class-map; classes of one new name become one, and those without a line are left out. Samples
- * of a class stay in their order. missing_ok: a line whose class the set does not have is a class
- * without samples there. path: of the set, for messages. ERR_DATA names file and line. */
+ * --class-map; classes of one new name become one, and those without a line are left out (samples
+ * with any number of labels stay without them). Samples of a class stay in their order. missing_ok:
+ * a line whose class the set does not have is a class without samples there. path: of the set, for
+ * messages. ERR_DATA names file and line. */
 Status index_classes_map(Index **out, const Index *whole, const char *path, const char *file,
                          bool missing_ok);
 

@@ -1,5 +1,6 @@
 /* index_select.c - see index_select.h. The text stays whole; new class names come behind it. */
 #include "data/index/index_select.h"
+#include "base/both.h"
 #include "base/mem.h"
 #include <string.h>
 
@@ -8,6 +9,19 @@ static void pick(uint8_t *to, const void *from, size_t bytes, const int64_t *ids
 {
     for (uint64_t i = 0; from && i < count; i++)
         memcpy(to + i * bytes, (const uint8_t *)from + (size_t)ids[i] * bytes, bytes);
+}
+
+/* The rows of bits of the chosen, in the new classes. */
+static void pick_labels(uint8_t *out, const Index *x, const IndexChoice *choice, uint64_t count)
+{
+    const size_t bytes = index_label_bytes(choice->classes);
+    for (uint64_t i = 0; x->labels && i < count; i++, out += bytes) {
+        const uint8_t *row = x->labels + (size_t)choice->ids[i] * x->label_bytes;
+        for (int c = 0; c < x->classes; c++) {
+            const int to = choice->to ? choice->to[c] : c;
+            if (to >= 0 && both_bit(row, c)) out[to / 8] |= (uint8_t)(1 << to % 8);
+        }
+    }
 }
 
 static void write_names(uint64_t *class_at, char *text, uint64_t end, const IndexChoice *choice)
@@ -50,6 +64,7 @@ Status index_select(Index **out, const Index *x, const IndexChoice *choice)
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         pick(block + at[arrays[i].array], arrays[i].from, arrays[i].bytes, choice->ids, h.images);
+    pick_labels(block + at[INDEX_LABELS], x, choice, h.images);
     memcpy(block + at[INDEX_CLASS_START], choice->class_start,
            ((size_t)choice->classes + 1) * sizeof *choice->class_start);
     memcpy(block + at[INDEX_STAMP_ROWS], x->stamps, (size_t)x->stamp_count * sizeof *x->stamps);

@@ -8,6 +8,9 @@ typedef struct IndexChoice {
     const uint64_t *class_start;    /* [classes + 1], positions in ids */
     const char *const *class_names; /* [classes]; NULL: the whole's */
     int classes;
+    /* [whole's classes], of samples with rows of bits: the new class, below 0: none; NULL: the
+     * same */
+    const int *to;
     bool numbers; /* class_names are those of their places */
 } IndexChoice;
 

@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include <stdbool.h>
 
-#define ROWS_FIELDS 64 /* of a row at most */
+#define ROWS_FIELDS 4096 /* of a row at most */
 
 typedef struct Rows { /* filled by rows_open */
     const char *file; /* borrowed, for messages */

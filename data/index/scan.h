@@ -10,6 +10,7 @@ typedef struct ScanOptions { /* of SourceKind.scan */
     const char *format;      /* kept in the index */
     DataRole role;
     bool allow_empty; /* folders without an image are classes too */
+    bool multi;       /* lists: any number of labels for an image */
     bool must_keep;   /* an index that cannot be kept in its file is an error */
     int threads;
 } ScanOptions;

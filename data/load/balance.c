@@ -1,5 +1,6 @@
 /* balance.c - see balance.h. */
 #include "data/load/balance.h"
+#include "base/both.h"
 #include "base/mem.h"
 #include "base/rng.h"
 
@@ -9,20 +10,48 @@ struct Balance {
     int64_t *ids;   /* of all samples, class by class */
 };
 
-/* Counting sort of the samples by label. */
+/* Under each of its labels. */
+static void add_labels(const Dataset *d, int64_t id, int64_t *ids, int64_t *next)
+{
+    const uint8_t *row = dataset_labels(d, id);
+    const int classes = dataset_classes(d);
+    bool any = false;
+    for (int c = 0; row && c < classes; c++)
+        if (both_bit(row, c)) {
+            ids[next[c]++] = id;
+            any = true;
+        }
+    if (!any) ids[next[row ? classes : dataset_label(d, id)]++] = id;
+}
+
+static int64_t count_unlabelled(const Dataset *d)
+{
+    int64_t count = 0;
+    for (int64_t id = 0; dataset_labels(d, 0) && id < dataset_images(d); id++) {
+        const uint8_t *row = dataset_labels(d, id);
+        int c = 0;
+        while (c < dataset_classes(d) && !both_bit(row, c)) c++;
+        count += c == dataset_classes(d);
+    }
+    return count;
+}
+
+/* Counting sort of the samples by label, those without one behind the others. */
 static Status sort(Balance *b, const Dataset *d)
 {
-    int64_t *next = mem_alloc((size_t)dataset_classes(d) * sizeof *next), at = 0;
+    const int classes = dataset_classes(d);
+    int64_t *next FREED = mem_alloc(((size_t)classes + 1) * sizeof *next), at = 0;
     if (!next) return ERR_MEMORY;
-    for (int label = 0; label < dataset_classes(d); label++) {
-        const int64_t images = dataset_class_images(d, label);
+    for (int label = 0; label <= classes; label++) {
+        const int64_t images =
+            label < classes ? dataset_class_images(d, label) : count_unlabelled(d);
         next[label] = at;
         if (images > 0) b->start[b->classes++] = at;
         at += images;
     }
     b->start[b->classes] = at;
-    for (int64_t id = 0; id < dataset_images(d); id++) b->ids[next[dataset_label(d, id)]++] = id;
-    mem_free(next);
+    if (!(b->ids = mem_alloc((size_t)at * sizeof *b->ids))) return ERR_MEMORY;
+    for (int64_t id = 0; id < dataset_images(d); id++) add_labels(d, id, b->ids, next);
     return OK;
 }
 
@@ -31,9 +60,8 @@ Status balance_create(Balance **out, const Dataset *d)
     *out = NULL;
     Balance *b = mem_calloc(1, sizeof *b);
     if (!b) return ERR_MEMORY;
-    b->start = mem_alloc(((size_t)dataset_classes(d) + 1) * sizeof *b->start);
-    b->ids = mem_alloc((size_t)dataset_images(d) * sizeof *b->ids);
-    Status status = b->start && b->ids ? sort(b, d) : ERR_MEMORY;
+    b->start = mem_alloc(((size_t)dataset_classes(d) + 2) * sizeof *b->start);
+    Status status = b->start ? sort(b, d) : ERR_MEMORY;
     if (status == OK) *out = b;
     else balance_destroy(b);
     return status;

@@ -1,11 +1,13 @@
-/* balance.h - a stream in which all classes come equally often, however many samples they have. */
+/* balance.h - a stream in which all classes come equally often, however many samples they have.
+ * Where samples have any number of labels each, one is drawn for each of its classes, and those
+ * without a label are a class more. */
 #ifndef CONVOY_DATA_LOAD_BALANCE_H
 #define CONVOY_DATA_LOAD_BALANCE_H
 #include "base/status.h"
 #include "data/load/dataset.h"
 
 typedef struct Balance Balance;
-/* Of d as it is now: 8 bytes a sample. */
+/* Of d as it is now: 8 bytes for each label of a sample. */
 Status balance_create(Balance **out, const Dataset *d);
 void balance_destroy(Balance *b); /* NULL ok */
 /* The sample at a position of the stream, drawn with replacement from (seed, position) alone: first

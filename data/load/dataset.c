@@ -1,4 +1,5 @@
 /* dataset.c - opens a source by format name or by looking, and answers questions about it. */
+#include "base/both.h"
 #include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
@@ -138,6 +139,10 @@ static Status find_place(Place *p, const DatasetOptions *o)
     const SourceKind *kind = NULL;
     TRY(choose_kind(&kind, o));
     *p = (Place){ .kind = kind };
+    if (o->labels == LABELS_MULTI && !kind->several_labels)
+        return fail(ERR_USAGE,
+                    "%s: data.labels: multi requires a list of images; this is format %s", o->path,
+                    kind->name);
     if (!kind->scan) return OK;
     const char *empty = !kind->scan_by_emptiness ? "" : o->allow_empty ? "/empty" : "/full";
     uint32_t print = 0;
@@ -145,12 +150,13 @@ static Status find_place(Place *p, const DatasetOptions *o)
                              .root = o->path,
                              .role = role,
                              .allow_empty = o->allow_empty,
+                             .multi = o->labels == LABELS_MULTI,
                              .must_keep = o->must_keep,
                              .threads = o->scan_threads };
     if (realpath(o->path, p->root)) p->scan.root = p->root;
     if (p->scan.threads == 0) p->scan.threads = SCAN_THREADS;
-    snprintf(p->name, sizeof p->name, "%s%s%s%s", kind->name, kind->is_container ? "/" : "",
-             kind->is_container ? data_role_names[role] : "", empty);
+    snprintf(p->name, sizeof p->name, "%s%s%s%s%s", kind->name, kind->is_container ? "/" : "",
+             kind->is_container ? data_role_names[role] : "", empty, p->scan.multi ? "/multi" : "");
     snprintf(p->format, sizeof p->format, "%s", p->name);
     p->scan.format = p->format;
     if (kind->is_container) {
@@ -217,6 +223,7 @@ static Status check_sets(const Index *index, const char *path, bool divided)
 {
     int of_set[4] = { -1, -1, -1, -1 };
     StrBuf advice = { 0 };
+    if (index->labels) return OK; /* a list, of which classes are no folders */
     for (int c = 0; c < index->classes; c++) {
         const char *name = index_class_name(index, c);
         const int set = packed_files_set(name, strlen(name));
@@ -411,6 +418,22 @@ int64_t dataset_class_images(const Dataset *d, int label)
 int dataset_label(const Dataset *d, int64_t id)
 {
     return d->source->kind->label(d->source, id);
+}
+
+const uint8_t *dataset_labels(const Dataset *d, int64_t id)
+{
+    const Source *s = d->source;
+    return s->labels ? s->labels + (size_t)id * s->label_bytes : NULL;
+}
+
+void dataset_describe_labels(const Dataset *d, const uint8_t *row, char *out, size_t bytes)
+{
+    size_t used = 0;
+    snprintf(out, bytes, "no label");
+    for (int c = 0; c < d->source->classes && used < bytes; c++)
+        if (both_bit(row, c))
+            used += (size_t)snprintf(out + used, bytes - used, "%s%s", used ? ", " : "",
+                                     d->source->class_names[c]);
 }
 
 bool dataset_named_classes(const Dataset *d)

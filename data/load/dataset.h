@@ -40,6 +40,10 @@ int dataset_classes(const Dataset *d);
 const char *dataset_class_name(const Dataset *d, int label); /* folder name, or the number */
 int64_t dataset_class_images(const Dataset *d, int label);
 int dataset_label(const Dataset *d, int64_t id);
+/* The row of bits of a sample, one for each class (both_bit); NULL: samples have one label each. */
+const uint8_t *dataset_labels(const Dataset *d, int64_t id);
+/* "cat, dog" of a row of bits, or "no label". Written to out, shortened where it is too long. */
+void dataset_describe_labels(const Dataset *d, const uint8_t *row, char *out, size_t bytes);
 bool dataset_named_classes(const Dataset *d); /* the names are more than the numbers */
 ClassList dataset_class_list(const Dataset *d, const char *owner); /* borrowed */
 const char *dataset_format_name(const Dataset *d);                 /* "imagefolder", "idx", ... */

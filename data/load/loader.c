@@ -299,6 +299,8 @@ static Status check_kind(const Loader *l)
     const LoaderOptions *o = &l->o;
     const FairseqSource *text = source_fairseq_of(l->source);
     const char *path = l->dataset->path;
+    ASSERT((l->source->labels != NULL) == (o->classes > 0) &&
+           l->source->label_bytes <= index_label_bytes(o->classes));
     if (!text && o->tokens == 0) return OK;
     if (!text || o->tokens == 0)
         return fail(ERR_USAGE, "%s: these are %s, but the network requires %s", path,

@@ -13,6 +13,8 @@ typedef struct LoaderOptions {
      * places for (batch * mask_most()), 0: labels are classes; whether a sequence has segments. */
     int64_t tokens, masked;
     bool segments;
+    /* of the network, whose samples have any number of labels each; 0: they have one each */
+    int64_t classes;
     /* training: how often a sample comes in a global batch; 0 and 1 are once */
     int repeats;
     MixOptions mix;    /* training */
@@ -37,8 +39,9 @@ typedef struct LoaderOptions {
 } LoaderOptions;
 
 /* Of batches by these options. images: uint8_t [batch, image_size, image_size, channels]; labels:
- * int32_t [batch], -1 = padding, or bad in evaluation; where the options want them, erase: EraseBox
- * [batch], what is erased once normalised; mix: MixValues.
+ * int32_t [batch], -1 = padding, or bad in evaluation; where the options want them, targets: rows
+ * of bits [batch, (classes + 7) / 8] (then labels are 0, or -1), erase: EraseBox [batch], what is
+ * erased once normalised; mix: MixValues.
  *
  * Of sequences all are int32_t, and T = batch * tokens places. The sequences lie one behind the
  * other without padding; places behind the last are nobody's. ids [T], -1: nobody's; where [T, 2],

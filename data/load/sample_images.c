@@ -9,6 +9,7 @@ static BatchLayout lay_out_images(const LoaderOptions *o)
     const size_t batch = (size_t)o->batch, size = (size_t)o->view.image_size;
     batch_layout_add(&layout, "images", batch, size * size * (size_t)o->view.channels);
     batch_layout_add(&layout, "labels", batch, sizeof(int32_t));
+    if (o->classes > 0) batch_layout_add(&layout, "targets", batch, index_label_bytes(o->classes));
     if (o->view.policy.erase > 0) batch_layout_add(&layout, "erase", batch, sizeof(EraseBox));
     if (o->mix.mixup > 0 || o->mix.cutmix > 0)
         batch_layout_add(&layout, "mix", 1, sizeof(MixValues));
@@ -23,14 +24,21 @@ static Status make_image(const SampleTask *t)
     uint8_t *images = batch_layout_at(t->layout, t->block, "images");
     int32_t *labels = batch_layout_at(t->layout, t->block, "labels");
     EraseBox *erase = batch_layout_at(t->layout, t->block, "erase");
+    uint8_t *targets = batch_layout_at(t->layout, t->block, "targets");
+    const size_t target_bytes = index_label_bytes(t->o->classes);
     labels[t->index] = -1;
+    if (targets) memset(targets + (size_t)t->index * target_bytes, 0, target_bytes);
     if (erase) erase[t->index] = (EraseBox){ 0 };
     images += (size_t)t->index * bytes;
     if (!t->sample) memset(images, 0, bytes);
     if (!t->sample) return OK;
     TRY(worker_show(t->worker, t->source, t->draw.sample, t->sample, view,
                     t->training ? &t->draw : NULL, images));
-    labels[t->index] = t->source->kind->label(t->source, t->draw.sample);
+    labels[t->index] = targets ? 0 : t->source->kind->label(t->source, t->draw.sample);
+    if (targets)
+        memcpy(targets + (size_t)t->index * target_bytes,
+               t->source->labels + (size_t)t->draw.sample * t->source->label_bytes,
+               t->source->label_bytes);
     if (erase && t->training)
         erase[t->index] =
             policy_draw_erase(view->policy.erase, view->image_size, view->image_size, &t->draw);

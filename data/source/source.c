@@ -165,10 +165,10 @@ Status source_use_index(Source *s, const Index *index)
     s->class_names = mem_alloc(classes * sizeof *s->class_names);
     s->class_images = mem_alloc(classes * sizeof *s->class_images);
     if (!s->class_names || !s->class_images) return ERR_MEMORY;
-    for (int c = 0; c < s->classes; c++) {
-        s->class_names[c] = index_class_name(index, c);
-        s->class_images[c] = index_class_images(index, c);
-    }
+    s->labels = index->labels;
+    s->label_bytes = index->label_bytes;
+    for (int c = 0; c < s->classes; c++) s->class_names[c] = index_class_name(index, c);
+    index_count_images(index, s->class_images);
     return OK;
 }
 

@@ -45,6 +45,7 @@ typedef struct SourceKind {
     /* Lists what lies at o->path; NULL for kinds without an index. */
     Status (*scan)(Index **out, const ScanOptions *o);
     bool scan_by_emptiness; /* the index depends on allow_empty */
+    bool several_labels;    /* it may have any number of labels for a sample */
     /* samples lie in files of such names, which may tell sets apart (packed_files.h), so that the
      * index depends on the role; NULL: not */
     bool (*is_container)(const char *name);
@@ -69,8 +70,12 @@ struct Source { /* first member of each kind's struct; filled by its open, but f
     int classes;
     const char **class_names; /* [classes] */
     int64_t *class_images;    /* [classes] */
-    bool named_classes;       /* the names are more than the numbers */
-    const Index *index;       /* borrowed; NULL without */
+    /* The row of bits (index.h) of each sample, [images][label_bytes]; NULL: samples have one label
+     * each. Borrowed from the index, if there is one. */
+    const uint8_t *labels;
+    size_t label_bytes;
+    bool named_classes; /* the names are more than the numbers */
+    const Index *index; /* borrowed; NULL without */
 };
 
 extern const SourceKind source_imagefolder, source_list, source_idx, source_synthetic,

@@ -124,6 +124,7 @@ const SourceKind source_list = {
     .name = "list",
     .probe = list_probe,
     .scan = scan_list,
+    .several_labels = true,
     .open = list_open,
     .read = folder_read,
     .label = source_index_label,

@@ -1,13 +1,16 @@
 /* source_synthetic.c - images made from their id: no disk, no decoding. For benchmarks and tests of
  * everything behind the loader.
  *
- * Label = id % classes. Pixels = an 8x8 tile pattern of the class, half strength, plus noise of the
+ * Label = id % classes; of any number of labels also id / classes % classes, and every eighth
+ * sample has none. Pixels = an 8x8 tile pattern of the class, half strength, plus noise of the
  * sample, so that a network can learn them and no two samples are equal. Always 3 channels, made at
  * the size that is asked for. */
+#include "base/both.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/source/source.h"
 #include <stdio.h>
+#include <string.h>
 
 #define TILES          8
 #define TILE_BYTES     (TILES * TILES * 3)
@@ -15,6 +18,24 @@
 
 /* address word b of RNG_SYNTHETIC; word a is the class or the sample */
 enum { STREAM_PATTERN, STREAM_NOISE };
+
+static Status make_labels(Source *s)
+{
+    s->label_bytes = index_label_bytes(s->classes);
+    uint8_t *rows = mem_calloc((size_t)s->images, s->label_bytes);
+    s->labels = rows;
+    if (!rows) return ERR_MEMORY;
+    memset(s->class_images, 0, (size_t)s->classes * sizeof *s->class_images);
+    for (int64_t id = 0; id < s->images; id++, rows += s->label_bytes) {
+        if (id % 8 == 7) continue;
+        for (int64_t from = id, i = 0; i < 2; i++, from /= s->classes) {
+            const int64_t c = from % s->classes;
+            s->class_images[c] += !both_bit(rows, c);
+            rows[c / 8] |= (uint8_t)(1 << c % 8);
+        }
+    }
+    return OK;
+}
 
 static Status synthetic_open(Source **out, const DatasetOptions *o, const Index *index)
 {
@@ -29,6 +50,7 @@ static Status synthetic_open(Source **out, const DatasetOptions *o, const Index 
     Status status = source_number_classes(s, o->synthetic_classes);
     for (int c = 0; status == OK && c < s->classes; c++)
         s->class_images[c] = (s->images - c + s->classes - 1) / s->classes;
+    if (status == OK && o->labels == LABELS_MULTI) status = make_labels(s);
     if (status == OK) *out = s;
     else source_synthetic.close(s);
     return status;
@@ -78,12 +100,14 @@ static void synthetic_describe(const Source *s, int64_t id, char *out, size_t by
 static void synthetic_close(Source *s)
 {
     source_free_classes(s);
+    mem_free((void *)(uintptr_t)s->labels);
     mem_free(s);
 }
 
 const SourceKind source_synthetic = {
     .name = "synthetic",
     .in_memory = true,
+    .several_labels = true,
     .open = synthetic_open,
     .make = synthetic_make,
     .label = synthetic_label,

@@ -1,5 +1,5 @@
 /* softmax_xent.c - cross entropy with label smoothing, accuracy counts and the gradient of the
- * logits; binary cross entropy and class weights.
+ * logits; binary cross entropy, class weights, and a teacher's part.
  *
  *   log p = logit - log(sum exp(logit)),  t = (1-s) one_hot(label) + s/classes,
  *   loss = -sum t log p,  dlogits = scale (p - t)
@@ -25,6 +25,7 @@ typedef struct RowStats {
 typedef struct Target {
     int32_t labels[2]; /* the image's own, its neighbour's */
     double shares[2];
+    const uint8_t *bits[2]; /* NULL: labels */
 } Target;
 
 typedef struct Row { /* its labels, then what the first walk finds */
@@ -35,6 +36,7 @@ typedef struct Row { /* its labels, then what the first walk finds */
     double logits;          /* their sum, for label smoothing */
     int64_t not_below;      /* other logits that are not below the label's */
     bool valid;
+    LossSoft soft; /* where there is a teacher */
     RowStats stats;
 } Row;
 
@@ -43,10 +45,11 @@ typedef struct Work {
     const OpInstance *op;
     const XentAttr *attr;
     int64_t images, classes;
-    int64_t piece, pieces; /* classes in one, but for the last; of a row */
-    double scale;          /* of the gradient */
-    const float *weights;  /* of classes; NULL: 1 */
-    bool plain;            /* cross entropy without them */
+    int64_t piece, pieces;   /* classes in one, but for the last; of a row */
+    double scale;            /* of the gradient */
+    const float *weights;    /* of classes; NULL: 1 */
+    const OpTensor *teacher; /* NULL: there is none */
+    bool plain;              /* cross entropy without either */
     Row *rows;
     SoftmaxPiece *found;
     float *copies;    /* of logits, NULL: they are read where they lie */
@@ -67,8 +70,9 @@ static double loss_of(const Work *w, const Row *row)
 static void write_stats(Row *row, double loss)
 {
     row->stats.value[STATS_LOSS_SUM] = row->valid ? loss : (double)NAN;
-    row->stats.value[STATS_TOP1] = row->valid && row->not_below < 1;
-    row->stats.value[STATS_TOP5] = row->valid && row->not_below < 5;
+    const bool ranked = row->valid && !row->target.bits[0];
+    row->stats.value[STATS_TOP1] = ranked && row->not_below < 1;
+    row->stats.value[STATS_TOP5] = ranked && row->not_below < 5;
     row->stats.value[STATS_IMAGES] = 1;
 }
 
@@ -81,25 +85,56 @@ static double weight_of(const Work *w, int64_t k)
 
 static double target_at(const Work *w, const Target *t, int64_t k)
 {
-    const double share =
-        (k == t->labels[0] ? t->shares[0] : 0) + (k == t->labels[1] ? t->shares[1] : 0);
-    return loss_math_target(w->attr, share, (double)w->classes);
+    const bool own = t->bits[0] ? both_bit(t->bits[0], k) : k == t->labels[0],
+               other = t->bits[1] ? both_bit(t->bits[1], k) : k == t->labels[1];
+    const double share = (own ? t->shares[0] : 0) + (other ? t->shares[1] : 0);
+    return loss_math_target(w->attr, share, t->bits[0] ? 2 : (double)w->classes);
 }
 
-static double run_binary(const Work *w, const float *logits, const Target *t, float *dlogits)
+static float teacher_at(const Work *w, int64_t n, int64_t k)
+{
+    return cpu_lanes_load(w->teacher->data, n * w->classes + k, cpu_layout_type(w->teacher));
+}
+
+/* Before the gradient lies over the logits. */
+static LossSoft soft_of(const Work *w, int64_t n, const float *logits)
+{
+    const float temperature = w->attr->temperature;
+    float most[2] = { -INFINITY, -INFINITY };
+    LossSums sums = { 0 };
+    for (int64_t k = 0; k < w->classes; k++) {
+        const float both[2] = { logits[k], teacher_at(w, n, k) };
+        for (int i = 0; i < 2; i++) most[i] = both[i] > most[i] ? both[i] : most[i];
+    }
+    for (int64_t k = 0; k < w->classes; k++)
+        loss_math_add(&sums, temperature, (float[]){ logits[k], teacher_at(w, n, k) }, most);
+    return loss_math_soft(&sums, temperature, most);
+}
+
+/* hard: that of the labels' loss at class k, with its scale. */
+static float gradient_at(const Work *w, int64_t n, int64_t k, float logit, double hard)
+{
+    const double a = (double)w->attr->distill;
+    if (!w->teacher) return (float)hard;
+    const double soft = loss_math_soft_slope(&w->rows[n].soft, logit, teacher_at(w, n, k));
+    return (float)((1.0 - a) * hard + w->scale * a * soft);
+}
+
+static double run_binary(const Work *w, int64_t n, const float *logits, const Target *t,
+                         float *dlogits)
 {
     const double factor = w->attr->sum ? 1.0 : 1.0 / (double)w->classes;
     double loss = 0, slope;
     for (int64_t k = 0; k < w->classes; k++) {
         const double each = factor * weight_of(w, k);
         loss += each * loss_math_bce(logits[k], target_at(w, t, k), &slope);
-        if (dlogits) dlogits[k] = (float)(w->scale * each * slope);
+        if (dlogits) dlogits[k] = gradient_at(w, n, k, logits[k], w->scale * each * slope);
     }
     return loss;
 }
 
-static double run_weighted(const Work *w, const float *logits, const Target *t, double max,
-                           float *dlogits)
+static double run_weighted(const Work *w, int64_t n, const float *logits, const Target *t,
+                           double max, float *dlogits)
 {
     double sum = 0, targets = 0, loss = 0;
     for (int64_t k = 0; k < w->classes; k++) sum += exp((double)logits[k] - max);
@@ -111,7 +146,8 @@ static double run_weighted(const Work *w, const float *logits, const Target *t, 
     }
     for (int64_t k = 0; dlogits && k < w->classes; k++) {
         const double p = exp((double)logits[k] - max) / sum;
-        dlogits[k] = (float)(w->scale * (p * targets - weight_of(w, k) * target_at(w, t, k)));
+        dlogits[k] = gradient_at(w, n, k, logits[k],
+                                 w->scale * (p * targets - weight_of(w, k) * target_at(w, t, k)));
     }
     return loss;
 }
@@ -147,7 +183,7 @@ static int64_t pieces_of(int64_t classes)
 
 static Status softmax_xent_prepare(OpInstance *op)
 {
-    for (int i = XENT_IN_LOGITS; i <= XENT_IN_CLASS_WEIGHTS; i++)
+    for (int i = XENT_IN_LOGITS; i <= XENT_IN_TEACHER; i++)
         if (op->in[i].desc.rank != 0) cpu_decide_plain(&op->in[i]);
     cpu_decide_plain(&op->out[XENT_OUT_STATS]);
     if (op->out[XENT_OUT_DLOGITS].desc.rank != 0)
@@ -172,9 +208,14 @@ static Target target_of(const OpInstance *op, int64_t n, int64_t images, int64_t
 {
     const int32_t *labels = op->in[XENT_IN_LABELS].data;
     const float *mix = op->in[XENT_IN_MIX].data;
-    Target t = { { labels[n], labels[n] }, { 1, 0 } };
-    if (!mix || !is_class(labels[op_input_neighbour(n, images)], classes)) return t;
-    t.labels[1] = labels[op_input_neighbour(n, images)];
+    const uint8_t *bits = op->in[XENT_IN_TARGETS].data;
+    const int64_t row = bits ? op->in[XENT_IN_TARGETS].desc.dims[1] : 0,
+                  neighbour = op_input_neighbour(n, images);
+    Target t = { { labels[n], labels[n] }, { 1, 0 }, { NULL, NULL } };
+    if (bits) t.bits[0] = t.bits[1] = bits + n * row;
+    if (!mix || !is_class(labels[neighbour], classes)) return t;
+    t.labels[1] = labels[neighbour];
+    if (bits) t.bits[1] = bits + neighbour * row;
     t.shares[0] = (double)mix[MIX_LAMBDA];
     t.shares[1] = (double)mix[MIX_REST];
     return t;
@@ -205,7 +246,8 @@ static Work work_of(const OpInstance *op)
                .rows = op->workspace,
                .gradients = op->out[XENT_OUT_DLOGITS].data };
     if (loss_scale) w.scale *= (double)loss_scale[LOSS_SCALE_SCALE];
-    w.plain = w.attr->loss == LOSS_CROSS_ENTROPY && !w.weights;
+    if (op->in[XENT_IN_TEACHER].data) w.teacher = &op->in[XENT_IN_TEACHER];
+    w.plain = w.attr->loss == LOSS_CROSS_ENTROPY && !w.weights && !w.teacher;
     w.piece = piece_of(w.classes);
     w.pieces = pieces_of(w.classes);
     w.found = (SoftmaxPiece *)(void *)(w.rows + w.images);
@@ -277,10 +319,13 @@ static void finish_row(const Work *w, int64_t n)
         row->not_below += p[i].not_below;
         row->valid &= !p[i].has_nan;
     }
-    write_stats(row, w->plain ? loss_of(w, row)
-                     : w->attr->loss == LOSS_BCE
-                         ? run_binary(w, logits_of(w, n), &row->target, gradient)
-                         : run_weighted(w, logits_of(w, n), &row->target, row->max, gradient));
+    if (w->teacher) row->soft = soft_of(w, n, logits_of(w, n));
+    const double hard = w->plain ? loss_of(w, row)
+                        : w->attr->loss == LOSS_BCE
+                            ? run_binary(w, n, logits_of(w, n), &row->target, gradient)
+                            : run_weighted(w, n, logits_of(w, n), &row->target, row->max, gradient);
+    const double a = w->teacher ? (double)w->attr->distill : 0.0;
+    write_stats(row, w->teacher ? (1.0 - a) * hard + a * row->soft.loss : hard);
 }
 
 /* Of a row's plain cross entropy. The labels' own are made apart, in double: near 1 - 1. */

@@ -2,7 +2,8 @@
  * Pure functions.
  *
  * One rule for all formats: the channel dim (1, or 0 of a vector) is innermost, the others keep
- * their logical order. Formats differ in what is padded. */
+ * their logical order. Formats differ in what is padded. Filters that are one number each may have
+ * any rank. */
 #include "kernels/cuda/cuda.h"
 
 #define ALL_TYPES(format)                                                                          \
@@ -23,7 +24,7 @@ static const struct {
     bool pads_filters, pads_channels;
 } formats[CUDA_FORMAT_COUNT] = {
     [CUDA_NHWC] = { 4, 4, false, true },  [CUDA_ROWS] = { 2, 2, false, true },
-    [CUDA_KRSC] = { 2, 4, true, true },   [CUDA_KRSC_GROUPED] = { 2, 4, true, false },
+    [CUDA_KRSC] = { 2, 4, true, true },   [CUDA_KRSC_GROUPED] = { 1, 4, true, false },
     [CUDA_MATRIX] = { 2, 4, true, true }, [CUDA_VECTOR] = { 1, 2, false, true },
 };
 
@@ -40,7 +41,7 @@ int64_t cuda_padded(const CudaBackend *b, int64_t channels)
 
 CudaStrides cuda_strides(const CudaBackend *b, const TensorDesc *desc, CudaFormat format)
 {
-    int rank = desc->rank, channel = rank > 1 ? 1 : 0;
+    const int rank = desc->rank, channel = rank > 1 || formats[format].pads_filters ? 1 : 0;
     ASSERT(rank >= formats[format].min_rank && rank <= formats[format].max_rank);
     CudaStrides s = { .dims = { 1, 1, 1, 1 } };
     for (int i = 0; i < rank; i++) s.dims[i] = desc->dims[i];

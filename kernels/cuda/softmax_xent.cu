@@ -1,6 +1,7 @@
 /* softmax_xent.cu - cross entropy, binary cross entropy with label smoothing, mixed targets and
- * class weights, accuracy counts and the gradient of the logits: a warp per image, or of many
- * classes a block, then one block that adds the images' numbers up in a fixed order.
+ * class weights, a teacher's part, accuracy counts and the gradient of the logits: a warp per
+ * image, or of many classes a block, then one block that adds the images' numbers up in a fixed
+ * order.
  *
  * Of a group of GROUP lanes, a warp or a block, each takes every GROUP-th logit. dlogits may lie
  * over logits of its own type: a lane overwrites only what it alone still had to read. A row that
@@ -34,13 +35,16 @@ template <typename L> struct Logits {
 __device__ __forceinline__ XentTarget target_of(const XentPass &pass, int64_t n)
 {
     const int own = pass.labels[n];
-    XentTarget t = { { own, own }, { 1.0, 0.0 } };
+    const int64_t neighbour = op_input_neighbour(n, pass.rows);
+    XentTarget t = { { own, own }, { 1.0, 0.0 }, { nullptr, nullptr } };
+    if (pass.targets) t.bits[0] = t.bits[1] = pass.targets + n * pass.target_bytes;
     if (!pass.mix) return t;
-    const int other = pass.labels[op_input_neighbour(n, pass.rows)];
+    const int other = pass.labels[neighbour];
     if (other < 0 || other >= pass.c) return t;
     t.labels[1] = other;
     t.shares[0] = (double)pass.mix[MIX_LAMBDA];
     t.shares[1] = (double)pass.mix[MIX_REST];
+    if (pass.targets) t.bits[1] = pass.targets + neighbour * pass.target_bytes;
     return t;
 }
 
@@ -146,53 +150,110 @@ __device__ __forceinline__ double weight_of(const XentPass &pass, int k)
 
 __device__ __forceinline__ double target_at(const XentPass &pass, const XentTarget &target, int k)
 {
-    return loss_math_target(&pass.attr, softmax_xent_share(&target, k), pass.c);
+    return loss_math_target(&pass.attr, softmax_xent_share(&target, k),
+                            target.bits[0] ? 2.0 : pass.c);
+}
+
+__device__ __forceinline__ float teacher_at(const XentPass &pass, int64_t n, int k)
+{
+    const int64_t at = n * pass.teacher_cp + k;
+    return pass.teacher_type == DTYPE_BF16
+               ? vector_load_element(static_cast<const Bf16 *>(pass.teacher) + at)
+           : pass.teacher_type == DTYPE_F16
+               ? vector_load_element(static_cast<const F16 *>(pass.teacher) + at)
+               : vector_load_element(static_cast<const float *>(pass.teacher) + at);
+}
+
+template <int GROUP, typename L>
+__device__ LossSoft soft_of(const XentPass &pass, const Logits<L> &logits, int64_t n, int lane)
+{
+    float most[2] = { -INFINITY, -INFINITY };
+    LossSums sums = { 0.0, 0.0, 0.0 };
+    for (int k = lane; k < pass.c; k += GROUP) {
+        most[0] = Most()(most[0], logits.at(k));
+        most[1] = Most()(most[1], teacher_at(pass, n, k));
+    }
+    for (int i = 0; i < 2; i++) most[i] = reduce<GROUP>(most[i], Most());
+    for (int k = lane; k < pass.c; k += GROUP) {
+        const float both[2] = { logits.at(k), teacher_at(pass, n, k) };
+        loss_math_add(&sums, pass.attr.temperature, both, most);
+    }
+    sums.student = reduce<GROUP>(sums.student, Add());
+    sums.teacher = reduce<GROUP>(sums.teacher, Add());
+    sums.apart = reduce<GROUP>(sums.apart, Add());
+    return loss_math_soft(&sums, pass.attr.temperature, most);
+}
+
+/* Of an image, where losses of single classes are summed. */
+struct Image {
+    int64_t n;
+    XentTarget target;
+    LossSoft soft; /* where there is a teacher */
+};
+
+/* hard: that of the labels' loss at class k, with its scale. */
+__device__ __forceinline__ float gradient_at(const XentPass &pass, const Image &image, int k,
+                                             float logit, double hard)
+{
+    const double a = (double)pass.attr.distill;
+    if (!pass.teacher) return (float)hard;
+    const double soft = loss_math_soft_slope(&image.soft, logit, teacher_at(pass, image.n, k));
+    return (float)((1.0 - a) * hard + gradient_scale(pass) * a * soft);
 }
 
 /* Losses in which each class counts by itself; returns the row's. */
 template <int GROUP, typename L, typename D>
 __device__ double run_binary(const XentPass &pass, const Logits<L> &logits, D *gradient,
-                             const XentTarget &target, int lane)
+                             const Image &image, int lane)
 {
     const double factor = pass.attr.sum ? 1.0 : 1.0 / pass.c, scale = gradient_scale(pass);
     double loss = 0.0, slope;
     for (int k = lane; k < pass.c; k += GROUP) {
         const double each = factor * weight_of(pass, k);
-        loss += each * loss_math_bce(logits.at(k), target_at(pass, target, k), &slope);
-        if (gradient) vector_store_element(gradient + k, (float)(scale * each * slope));
+        const float z = logits.at(k);
+        loss += each * loss_math_bce(z, target_at(pass, image.target, k), &slope);
+        if (gradient)
+            vector_store_element(gradient + k,
+                                 gradient_at(pass, image, k, z, scale * each * slope));
     }
     return reduce<GROUP>(loss, Add());
 }
 
 template <int GROUP, typename L, typename D>
 __device__ double run_weighted(const XentPass &pass, const XentRow &row, const Logits<L> &logits,
-                               D *gradient, const XentTarget &target, int lane)
+                               D *gradient, const Image &image, int lane)
 {
     const double log_sum = (double)row.max + log(row.sum), scale = gradient_scale(pass);
     double loss = 0.0, targets = 0.0;
     for (int k = lane; k < pass.c; k += GROUP) {
-        const double wanted = weight_of(pass, k) * target_at(pass, target, k);
+        const double wanted = weight_of(pass, k) * target_at(pass, image.target, k);
         targets += wanted;
         loss += wanted * (log_sum - (double)logits.at(k));
     }
     targets = reduce<GROUP>(targets, Add());
     for (int k = lane; gradient && k < pass.c; k += GROUP) {
-        const double p = (double)softmax_xent_exp(logits.at(k), row.max) / row.sum;
-        const double wanted = weight_of(pass, k) * target_at(pass, target, k);
-        vector_store_element(gradient + k, (float)(scale * (p * targets - wanted)));
+        const float z = logits.at(k);
+        const double p = (double)softmax_xent_exp(z, row.max) / row.sum;
+        const double wanted = weight_of(pass, k) * target_at(pass, image.target, k);
+        vector_store_element(gradient + k,
+                             gradient_at(pass, image, k, z, scale * (p * targets - wanted)));
     }
     return reduce<GROUP>(loss, Add());
 }
 
 template <int GROUP, typename L, typename D>
 __device__ double run_classes(const XentPass &pass, const XentRow &row, const Logits<L> &logits,
-                              D *gradient, const XentTarget &target, int lane)
+                              D *gradient, int64_t n, const XentTarget &target, int lane)
 {
+    Image image = { n, target, { 0.0, 0.0, 0.0, 0.0 } };
+    if (pass.teacher) image.soft = soft_of<GROUP>(pass, logits, n, lane);
     for (int k = pass.c + lane; gradient && k < pass.cp; k += GROUP)
         vector_store_element(gradient + k, 0.0f);
-    return pass.attr.loss == LOSS_BCE
-               ? run_binary<GROUP>(pass, logits, gradient, target, lane)
-               : run_weighted<GROUP>(pass, row, logits, gradient, target, lane);
+    const double hard = pass.attr.loss == LOSS_BCE
+                            ? run_binary<GROUP>(pass, logits, gradient, image, lane)
+                            : run_weighted<GROUP>(pass, row, logits, gradient, image, lane);
+    const double a = (double)pass.attr.distill;
+    return pass.teacher ? (1.0 - a) * hard + a * image.soft.loss : hard;
 }
 
 template <int THREADS, int GROUP, typename L, typename D>
@@ -217,12 +278,13 @@ __global__ void __launch_bounds__(THREADS) rows_kernel(const XentPass pass)
     const XentRow row = survey<GROUP>(logits, pass.c, softmax_xent_counted_label(&target), lane);
     sync_group<GROUP>();
     const bool valid = row.is_nan == 0;
-    const bool plain = pass.attr.loss == LOSS_CROSS_ENTROPY && !pass.class_weights;
+    const bool plain = pass.attr.loss == LOSS_CROSS_ENTROPY && !pass.class_weights && !pass.teacher;
     const double loss =
         plain ? softmax_xent_loss(&row, &target, label_logits, (double)pass.smoothing, pass.c)
-              : run_classes<GROUP>(pass, row, logits, gradient, target, lane);
-    write_stats(stats, lane, valid ? loss : (double)NAN, valid && row.not_below < 1,
-                valid && row.not_below < 5, 1.0);
+              : run_classes<GROUP>(pass, row, logits, gradient, n, target, lane);
+    const bool ranked = valid && !target.bits[0];
+    write_stats(stats, lane, valid ? loss : (double)NAN, ranked && row.not_below < 1,
+                ranked && row.not_below < 5, 1.0);
     if (gradient && plain) write_gradient<GROUP>(pass, row, logits, gradient, target, lane);
 }
 

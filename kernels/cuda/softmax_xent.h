@@ -11,10 +11,15 @@ typedef struct XentPass {
     DType logits_type, dlogits_type;
     XentAttr attr;
     const float *class_weights; /* NULL: 1 */
+    const void *teacher;        /* NULL: there is none; rows of teacher_cp */
+    DType teacher_type;
+    int teacher_cp;
     float smoothing;
     double even; /* smoothing / c */
     const void *logits;
     const int32_t *labels;
+    const uint8_t *targets;                  /* rows of bits; NULL if absent */
+    int64_t target_bytes;                    /* of a row */
     const float *scalars, *loss_scale, *mix; /* the last two: NULL if absent */
     /* NULL if absent; may be logits where the types are equal */
     void *dlogits;

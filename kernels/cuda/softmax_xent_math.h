@@ -22,6 +22,7 @@ typedef struct XentRow {
 typedef struct XentTarget {
     int labels[2]; /* the image's own, its neighbour's */
     double shares[2];
+    const uint8_t *bits[2]; /* NULL: labels */
 } XentTarget;
 
 CUDA_BOTH static inline int softmax_xent_counted_label(const XentTarget *t)
@@ -31,7 +32,9 @@ CUDA_BOTH static inline int softmax_xent_counted_label(const XentTarget *t)
 
 CUDA_BOTH static inline double softmax_xent_share(const XentTarget *t, int k)
 {
-    return (k == t->labels[0] ? t->shares[0] : 0.0) + (k == t->labels[1] ? t->shares[1] : 0.0);
+    const bool own = t->bits[0] ? both_bit(t->bits[0], k) : k == t->labels[0],
+               other = t->bits[1] ? both_bit(t->bits[1], k) : k == t->labels[1];
+    return (own ? t->shares[0] : 0.0) + (other ? t->shares[1] : 0.0);
 }
 
 CUDA_BOTH static inline float softmax_xent_exp(float logit, float max)

@@ -100,6 +100,16 @@ static void layernorm_bwd(const OpInstance *op, OpTraffic *t)
     t->out[LAYERNORM_BWD_OUT_DGAMMA].reads = t->out[LAYERNORM_BWD_OUT_DBETA].reads = op->accumulate;
 }
 
+/* Sums first; of x, and of dy in backward. */
+static void grn(const OpInstance *op, OpTraffic *t)
+{
+    through_workspace(op, t);
+    t->in[0].reads = 2;
+    if (op->kind == OP_GRN) return;
+    t->in[LAYERNORM_BWD_IN_X].reads = 2;
+    t->out[LAYERNORM_BWD_OUT_DGAMMA].reads = t->out[LAYERNORM_BWD_OUT_DBETA].reads = op->accumulate;
+}
+
 static void attention(const OpInstance *op, OpTraffic *t)
 {
     t->product = attention_parts(op) > 0;
@@ -195,6 +205,8 @@ static Traffic *const table[OP_COUNT] = { [OP_CONV2D] = conv2d,
                                           [OP_SOFTMAX_XENT] = through_workspace,
                                           [OP_DROP] = through_workspace,
                                           [OP_LAYERNORM_BWD] = layernorm_bwd,
+                                          [OP_GRN] = grn,
+                                          [OP_GRN_BWD] = grn,
                                           [OP_ATTENTION] = attention,
                                           [OP_ATTENTION_BWD] = attention_bwd,
                                           [OP_TOKENS_BWD] = tokens_bwd,

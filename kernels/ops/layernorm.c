@@ -1,5 +1,5 @@
-/* layernorm.c - each position's channels to mean 0 and variance 1, and its gradient: shapes and
- * work. */
+/* layernorm.c - each position's channels to mean 0 and variance 1, or each image's by their norms
+ * (OP_GRN), and the gradients: shapes and work. */
 #include "kernels/ops/infer.h"
 #include <stdio.h>
 
@@ -7,7 +7,8 @@ static Status check_x(const OpSlots *s, int slot)
 {
     TRY(infer_need(s, slot, DTYPE_F32, 0));
     const int rank = s->in[slot]->rank;
-    return rank == 2 || rank == 4
+    const bool rows = s->kind == OP_LAYERNORM || s->kind == OP_LAYERNORM_BWD;
+    return (rows && rank == 2) || rank == 4
                ? OK
                : fail(ERR_INTERNAL, "%s: x has rank %d, expected 2 or 4", op_name(s->kind), rank);
 }
@@ -48,6 +49,26 @@ const OpDef op_row_layernorm = {
 };
 
 const OpDef op_row_layernorm_bwd = {
+    .attr_bytes = sizeof(LayerNormAttr),
+    .in_names = { "dy", "x", "gamma" },
+    .out_names = { "dx", "dgamma", "dbeta" },
+    .in_place_of = { OP_OVER(LAYERNORM_BWD_IN_DY) },
+    .infer = infer_backward,
+    .work = { 18, LAYERNORM_BWD_IN_X },
+    .print = print_layernorm,
+};
+
+const OpDef op_row_grn = {
+    .attr_bytes = sizeof(LayerNormAttr),
+    .in_names = { "x", "gamma", "beta" },
+    .out_names = { "y" },
+    .in_place_of = { OP_OVER(LAYERNORM_IN_X) },
+    .infer = infer_forward,
+    .work = { 8, LAYERNORM_IN_X },
+    .print = print_layernorm,
+};
+
+const OpDef op_row_grn_bwd = {
     .attr_bytes = sizeof(LayerNormAttr),
     .in_names = { "dy", "x", "gamma" },
     .out_names = { "dx", "dgamma", "dbeta" },

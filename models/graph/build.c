@@ -301,10 +301,12 @@ TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions
         g, graph_add_node(g, OP_BATCHNORM, PHASE_FORWARD, name, &attr, in, wanted, NULL), BN_OUT_Y);
 }
 
-TensorId graph_layernorm(Graph *g, const char *name, TensorId x, float eps)
+/* kind: OP_LAYERNORM, or OP_GRN, which has the same slots. */
+static TensorId add_layer_norm(Graph *g, OpKind kind, const char *name, TensorId x, float eps)
 {
-    static const WeightSpec gamma = { "weight", ROLE_PARAM, INIT_ONE, 0, false },
-                            beta = { "bias", ROLE_PARAM, INIT_ZERO, 0, false };
+    const WeightSpec gamma = { "weight", ROLE_PARAM, kind == OP_GRN ? INIT_ZERO : INIT_ONE, 0,
+                               false },
+                     beta = { "bias", ROLE_PARAM, INIT_ZERO, 0, false };
     TensorDesc xd;
     if (!take_desc(g, name, x, 0, &xd)) return TENSOR_NONE;
     const LayerNormAttr attr = { .eps = eps };
@@ -312,9 +314,18 @@ TensorId graph_layernorm(Graph *g, const char *name, TensorId x, float eps)
     TensorId in[OP_MAX_INPUTS] = { [LAYERNORM_IN_X] = x };
     in[LAYERNORM_IN_GAMMA] = add_weight(g, name, &gamma, 1, dims);
     in[LAYERNORM_IN_BETA] = add_weight(g, name, &beta, 1, dims);
-    return node_output(g,
-                       graph_add_node(g, OP_LAYERNORM, PHASE_FORWARD, name, &attr, in, NULL, NULL),
+    return node_output(g, graph_add_node(g, kind, PHASE_FORWARD, name, &attr, in, NULL, NULL),
                        LAYERNORM_OUT_Y);
+}
+
+TensorId graph_layernorm(Graph *g, const char *name, TensorId x, float eps)
+{
+    return add_layer_norm(g, OP_LAYERNORM, name, x, eps);
+}
+
+TensorId graph_grn(Graph *g, const char *name, TensorId x, float eps)
+{
+    return add_layer_norm(g, OP_GRN, name, x, eps);
 }
 
 TensorId graph_activation(Graph *g, const char *name, TensorId x, ActKind act)
@@ -525,10 +536,14 @@ TensorId graph_softmax_xent(Graph *g, TensorId logits)
     const int64_t loss_scale_dims[] = { LOSS_SCALE_COUNT };
     const TensorDesc loss_scale = tensor_desc(DTYPE_F32, 1, loss_scale_dims);
     const TensorDesc weights = tensor_desc(DTYPE_F32, 1, (int64_t[]){ ld.dims[1] });
+    const TensorDesc targets =
+        tensor_desc(DTYPE_U8, 2, (int64_t[]){ label_dims[0], (ld.dims[1] + 7) / 8 });
     const GraphOptions *o = &g->options;
     TensorId in[OP_MAX_INPUTS] = { [XENT_IN_LOGITS] = logits,
                                    [XENT_IN_LOSS_SCALE] = TENSOR_NONE,
-                                   [XENT_IN_CLASS_WEIGHTS] = TENSOR_NONE };
+                                   [XENT_IN_CLASS_WEIGHTS] = TENSOR_NONE,
+                                   [XENT_IN_TARGETS] = TENSOR_NONE,
+                                   [XENT_IN_TEACHER] = TENSOR_NONE };
     in[XENT_IN_MIX] = graph_input(g, "mix");
     in[XENT_IN_LABELS] = graph_add_tensor(g, "labels", ROLE_INPUT, &labels);
     in[XENT_IN_SCALARS] = take_scalars(g);
@@ -536,11 +551,14 @@ TensorId graph_softmax_xent(Graph *g, TensorId logits)
         in[XENT_IN_LOSS_SCALE] = graph_add_tensor(g, "loss_scale", ROLE_INPUT, &loss_scale);
     if (o->training && o->class_weights)
         in[XENT_IN_CLASS_WEIGHTS] = graph_add_tensor(g, "class_weights", ROLE_INPUT, &weights);
+    if (o->multi) in[XENT_IN_TARGETS] = graph_add_tensor(g, "targets", ROLE_INPUT, &targets);
     const XentAttr attr = { .label_smoothing = o->label_smoothing,
                             .views = views,
-                            .loss = o->training ? o->loss : LOSS_CROSS_ENTROPY,
+                            .loss = o->training || o->multi ? o->loss : LOSS_CROSS_ENTROPY,
                             .threshold = o->bce_threshold,
-                            .sum = o->bce_sum };
+                            .sum = o->bce_sum,
+                            .temperature = o->distill_temperature,
+                            .distill = o->distill_weight };
     const bool wanted[OP_MAX_OUTPUTS] = {
         [XENT_OUT_STATS] = true, [XENT_OUT_DLOGITS] = g->options.training
     };

@@ -200,7 +200,8 @@ static void grad_layernorm(Walk *w, const GraphNode *n, TensorId dy)
     const TensorDesc preset[OP_MAX_OUTPUTS] = { [LAYERNORM_BWD_OUT_DX] = desc_of(w, x),
                                                 [LAYERNORM_BWD_OUT_DGAMMA] = desc_of(w, gamma),
                                                 [LAYERNORM_BWD_OUT_DBETA] = desc_of(w, beta) };
-    const GraphNode b = emit(w, n, OP_LAYERNORM_BWD, "bwd", in, NULL, preset);
+    const OpKind kind = n->kind == OP_GRN ? OP_GRN_BWD : OP_LAYERNORM_BWD;
+    const GraphNode b = emit(w, n, kind, "bwd", in, NULL, preset);
     own(w, gamma, b.out[LAYERNORM_BWD_OUT_DGAMMA]);
     own(w, beta, b.out[LAYERNORM_BWD_OUT_DBETA]);
     deliver(w, x, b.out[LAYERNORM_BWD_OUT_DX]);
@@ -335,6 +336,7 @@ static const GradRule rules[OP_COUNT] = {
     [OP_GATE] = grad_gate,
     [OP_DROP] = grad_drop,
     [OP_LAYERNORM] = grad_layernorm,
+    [OP_GRN] = grad_layernorm,
     [OP_ATTENTION] = grad_attention,
     [OP_TOKENS] = grad_tokens,
     [OP_EMBED] = grad_embed,

@@ -81,23 +81,24 @@ const GraphTensor *graph_tensor(const Graph *g, TensorId id)
     return &g->tensors[id];
 }
 
-static TensorId find(const Graph *g, const char *name, TensorRole one, TensorRole other)
+/* roles: bits by TensorRole */
+static TensorId find(const Graph *g, const char *name, unsigned roles)
 {
     for (TensorId id = 0; id < g->tensor_count; id++) {
         const GraphTensor *t = &g->tensors[id];
-        if ((t->role == one || t->role == other) && strcmp(t->name, name) == 0) return id;
+        if (roles >> t->role & 1 && strcmp(t->name, name) == 0) return id;
     }
     return TENSOR_NONE;
 }
 
 TensorId graph_find(const Graph *g, const char *name)
 {
-    return find(g, name, ROLE_PARAM, ROLE_BUFFER);
+    return find(g, name, 1U << ROLE_PARAM | 1U << ROLE_BUFFER | 1U << ROLE_TEACHER);
 }
 
 TensorId graph_input(const Graph *g, const char *name)
 {
-    return find(g, name, ROLE_INPUT, ROLE_OUTPUT);
+    return find(g, name, 1U << ROLE_INPUT | 1U << ROLE_OUTPUT);
 }
 
 TensorId graph_logits(const Graph *g)

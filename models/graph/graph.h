@@ -23,7 +23,8 @@ typedef enum TensorRole {
     ROLE_BUFFER,     /* batch-norm running statistics; name is torchvision's */
     ROLE_GRAD,       /* gradient of a parameter */
     ROLE_ACTIVATION, /* everything in between */
-    ROLE_OUTPUT      /* read from outside: stats */
+    ROLE_OUTPUT,     /* read from outside: stats */
+    ROLE_TEACHER     /* a teacher's parameter or buffer, which no run changes: teacher.NAME */
 } TensorRole;
 typedef enum Phase { PHASE_FORWARD, PHASE_BACKWARD } Phase;
 typedef enum InitKind {
@@ -67,7 +68,8 @@ typedef struct GraphNode {
     Phase phase;
     const char *name; /* "layer1.0.conv1"; backward nodes "layer1.0.conv1.bwd_data" */
     const void *attr;
-    bool again; /* repeats one of forward (FuseOptions.recompute) */
+    bool again;   /* repeats one of forward (FuseOptions.recompute) */
+    bool teacher; /* of the teacher's evaluation, whatever the graph is for */
     TensorId in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS]; /* TENSOR_NONE where absent */
 } GraphNode;
 
@@ -83,7 +85,7 @@ int graph_node_count(const Graph *g);
 int graph_tensor_count(const Graph *g);
 const GraphNode *graph_node(const Graph *g, int index);
 const GraphTensor *graph_tensor(const Graph *g, TensorId id);
-/* parameter or buffer by name; TENSOR_NONE */
+/* parameter or buffer by name, a teacher's too; TENSOR_NONE */
 TensorId graph_find(const Graph *g, const char *name);
 int64_t graph_parameter_elements(const Graph *g); /* sum over ROLE_PARAM */
 double graph_flops(const Graph *g, Phase phase);
@@ -113,10 +115,12 @@ typedef struct GraphOptions {
     /* training: the gradient of the logits is multiplied by a dynamic loss scale, an input */
     bool loss_scale;
     float label_smoothing;
-    /* training (evaluation's is cross entropy); bce_*: XentAttr's threshold and sum */
+    /* training (evaluation's is cross entropy, unless multi); bce_*: XentAttr's threshold, sum */
     LossKind loss;
     float bce_threshold;
     bool bce_sum, class_weights;
+    float distill_temperature, distill_weight; /* XentAttr's, where there is a teacher */
+    bool multi; /* any number of labels per image: the loss is LOSS_BCE, in evaluation too */
     /* training: boxes are erased, images and targets are mixed, as further inputs say */
     bool erase, mix;
     EraseMode erase_mode;
@@ -179,6 +183,8 @@ typedef struct BnOptions {
 TensorId graph_batchnorm(Graph *g, const char *name, TensorId x, const BnOptions *bn);
 /* Over the channels of each position of x (rank 4 or 2): name.weight, name.bias. */
 TensorId graph_layernorm(Graph *g, const char *name, TensorId x, float eps);
+/* Global response normalisation (kernels/op_norm.h): name.weight, name.bias, both 0 at first. */
+TensorId graph_grn(Graph *g, const char *name, TensorId x, float eps);
 TensorId graph_activation(Graph *g, const char *name, TensorId x, ActKind act);
 TensorId graph_pool2d(Graph *g, const char *name, TensorId x, const Pool2dAttr *attr);
 /* A 3x3 blur (POOL_BLUR), padded by 1 with zeros or mirrored; it has no parameters. ERR_USAGE where
@@ -212,14 +218,14 @@ TensorId graph_drop(Graph *g, const char *name, TensorId x, float rate, bool per
  * of the softmax it drops in training. In a canvas within each sequence, by its input "starts". */
 TensorId graph_attention(Graph *g, const char *name, TensorId qkv, int heads, float drop_rate);
 /* Ends the network: creates inputs "labels" i32, one for each row of the logits (of several views,
- * each image), "scalars" f32 [SCALAR_COUNT] and, where the
- * options say so, "loss_scale" f32 [LOSS_SCALE_COUNT] and "class_weights" f32 [classes]; takes
- * "mix" where graph_images() made it; and the output "stats" f64 [4]. */
+ * each image), "scalars" f32 [SCALAR_COUNT] and, where the options say so, "loss_scale" f32
+ * [LOSS_SCALE_COUNT], "class_weights" f32 [classes] and "targets" u8 [labels, (classes + 7) / 8];
+ * takes "mix" where graph_images() made it; and the output "stats" f64 [4]. */
 TensorId graph_softmax_xent(Graph *g, TensorId logits);
 TensorId graph_logits(const Graph *g); /* what graph_softmax_xent was given */
 TensorId graph_input(const Graph *g,
-                     /* "images", "labels", "scalars", "loss_scale", "class_weights", "erase",
-                      * "mix", those of graph_embed(), "stats" */
+                     /* "images", "labels", "scalars", "loss_scale", "class_weights", "targets",
+                      * "erase", "mix", those of graph_embed(), "stats" */
                      const char *name);
 
 /* The general door behind all of the above and of grad.c: infers shapes, creates the outputs that
@@ -238,6 +244,11 @@ const GraphOptions *graph_options(const Graph *g);
  * the network and its backward pass. ERR_USAGE naming model.freeze: an item fits nothing, or
  * nothing is left to train. */
 Status graph_freeze(Graph *g, const char *list);
+
+/* teacher.c: puts the evaluation that teacher is before g's own nodes, between the network and its
+ * backward pass: of the same images, erased and mixed as g's are, but normalised by the teacher's
+ * mean and std. The loss of g takes its logits. Nothing of teacher is borrowed. */
+Status graph_add_teacher(Graph *g, const Graph *teacher);
 
 /* grad.c: walks the nodes in reverse and appends one backward node (or two: data, weights) per
  * forward node by its op's rule; sums gradients of a tensor with several consumers by OP_ADD.

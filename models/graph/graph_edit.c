@@ -17,7 +17,11 @@ OpShape graph_edit_shape_of(const Graph *g, const GraphNode *n)
 
 GraphNode graph_edit_empty_node(OpKind kind, const GraphNode *like, const void *attr)
 {
-    GraphNode n = { .kind = kind, .phase = like->phase, .name = like->name, .attr = attr };
+    GraphNode n = { .kind = kind,
+                    .phase = like->phase,
+                    .name = like->name,
+                    .attr = attr,
+                    .teacher = like->teacher };
     for (int i = 0; i < OP_MAX_INPUTS; i++) n.in[i] = TENSOR_NONE;
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) n.out[i] = TENSOR_NONE;
     return n;

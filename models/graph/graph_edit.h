@@ -4,7 +4,7 @@
 #include "models/graph/graph.h"
 
 OpShape graph_edit_shape_of(const Graph *g, const GraphNode *n);
-/* Of the phase and the name of like, without inputs and outputs. */
+/* Of the network, the phase and the name of like, without inputs and outputs. */
 GraphNode graph_edit_empty_node(OpKind kind, const GraphNode *like, const void *attr);
 /* Number of input slots that read id; *reader and *slot are the last of them. */
 int graph_edit_count_readers(const Graph *g, TensorId id, int *reader, int *slot);

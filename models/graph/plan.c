@@ -185,6 +185,8 @@ static Status place_fixed(Plan *p, const Graph *g, const PlanInputs *in)
         const TensorRole role = graph_tensor(g, id)->role;
         if (role == ROLE_BUFFER)
             status = take(p, SLAB_BUFFER, &p->entries[id], in->tensor_bytes[id], in->alignment);
+        if (role == ROLE_TEACHER)
+            status = take(p, SLAB_TEACHER, &p->entries[id], in->tensor_bytes[id], in->alignment);
         if (role == ROLE_INPUT || role == ROLE_OUTPUT)
             p->entries[id].bytes = in->tensor_bytes[id]; /* SLAB_EXTERNAL is 0 */
     }

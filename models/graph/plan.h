@@ -5,9 +5,9 @@
  * backward completes the gradients, at equal offsets: a gradient bucket is a contiguous range, and
  * parameter, gradient and optimizer state of an element share an index. Frozen parameters lie
  * behind the others, so GRAD may be shorter than PARAM. BUFFER holds the batch-norm running
- * statistics. ACTIVATION holds everything with a lifetime inside a step, placed so that no
- * two live ranges overlap; WORKSPACE is the largest scratch of any node. INPUT and OUTPUT tensors
- * are given addresses by the executor.
+ * statistics, TEACHER what a teacher has learnt. ACTIVATION holds everything with a lifetime inside
+ * a step, placed so that no two live ranges overlap; WORKSPACE is the largest scratch of any node.
+ * INPUT and OUTPUT tensors are given addresses by the executor.
  *
  * LANES. A device may run weight gradients beside the rest: then they are nodes of the SIDE lane,
  * with a scratch of their own. Node order stays the order in which work is issued; each side node
@@ -26,6 +26,7 @@ typedef enum Slab {
     SLAB_GRAD,
     SLAB_BUFFER,
     SLAB_ACTIVATION,
+    SLAB_TEACHER,
     SLAB_COUNT
 } Slab;
 

@@ -33,12 +33,25 @@ typedef enum Way {
     WAY_PRODUCT /* by a copy that costs more */
 } Way;
 static const Way ways[OP_COUNT] = {
-    [OP_BATCHNORM] = WAY_APPLY,      [OP_BN_SIGNS] = WAY_APPLY,  [OP_BN_APPLY] = WAY_PASS,
-    [OP_LAYERNORM] = WAY_PASS,       [OP_ACTIVATION] = WAY_PASS, [OP_ADD] = WAY_PASS,
-    [OP_SCALE] = WAY_PASS,           [OP_GATE] = WAY_PASS,       [OP_DROP] = WAY_PASS,
-    [OP_SUBSAMPLE] = WAY_PASS,       [OP_TOKENS] = WAY_PASS,     [OP_CONV2D] = WAY_PRODUCT,
-    [OP_CONV2D_STATS] = WAY_PRODUCT, [OP_LINEAR] = WAY_PRODUCT,  [OP_ATTENTION] = WAY_PRODUCT,
-    [OP_POOL2D] = WAY_PRODUCT,       [OP_PICK] = WAY_PRODUCT,    [OP_GLOBAL_AVGPOOL] = WAY_PRODUCT,
+    [OP_BATCHNORM] = WAY_APPLY,
+    [OP_BN_SIGNS] = WAY_APPLY,
+    [OP_BN_APPLY] = WAY_PASS,
+    [OP_LAYERNORM] = WAY_PASS,
+    [OP_GRN] = WAY_PASS,
+    [OP_ACTIVATION] = WAY_PASS,
+    [OP_ADD] = WAY_PASS,
+    [OP_SCALE] = WAY_PASS,
+    [OP_GATE] = WAY_PASS,
+    [OP_DROP] = WAY_PASS,
+    [OP_SUBSAMPLE] = WAY_PASS,
+    [OP_TOKENS] = WAY_PASS,
+    [OP_CONV2D] = WAY_PRODUCT,
+    [OP_CONV2D_STATS] = WAY_PRODUCT,
+    [OP_LINEAR] = WAY_PRODUCT,
+    [OP_ATTENTION] = WAY_PRODUCT,
+    [OP_POOL2D] = WAY_PRODUCT,
+    [OP_PICK] = WAY_PRODUCT,
+    [OP_GLOBAL_AVGPOOL] = WAY_PRODUCT,
 };
 
 typedef enum Fate {
@@ -48,7 +61,7 @@ typedef enum Fate {
 } Fate;
 
 typedef struct TensorFate {
-    double bytes;  /* 0: small, or no result of forward */
+    double bytes;  /* 0: small, or no result of forward, or the teacher's */
     bool read;     /* by backward */
     bool boundary; /* blocks: kept between stretches */
     Fate fate;
@@ -87,7 +100,8 @@ static void look_at_sizes(Again *a)
     for (int pass = 0; pass < 2; pass++)
         for (TensorId id = 0; id < a->g->tensor_count; id++) {
             const GraphTensor *t = &a->g->tensors[id];
-            if (t->role != ROLE_ACTIVATION || t->producer < 0 || t->producer >= a->forward)
+            if (t->role != ROLE_ACTIVATION || t->producer < 0 || t->producer >= a->forward ||
+                a->g->nodes[t->producer].teacher)
                 continue;
             const double bytes = (double)tensor_plain_bytes(&t->desc);
             if (bytes > largest) largest = bytes;

@@ -39,6 +39,7 @@ MODELS = (["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnex
            "convnext_tiny", "convnext_small", "convnext_base", "convnext_large",
            "vit_b_16", "vit_b_32", "vit_l_16", "mobilenetv3_large_100", "mobilenetv3_small_100",
            "vit_small_patch14_dinov2", "vit_base_patch14_dinov2"]
+          + [f"convnextv2_{size}" for size in ("atto", "nano", "tiny", "base")]
           + [f"deit_{size}_patch16_224" for size in ("tiny", "small", "base")]
           + [f"vit_{size}_patch16_224" for size in ("tiny", "small", "base", "large")]
           + [f"{family}_b{i}" for family in ("efficientnet", "tf_efficientnet") for i in range(8)]

@@ -199,6 +199,14 @@ def narrow_convnext(classes, width):
     return torchvision.models.ConvNeXt(stages, num_classes=classes)
 
 
+def narrow_convnext_v2(classes):
+    """timm's atto, without stochastic depth."""
+    from timm.models.convnext import ConvNeXt
+    widths = [max(8, int(c / 64 + 0.5) * 8) for c in (40, 80, 160, 320)]
+    return ConvNeXt(num_classes=classes, depths=(2, 2, 6, 2), dims=widths, use_grn=True,
+                    ls_init_value=None, conv_mlp=True)
+
+
 def narrow_vit(classes):
     """ViT-B/16 of 64 pixels, its heads of 8 channels."""
     return torchvision.models.VisionTransformer(
@@ -458,7 +466,8 @@ def timm_model(name, **arguments):
 
 
 TIMM = ["convnext_tiny", "mobilenetv2_100", "mobilenetv3_large_100", "mobilenetv3_small_100",
-        "regnetx_004_tv", "regnety_004", "efficientnet_b0", "resnet18"]
+        "regnetx_004_tv", "regnety_004", "efficientnet_b0", "resnet18",
+        *(f"convnextv2_{size}" for size in ("atto", "nano", "tiny", "base"))]
 TIMM_VITS = ([f"vit_{size}_patch16_224" for size in ("tiny", "small", "base", "large")]
              + ["vit_base_patch32_224", "vit_small_patch14_dinov2", "vit_base_patch14_dinov2"])
 
@@ -480,6 +489,7 @@ FILES = {
     "resnet50_narrow": (narrow_resnet50, 8, 64, 10, True, False),
     "convnext_tiny_narrow": (lambda classes: narrow_convnext(classes, 0.125), 8, 64, 10, True,
                              False),
+    "convnextv2_atto_narrow": (narrow_convnext_v2, 8, 64, 10, True, False),
     "vit_b_16_narrow": (narrow_vit, 8, 64, 10, True, False),
     **{name: (lambda classes, name=name: timm_model(name)(classes), 1, 224, 20, False, False)
        for name in ("deit_tiny_patch16_224", "deit_small_patch16_224")},

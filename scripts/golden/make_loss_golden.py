@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Golden numbers for tests/unit/data/augment/test_mix.c: binary cross entropy by timm, weighted
-cross entropy by
-torch, both in float64.
+"""Golden numbers for tests/unit/data/augment/test_mix.c: binary cross entropy by timm,
+weighted cross entropy and binary cross entropy of any number of labels by torch, all in float64.
 
 Run by hand in an environment with torch and timm, never by build or tests:
 
     python3 scripts/golden/make_loss_golden.py tests/golden/loss.txt
 
-Lines: "DATA bce|cross_entropy SMOOTHING THRESHOLD SUM LAMBDA WEIGHTED loss gradient...". DATA is
-small or large: logits and labels of SMALL, or of formulas that the test has too. WEIGHTED: class k
-has the weight 0.5 + k/4. The loss and its gradient are those of the mean over the batch; torch
+Lines: "DATA bce|cross_entropy|multi SMOOTHING THRESHOLD SUM LAMBDA WEIGHTED loss gradient...". DATA
+is small or large: logits and labels of SMALL, or of formulas that the test has too. WEIGHTED: class
+k has the weight 0.5 + k/4. The loss and its gradient are those of the mean over the batch; torch
 divides by the sum of the labels' weights where the labels are numbers, by the images where they are
-mixed.
+mixed. multi: image n has class k by has(); smoothing s makes t (1 - s) + s / 2 of a target t, as
+Keras' BinaryCrossentropy does.
 """
 import sys
 
@@ -36,6 +36,28 @@ def mixed(labels, classes, smoothing, lam):
     hot = torch.nn.functional.one_hot(labels, classes).double()
     hot = hot * (1.0 - smoothing) + smoothing / classes
     return hot * lam + hot.roll(1, 0) * (1.0 - lam)
+
+
+def has(n, k):
+    """Whether an image has a class; image 1 has none."""
+    return n != 1 and (n * 5 + k * 3 + n * k) % 4 < 2
+
+
+def multi(name, smoothing, threshold, total, lam, weighted, out):
+    logits, _ = data(name)
+    logits.requires_grad_()
+    rows, classes = logits.shape
+    weight = torch.arange(classes, dtype=torch.float64) / 4 + 0.5 if weighted else None
+    hot = torch.tensor([[float(has(n, k)) for k in range(classes)] for n in range(rows)],
+                       dtype=torch.float64)
+    hot = hot * (1.0 - smoothing) + smoothing / 2
+    target = hot * lam + hot.roll(1, 0) * (1.0 - lam)
+    if threshold:
+        target = target.gt(threshold).double()
+    value = torch.nn.BCEWithLogitsLoss(weight=weight)(logits, target) * (classes if total else 1)
+    value.backward()
+    print(name, "multi", smoothing, threshold, total, lam, weighted, repr(value.item()),
+          *(repr(v) for v in logits.grad.flatten().tolist()), file=out)
 
 
 def loss(name, kind, smoothing, threshold, total, lam, weighted, out):
@@ -65,6 +87,9 @@ def main():
                 for lam in (1.0, 0.7):
                     for weighted in (0, 1):
                         loss(name, "cross_entropy", smoothing, 0.0, 0, lam, weighted, out)
+                        multi(name, smoothing, 0.0, 0, lam, weighted, out)
+                        if lam < 1:
+                            multi(name, smoothing, 0.2, 1, lam, weighted, out)
                         for threshold in (0.0, 0.2):
                             for total in (0, 1):
                                 loss(name, "bce", smoothing, threshold, total, lam, weighted, out)

@@ -54,6 +54,10 @@ command -v python3 > /dev/null || { echo "not tested: scripts in Python: none" &
 figure "rules at large batches" "^\| \`sgd\` \| (diverged|$number %) \|$" \
     python3 scripts/bench/compare_large_batch.py "$SCRATCH/data" --convoy "$CONVOY" --epochs 1 \
     --accumulate 1 --rules sgd --rates 1.6 --precision fp32
+figure "a teacher" "^top-1: $number without a teacher, $number with; difference -?$number " \
+    python3 scripts/bench/compare_distil.py "$SCRATCH/data" "$SCRATCH/distil" --convoy "$CONVOY" \
+    --student resnet20 --teacher resnet20 --seeds 1 --epochs 1 --teacher-epochs 1 \
+    data.image_size=32 train.max_steps=1 train.batch_per_rank=8
 mkdir -p "$SCRATCH/none/torch" # PyTorch that cannot be imported
 echo 'raise ImportError' > "$SCRATCH/none/torch/__init__.py"
 export CONVOY_TOOLS=$tools

@@ -216,7 +216,8 @@ const Family family_scale = { OP_SCALE,    FAMILY_NAN, 0.1,         5,   scale_p
 
 /* ---- softmax_xent: smooth in thousandths; padding: rows at the end with label -1; ties: integer
  * logits; scale: the loss scale, 0 for none; mix: lambda in thousandths, 0 for none; views; loss:
- * LossKind; threshold in thousandths; sum; weights: of classes ---- */
+ * LossKind; threshold in thousandths; sum; weights: of classes; multi: any number of labels;
+ * teacher: its share in thousandths, 0 for none; t: the temperature in tenths ---- */
 enum {
     XN,
     XC,
@@ -230,14 +231,18 @@ enum {
     XLOSS,
     XTHRESHOLD,
     XSUM,
-    XWEIGHTS
+    XWEIGHTS,
+    XMULTI,
+    XTEACHER,
+    XTEMPERATURE
 };
 
 static const ParamDef xent_params[] = { { "n", 1 },       { "c", 10 },        { "smooth", 0 },
                                         { "padding", 0 }, { "ties", 0 },      { "gradient", 1 },
                                         { "scale", 0 },   { "mix", 0 },       { "views", 1 },
                                         { "loss", 0 },    { "threshold", 0 }, { "sum", 0 },
-                                        { "weights", 0 }, { NULL, 0 } };
+                                        { "weights", 0 }, { "multi", 0 },     { "teacher", 0 },
+                                        { "t", 40 },      { NULL, 0 } };
 static const char *const xent_fixed[] = {
     "n=1 c=2",
     "n=1 c=1",
@@ -269,6 +274,12 @@ static const char *const xent_fixed[] = {
     "n=8 c=10 loss=1 mix=850 threshold=201 smooth=100 weights=1 gradient=0",
     "n=9 c=10 loss=1 ties=1 weights=1",
     "n=7 c=10 loss=1 views=2 gradient=0",
+    "n=8 c=10 loss=1 multi=1",
+    "n=1 c=1 loss=1 multi=1",
+    "n=7 c=33 loss=1 multi=1 smooth=100 sum=1 scale=96 padding=2",
+    "n=9 c=8 loss=1 multi=1 mix=700 weights=1 padding=3",
+    "n=6 c=20 loss=1 multi=1 mix=300 smooth=100 threshold=201",
+    "n=5 c=10 loss=1 multi=1 views=2 gradient=0",
     "n=8 c=10 weights=1",
     "n=6 c=100 weights=1 smooth=100 mix=300 padding=2 scale=64",
     "n=9 c=10 weights=1 gradient=0 ties=1",
@@ -278,9 +289,19 @@ static const char *const xent_fixed[] = {
     "n=2 c=5000 smooth=100 mix=300 scale=64",
     "n=40 c=4099 smooth=50 padding=3",
     "n=3 c=4500 loss=1 smooth=100",
+    "n=3 c=4501 loss=1 multi=1 mix=600",
     "n=4 c=5001 weights=1 mix=700",
     "n=2 c=3000 views=2 gradient=0",
     "n=2 c=70001 gradient=0",
+    "n=8 c=10 teacher=500",
+    "n=8 c=10 teacher=1000 t=10",
+    "n=7 c=3 teacher=900 t=1 smooth=100",
+    "n=16 c=1000 teacher=300 t=200 smooth=100 padding=5 scale=64",
+    "n=8 c=10 teacher=700 mix=300 smooth=100 weights=1",
+    "n=7 c=33 teacher=500 loss=1 smooth=100 sum=1 scale=96",
+    "n=9 c=10 teacher=500 t=20 gradient=0 ties=1",
+    "n=2 c=5000 teacher=500 mix=300",
+    "n=1 c=1 teacher=500",
     NULL,
 };
 
@@ -300,6 +321,9 @@ static void draw_xent(Rng *rng, int64_t *p)
     p[XTHRESHOLD] = p[XLOSS] == LOSS_BCE && draw_chance(rng, 3) ? draw_between(rng, 151, 499) : 0;
     p[XSUM] = p[XLOSS] == LOSS_BCE && draw_chance(rng, 3);
     p[XWEIGHTS] = draw_chance(rng, 3);
+    p[XMULTI] = p[XLOSS] == LOSS_BCE && draw_chance(rng, 2);
+    p[XTEACHER] = p[XVIEWS] == 1 && draw_chance(rng, 3) ? draw_between(rng, 1, 1000) : 0;
+    p[XTEMPERATURE] = draw_between(rng, 5, 100);
 }
 
 static void build_xent(const int64_t *p, Problem *out)
@@ -310,10 +334,15 @@ static void build_xent(const int64_t *p, Problem *out)
     out->attr.xent.loss = (LossKind)p[XLOSS];
     out->attr.xent.threshold = (float)((double)p[XTHRESHOLD] / 1000);
     out->attr.xent.sum = (int)p[XSUM];
+    out->attr.xent.temperature = (float)((double)p[XTEMPERATURE] / 10);
+    out->attr.xent.distill = (float)((double)p[XTEACHER] / 1000);
     if (p[XWEIGHTS]) out->in[XENT_IN_CLASS_WEIGHTS] = desc_f32(p[XC], 0, 0, 0);
+    if (p[XTEACHER]) out->in[XENT_IN_TEACHER] = desc_f32(n, p[XC], 0, 0);
     out->in[XENT_IN_LOGITS] = desc_f32(n * p[XVIEWS], p[XC], 0, 0);
     if (p[XMIX]) out->in[XENT_IN_MIX] = desc_f32(MIX_COUNT, 0, 0, 0);
     out->in[XENT_IN_LABELS] = tensor_desc(DTYPE_I32, 1, &n);
+    if (p[XMULTI])
+        out->in[XENT_IN_TARGETS] = tensor_desc(DTYPE_U8, 2, (int64_t[]){ n, (p[XC] + 7) / 8 });
     out->in[XENT_IN_SCALARS] = desc_f32(SCALAR_COUNT, 0, 0, 0);
     if (p[XSCALE]) out->in[XENT_IN_LOSS_SCALE] = desc_f32(LOSS_SCALE_COUNT, 0, 0, 0);
     out->terms = p[XC];
@@ -327,6 +356,7 @@ static void fill_xent(const int64_t *p, const Problem *problem, Mode mode, Rng *
     (void)mode;
     if (p[XTIES]) fill_integers(&in[XENT_IN_LOGITS], rng, 3);
     else fill_normal(&in[XENT_IN_LOGITS], rng, 1, 2);
+    if (p[XTEACHER]) fill_normal(&in[XENT_IN_TEACHER], rng, 1, 2);
     for (int64_t n = 0; n < p[XN]; n++)
         in[XENT_IN_LABELS].v[n] =
             n < p[XN] - p[XPADDING] ? (double)rng_below(rng, (uint64_t)p[XC]) : -1;
@@ -337,6 +367,8 @@ static void fill_xent(const int64_t *p, const Problem *problem, Mode mode, Rng *
     if (p[XSCALE]) in[XENT_IN_LOSS_SCALE].v[LOSS_SCALE_SCALE] = (double)p[XSCALE];
     for (int64_t k = 0; p[XWEIGHTS] && k < p[XC]; k++)
         in[XENT_IN_CLASS_WEIGHTS].v[k] = fill_float(0.1 + 3 * rng_uniform(rng));
+    for (int64_t i = 0; p[XMULTI] && i < p[XN] * ((p[XC] + 7) / 8); i++)
+        in[XENT_IN_TARGETS].v[i] = (double)rng_below(rng, 256);
     if (!p[XMIX]) return;
     in[XENT_IN_MIX].v[MIX_LAMBDA] = fill_float((double)p[XMIX] / 1000);
     in[XENT_IN_MIX].v[MIX_REST] = fill_float(1 - in[XENT_IN_MIX].v[MIX_LAMBDA]);

@@ -90,7 +90,7 @@ static Status decide_activation(Backend *b, const Variant *v, OpTensor *t)
 /* Of what a linear layer can have left, one input is: the others come from elsewhere. */
 static bool comes_from_linear(OpKind kind, const Variant *v, int slot)
 {
-    if (kind == OP_SOFTMAX_XENT) return slot == XENT_IN_LOGITS;
+    if (kind == OP_SOFTMAX_XENT) return slot == XENT_IN_LOGITS || slot == XENT_IN_TEACHER;
     if (kind == OP_GATE) return slot == GATE_IN_G;
     if (kind == OP_GATE_BWD) return slot == GATE_BWD_IN_G;
     if (!v->wide) return false;
@@ -216,8 +216,8 @@ static bool is_first_seen(OpKind kind, int slot, int rank)
 {
     if (op_fused(kind) || kind == OP_BN_APPLY) return rank < 4;
     if (kind == OP_BATCHNORM) return slot >= BN_IN_GAMMA && slot <= BN_IN_RUNNING_VAR;
-    if (kind == OP_LAYERNORM) return slot != LAYERNORM_IN_X;
-    if (kind == OP_LAYERNORM_BWD) return slot == LAYERNORM_BWD_IN_GAMMA;
+    if (kind == OP_LAYERNORM || kind == OP_GRN) return slot != LAYERNORM_IN_X;
+    if (kind == OP_LAYERNORM_BWD || kind == OP_GRN_BWD) return slot == LAYERNORM_BWD_IN_GAMMA;
     if (kind == OP_CONV2D) return slot == CONV_IN_B;
     if (kind == OP_EMBED) return slot <= EMBED_IN_SEGMENTS;
     if (kind == OP_EMBED_BWD) return slot == EMBED_BWD_IN_SO_FAR;

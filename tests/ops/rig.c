@@ -32,7 +32,7 @@ bool op_out_is_gradient(OpKind kind, int slot)
     if (kind == OP_BATCHNORM_BWD || kind == OP_BN_BWD_SUMS || kind == OP_BN_POOL_BWD ||
         kind == OP_BN_SIGNS_BWD)
         return slot == BN_BWD_OUT_DGAMMA || slot == BN_BWD_OUT_DBETA;
-    if (kind == OP_LAYERNORM_BWD) return slot != LAYERNORM_BWD_OUT_DX;
+    if (kind == OP_LAYERNORM_BWD || kind == OP_GRN_BWD) return slot != LAYERNORM_BWD_OUT_DX;
     if (kind == OP_CONV2D_BWD_DATA_NORM)
         return slot == CONV_BWD_DATA_NORM_OUT_DGAMMA || slot == CONV_BWD_DATA_NORM_OUT_DBETA ||
                slot == CONV_BWD_DATA_NORM_OUT_RESIDUAL_DGAMMA ||

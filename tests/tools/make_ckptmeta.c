@@ -26,6 +26,7 @@ static const char *const keys[] = {
     "diverged",
     "rolled_to",
     "named_classes",
+    "teacher",
     "pairs",
     "lookahead_rest",
     "ema_rest",

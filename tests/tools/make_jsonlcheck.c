@@ -55,11 +55,14 @@ static const EventRow *find_event(const JsonValue *record)
     return NULL;
 }
 
-/* Of a run on text the images are sequences. */
+/* Of a run on text the images are sequences; where images have any number of labels, map stands for
+ * top1 and top5. */
 static const JsonValue *find_number(const JsonValue *record, const char *name)
 {
     char other[64];
     const JsonValue *v = json_get(record, name);
+    if (strncmp(name, "top", 3) == 0 && json_get(record, "map"))
+        return v ? NULL : json_get(record, "map");
     if (v || strncmp(name, "images", 6) != 0) return v;
     snprintf(other, sizeof other, "sequences%s", name + 6);
     return json_get(record, other);

@@ -37,6 +37,8 @@ static Slab slab_for(TensorRole role)
         return SLAB_GRAD;
     case ROLE_ACTIVATION:
         return SLAB_ACTIVATION;
+    case ROLE_TEACHER:
+        return SLAB_TEACHER;
     }
     return SLAB_COUNT;
 }

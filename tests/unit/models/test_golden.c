@@ -129,6 +129,14 @@ TEST(logits_of_timms_vit_large)
     check_logits("timm_vit_large_patch16_224", "vit_large_patch16_224", 1);
 }
 
+TEST(logits_of_timms_convnext_v2)
+{
+    check_logits("timm_convnextv2_atto", "convnextv2_atto", 1);
+    check_logits("timm_convnextv2_nano", "convnextv2_nano", 1);
+    check_logits("timm_convnextv2_tiny", "convnextv2_tiny", 1);
+    check_logits("timm_convnextv2_base", "convnextv2_base", 1);
+}
+
 /* Odd sizes: TensorFlow's padding is uneven there. */
 TEST(logits_of_efficientnet_b0_at_97_pixels)
 {
@@ -302,6 +310,10 @@ TEST(gradients_of_efficientnet_b0)
 TEST(gradients_of_narrow_convnext_tiny)
 {
     check_training("convnext_tiny_narrow", "convnext_tiny", 0.125, 182);
+}
+TEST(gradients_of_narrow_convnext_v2_atto)
+{
+    check_training("convnextv2_atto_narrow", "convnextv2_atto", 0.125, 124);
 }
 TEST(gradients_of_narrow_efficientnet_v2_s)
 {

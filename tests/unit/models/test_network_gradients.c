@@ -159,7 +159,8 @@ static const struct {
                  { "efficientnet_b0", efficientnet_options, 1.5 },
                  { "convnext_tiny", convnext_options, 1 },
                  { "mobilenet_v3_small", efficientnet_options, 1.5 },
-                 { "deit_tiny_patch16_224", deit_options, 1 } };
+                 { "deit_tiny_patch16_224", deit_options, 1 },
+                 { "convnextv2_atto", convnext_options, 1 } };
 
 static void check_rows(int network, const Row *rows, size_t count)
 {
@@ -184,6 +185,7 @@ GRADIENTS(efficientnet_b0, 2)
 GRADIENTS(convnext_tiny, 3)
 GRADIENTS(mobilenet_v3_small, 4)
 GRADIENTS(deit_tiny, 5)
+GRADIENTS(convnextv2_atto, 6)
 
 TEST(of_deit_tiny_with_cudnns_attention_are_the_cpus)
 {

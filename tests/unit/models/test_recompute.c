@@ -65,6 +65,7 @@ static const struct {
     { "mobilenet_v3_small", of_plain, 64, 0.95, 0.8 },
     { "regnet_y_400mf", of_plain, 64, 0.95, 0.7 },
     { "convnext_tiny", of_drops, 64, 0.9, 0.7 },
+    { "convnextv2_atto", of_drops, 64, 0.9, 0.7 },
     { "deit_tiny_patch16_224", of_attention, 48, 0.9, 0.5 },
     { "airbench94", of_plain, 32, 1, 1 },
     { "roberta_tiny", of_text, 32, 0.95, 0.8 },

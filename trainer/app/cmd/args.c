@@ -283,12 +283,14 @@ Status args_weights(const Args *args, WeightsChoice *out)
 
 Status args_dataset(const Args *args, DatasetOptions *out)
 {
-    int format, role;
+    int format, role, labels;
     TRY(args_choice(args, "--format", &format));
     TRY(args_choice(args, "--role", &role));
+    TRY(args_choice(args, "--labels", &labels));
     *out = (DatasetOptions){ .path = args->positional[0],
                              .format = (DataFormat)format,
                              .role = (DataRole)role,
+                             .labels = (LabelKind)labels,
                              .allow_empty = args_value(args, "--allow-empty") != NULL };
     return OK;
 }

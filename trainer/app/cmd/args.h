@@ -67,6 +67,14 @@ typedef struct ArgRow {
     {                                                                                              \
         "--allow-empty", .help = "folders without images are classes too"                          \
     }
+#define ARG_ROW_LABELS                                                                             \
+    {                                                                                              \
+        "--labels", "KIND",                                                                        \
+            .help =                                                                                \
+                "of a list: as the key data.labels: one label per image (single, the default), "   \
+                "or any number (multi)",                                                           \
+            .choices = label_kind_names                                                            \
+    }
 #define ARG_ROW_VERBOSE                                                                            \
     {                                                                                              \
         "--verbose", .help = "also print what the engine chose: kernels, threads, index, memory"   \

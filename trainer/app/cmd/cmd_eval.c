@@ -34,7 +34,9 @@ static const ArgRow rows[] = {
       .flags = ARG_READS },
     ARG_ROW_EMA,
     ARG_ROW_RAW,
-    { "--per-class", "FILE", .help = "write a CSV file: images and accuracy of each class",
+    { "--per-class", "FILE",
+      .help = "write a CSV file: images and accuracy of each class, or with data.labels: multi its "
+              "average precision",
       .flags = ARG_WRITES },
     { "--confusion", "FILE",
       .help =
@@ -63,7 +65,7 @@ static const char *const view_keys[] = {
     "model.in_channels", "data.val_split",        "data.val_split_seed",
     "data.class_map",    "data.image_size",       "data.mean",
     "data.std",          "data.eval_resize",      "data.interpolation",
-    "data.tta",          "data.synthetic_images",
+    "data.tta",          "data.synthetic_images", "data.labels",
 };
 
 static bool same_view(const Config *a, const Config *b)
@@ -186,46 +188,43 @@ static Status load(Session *s, const char *path, WeightsChoice which, Checkpoint
     return session_broadcast(s);
 }
 
-/* The weights that the choice has left, where the checkpoint has both. */
-static Status evaluate_other(Session *s, const char *path, const Held *held, EvalRecord *e)
+/* The weights that the choice has left, where the checkpoint has both. first: the result of the
+ * others. */
+static Status evaluate_other(Session *s, const char *path, const Held *held,
+                             const EvalResult *first, EvalRecord *e)
 {
     EvalResult r;
     CheckpointMeta meta;
     Held other = { .both = true };
     TRY(load(s, path, held->ema ? WEIGHTS_RAW : WEIGHTS_EMA, &meta, &other));
     TRY(evaluate(s, &r));
-    e->has_ema = true;
+    *e = evaluate_record(s, held->ema ? &r : first);
+    evaluate_add_ema(e, held->ema ? first : &r);
     e->ema_best = held->ema;
-    e->ema_loss = held->ema ? e->loss : r.loss;
-    e->ema_top1 = held->ema ? e->top1 : r.top1;
-    e->ema_top5 = held->ema ? e->top5 : r.top5;
-    if (!held->ema) return OK;
-    e->loss = r.loss;
-    e->ppl = exp(r.loss);
-    e->top1 = r.top1;
-    e->top5 = r.top5;
     return OK;
 }
 
-/* images: NULL where nobody asks for them. */
+/* details: NULLs where nobody asks for them. */
 static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMeta *meta,
-                               const Held *held, bool foreign, EvalImage *images)
+                               const Held *held, bool foreign, const EvalTables *details)
 {
     EvalResult r;
-    TRY(images ? evaluate_images(s, &r, images) : evaluate(s, &r));
+    TRY(details->images ? evaluate_images(s, &r, details->images)
+        : details->ap   ? evaluate_classes(s, &r, details->ap)
+                        : evaluate(s, &r));
     EvalRecord e = evaluate_record(s, &r);
-    e.epoch = epoch_of(meta);
-    e.step = meta->run_step;
-    if (meta->dataset_images > 0) e.epochs = (double)meta->images / (double)meta->dataset_images;
-    e.checkpoint = args->checkpoint;
-    e.foreign = foreign;
     if (r.bad > 0)
         log_warning("data.val: %lld images could not be decoded; counted as wrong",
                     (long long)r.bad);
     if (!isfinite(r.loss) && r.bad < r.images)
         log_warning("%s: the loss is not finite; the weights or statistics are unusable",
                     args->checkpoint);
-    if (held->both) TRY(evaluate_other(s, args->checkpoint, held, &e));
+    if (held->both) TRY(evaluate_other(s, args->checkpoint, held, &r, &e));
+    e.epoch = epoch_of(meta);
+    e.step = meta->run_step;
+    if (meta->dataset_images > 0) e.epochs = (double)meta->images / (double)meta->dataset_images;
+    e.checkpoint = args->checkpoint;
+    e.foreign = foreign;
     TRY(record(s->comm, s->config, &e));
     if (held->both)
         log_info("%s: predict and export use its %s weights (ema.best)", args->checkpoint,
@@ -233,14 +232,15 @@ static Status evaluate_and_say(Session *s, const Args *args, const CheckpointMet
     if (e.masks)
         log_info("%s: as fairseq prints it: loss %.3f (base 2), ppl %.2f", args->checkpoint,
                  e.loss / M_LN2, e.ppl);
-    if (!images) return OK;
-    return comm_agree(s->comm, s->comm->rank == 0 ? eval_tables_write(s, args, &r, images) : OK);
+    if (!details->images && !details->ap) return OK;
+    return comm_agree(s->comm, s->comm->rank == 0 ? eval_tables_write(s, args, &r, details) : OK);
 }
 
 static Status evaluate_file(Session *s, const Args *args, const EvalRun *run)
 {
     CheckpointMeta meta = { 0 };
     EvalImage *images FREED = NULL;
+    double *ap FREED = NULL;
     WeightsChoice which;
     Held held = { .learnt = run->learnt.names };
     TRY(args_weights(args, &which));
@@ -248,9 +248,11 @@ static Status evaluate_file(Session *s, const Args *args, const EvalRun *run)
     TRY(load(s, args->checkpoint, which, &meta, &held));
     comm_broadcast(s->comm, &held, sizeof held, 0, "which weights");
     const bool wanted = eval_tables_wanted(args);
-    if (wanted) images = mem_alloc((size_t)dataset_images(s->val) * sizeof *images);
-    TRY(comm_agree(s->comm, images || !wanted ? OK : ERR_MEMORY));
-    return evaluate_and_say(s, args, &meta, &held, run->foreign, images);
+    const bool multi = s->config->data.labels == LABELS_MULTI;
+    if (wanted && multi) ap = mem_calloc((size_t)s->classes, sizeof *ap);
+    else if (wanted) images = mem_alloc((size_t)dataset_images(s->val) * sizeof *images);
+    TRY(comm_agree(s->comm, images || ap || !wanted ? OK : ERR_MEMORY));
+    return evaluate_and_say(s, args, &meta, &held, run->foreign, &(EvalTables){ images, ap });
 }
 
 /* *out: mem_free. */

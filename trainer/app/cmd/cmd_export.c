@@ -3,13 +3,16 @@
  * A .safetensors file holds parameters and statistics under torchvision's, timm's or transformers'
  * names, and with them the counters that PyTorch's batch norms have and the copies of what a
  * decoder shares, so that load_state_dict(strict=True) takes it. */
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/version.h"
 #include "trainer/app/cmd/commands.h"
 #include "trainer/engine/files/foreign_model.h"
+#include "trainer/engine/files/hub.h"
 #include "trainer/engine/files/onnx.h"
+#include "trainer/engine/files/outputs.h"
 #include "trainer/engine/files/run_source.h"
 #include "trainer/engine/files/weights.h"
 #include <stdio.h>
@@ -28,7 +31,11 @@ static const ArgRow rows[] = {
       .help = "a .safetensors file: weights and running statistics for PyTorch's load_state_dict; "
               "or an "
               ".onnx file: the network for inference",
-      .flags = ARG_WRITES },
+      .flags = ARG_WRITES | ARG_OPTIONAL },
+    { "--hub", "DIR",
+      .help = "instead of OUT: a folder that timm.create_model(\"local-dir:DIR\", pretrained=True) "
+              "reads, as it does \"hf-hub:\" of what is uploaded from it: " HUB_CONFIG
+              " and " HUB_WEIGHTS },
     ARG_ROW_EMA,
     ARG_ROW_RAW,
     { "--names", "NAMES",
@@ -37,6 +44,10 @@ static const ArgRow rows[] = {
     { "--with-input",
       .help = "only for .onnx: the input is uint8 [N, height, width, channels], as decoded; the "
               "network normalises it" },
+    { "--threshold", "T",
+      .help = "networks trained with data.labels: multi: the probability above which a class is a "
+              "label (default 0.5), kept in OUT's metadata, where predict finds it",
+      .max = 1 },
     { "--pooler",
       .help =
           "only for BERT that learns masked words: also the pooler and the next-sentence layer, "
@@ -107,8 +118,8 @@ static Status export_safetensors(const CheckpointModel *m, const char *path, Mod
 {
     WeightList list;
     Output o = { .steps = m->meta.step, .spare = spare };
-    StrBuf images = { 0 };
-    SafePair about[6] = { { "convoy", version_text() },
+    StrBuf images = { 0 }, threshold = { 0 };
+    SafePair about[8] = { { "convoy", version_text() },
                           /* without it transformers takes no file */
                           { "format", "pt" } };
     int pairs = 2;
@@ -118,14 +129,20 @@ static Status export_safetensors(const CheckpointModel *m, const char *path, Mod
         foreign_model_add_images(m->config, &images);
         about[pairs++] = (SafePair){ FOREIGN_MODEL_IMAGES, images.text };
     }
+    if (m->config->data.labels == LABELS_MULTI) {
+        str_printf(&threshold, "%.15g", m->threshold);
+        about[pairs++] = (SafePair){ FOREIGN_MODEL_LABELS, label_kind_names[LABELS_MULTI] };
+        about[pairs++] = (SafePair){ FOREIGN_MODEL_THRESHOLD, threshold.text };
+    }
     if (m->meta.class_names) {
         about[pairs++] = (SafePair){ "class_names", m->meta.class_names };
         about[pairs++] = (SafePair){ "named_classes", m->meta.named_classes ? "1" : "0" };
     }
     if (m->meta.words && m->meta.words[0]) about[pairs++] = (SafePair){ "words", m->meta.words };
-    if (status == OK && images.failed) status = ERR_MEMORY;
+    if (status == OK && (images.failed || threshold.failed)) status = ERR_MEMORY;
     if (status == OK) status = safetensors_write(path, o.tensors, o.count, about, pairs);
     str_free(&images);
+    str_free(&threshold);
     mem_free(o.tensors);
     mem_free(o.zeros);
     mem_free(o.counter_names);
@@ -150,12 +167,30 @@ static void warn_of_meaning(const CheckpointModel *m, const char *path, ModelNam
                     path, blurpool_names[m->config->model.blurpool]);
 }
 
-static Status export_to(const CheckpointModel *m, const Args *args)
+static Status export_hub(const CheckpointModel *m, const Args *args, const char *dir)
 {
-    const char *path = args->positional[1];
+    char *config FREED = fs_join(dir, HUB_CONFIG), *weights FREED = fs_join(dir, HUB_WEIGHTS);
+    Outputs o = { 0 };
+    if (!config || !weights) return ERR_MEMORY;
+    if (args_value(args, "--names") || args_value(args, "--with-input"))
+        return fail(ERR_USAGE, "--hub: takes neither --names nor --with-input");
+    TRY(hub_check(m));
+    outputs_add_read(&o, "RUN|CHECKPOINT", args->positional[0]);
+    outputs_add_written(&o, "--hub", config);
+    outputs_add_written(&o, "--hub", weights);
+    TRY(outputs_check(&o));
+    TRY(fs_make_dirs(dir));
+    TRY(export_safetensors(m, weights, MODEL_NAMES_TIMM, false));
+    return hub_write_config(m, config);
+}
+
+static Status export_to(const CheckpointModel *m, const Args *args, const char *path)
+{
+    const char *hub = args_value(args, "--hub");
     ModelNames names;
     if (args_value(args, "--pooler") && !(m->def->segments && graph_options(m->graph)->masked))
         return fail(ERR_USAGE, "--pooler: only for a BERT that learns masked words");
+    if (hub) return export_hub(m, args, hub);
     if (str_ends_with_nocase(path, ".onnx")) {
         if (args_value(args, "--names"))
             return fail(ERR_USAGE, "--names: only for a .safetensors file");
@@ -173,17 +208,22 @@ static Status export_to(const CheckpointModel *m, const Args *args)
 
 static Status command(const Args *args)
 {
-    const char *out = args->positional[1];
+    const char *hub = args_value(args, "--hub");
+    const char *out = args->positional_count > 1 ? args->positional[1] : hub;
     char *path FREED = NULL;
     CheckpointModel m FREED_BY(checkpoint_model_close) = { 0 };
     WeightsChoice which;
-    if (!str_ends_with_nocase(out, ".safetensors") && !str_ends_with_nocase(out, ".onnx"))
+    double threshold = CHECKPOINT_MODEL_THRESHOLD;
+    if (!out || (hub && out != hub)) return fail(ERR_USAGE, "give either OUT or --hub DIR");
+    if (!hub && !str_ends_with_nocase(out, ".safetensors") && !str_ends_with_nocase(out, ".onnx"))
         return fail(ERR_USAGE, "%s: must end in .safetensors or .onnx", out);
     TRY(run_source_checkpoint(&path, args->positional[0]));
     TRY(args_weights(args, &which));
     TRY(checkpoint_model_open(&m, path, 1));
     TRY(checkpoint_model_choose(&m, which, path));
-    TRY(export_to(&m, args));
+    TRY(args_number(args, "--threshold", &threshold));
+    if (args_value(args, "--threshold")) TRY(checkpoint_model_set_threshold(&m, threshold, path));
+    TRY(export_to(&m, args, out));
     log_info("%s: %s, %lld %s, from %s at step %lld%s", out, m.def->name, (long long)m.classes,
              config_is_masked(m.config) ? "words" : "classes", path, (long long)m.meta.step,
              m.ema ? ", averaged weights" : "");
@@ -193,14 +233,16 @@ static Status command(const Args *args)
 const Command cmd_export = {
     .name = "export",
     .group = "Use",
-    .summary = "write a checkpoint's weights for PyTorch or ONNX",
+    .summary = "write a checkpoint's weights for PyTorch, timm or ONNX",
     .about =
         "Writes the weights of a checkpoint for other programs; the extension of OUT chooses the "
         "format. Without --ema or --raw the averaged weights are taken where the run has them, "
         "unless ema.best is false.\n"
         "In PyTorch: model.load_state_dict(safetensors.torch.load_file(OUT)). An .onnx file has "
         "the input \"images\", f32 [N, channels, height, width], normalised as in training, and "
-        "the output \"logits\", [N, classes]. The batch size is dynamic, and so are height and "
+        "the output \"logits\", [N, classes]: before the softmax, or with metadata "
+        "labels: \"multi\" before the sigmoid of each class. The batch size is dynamic, and so are "
+        "height and "
         "width if the network allows it.",
     .args = rows,
     .alone = command,

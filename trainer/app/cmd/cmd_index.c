@@ -18,6 +18,7 @@ static const ArgRow rows[] = {
     ARG_ROW_FORMAT,
     ARG_ROW_ROLE,
     ARG_ROW_ALLOW_EMPTY,
+    ARG_ROW_LABELS,
     { "--check", .help = "list everything again and compare; exit code 65 if the index is wrong" },
     { "--threads", "N", .help = "number of threads that list", .min = 1, .max = PARALLEL_MAX,
       .fallback = 16 },

@@ -204,6 +204,12 @@ static const ArgRow checkpoint_rows[] = {
     ARG_ROW_END,
 };
 
+static bool has_multi(const CheckpointMeta *meta)
+{
+    Config *c FREED_BY(config_destroy_at) = NULL;
+    return meta->config && config_parse(&c, meta->config) == OK && c->data.labels == LABELS_MULTI;
+}
+
 static void list_tensors(const SafeFile *file, StrBuf *text)
 {
     int64_t elements = 0, bytes = 0;
@@ -232,7 +238,10 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
                (long long)meta->global_batch, (long long)meta->dataset_images);
     const ModelDef *def = model_find(meta->model);
     if (meta->best_score >= 0)
-        str_printf(text, "%s %.6f\n", def && def->text ? "best_score" : "best_top1",
+        str_printf(text, "%s %.6f\n",
+                   def && def->text  ? "best_score"
+                   : has_multi(meta) ? "best_map"
+                                     : "best_top1",
                    meta->best_score);
     if (cost_read(meta->spent, &spent)) {
         const Spent sum = cost_sum(&spent);

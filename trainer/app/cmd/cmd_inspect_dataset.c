@@ -26,6 +26,7 @@ static const ArgRow rows[] = {
     ARG_ROW_FORMAT,
     ARG_ROW_ROLE,
     ARG_ROW_ALLOW_EMPTY,
+    ARG_ROW_LABELS,
     { "--batch", "STEP",
       .help = "text: write what the network is given in this step (from 0) of a run with one rank, "
               "or with --role val in this batch, to the file --out",

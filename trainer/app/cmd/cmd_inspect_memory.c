@@ -27,10 +27,10 @@ static void add_report(const Session *s, StrBuf *text)
 {
     MemoryReport r = memory_report(s);
     for (int i = 0; i < MEMORY_ITEM_COUNT; i++) {
-        bool only_where_any = i == MEMORY_COPIES || i == MEMORY_AVERAGES ||
-                              i == MEMORY_SIDE_WORKSPACE || i == MEMORY_INPUTS ||
-                              i == MEMORY_ALLREDUCE || i == MEMORY_HOST_REDUCE ||
-                              i == MEMORY_READ_AHEAD || i == MEMORY_SHARPNESS;
+        bool only_where_any =
+            i == MEMORY_COPIES || i == MEMORY_AVERAGES || i == MEMORY_SIDE_WORKSPACE ||
+            i == MEMORY_INPUTS || i == MEMORY_ALLREDUCE || i == MEMORY_HOST_REDUCE ||
+            i == MEMORY_READ_AHEAD || i == MEMORY_SHARPNESS || i == MEMORY_TEACHER;
         if (only_where_any && r.bytes[i] == 0) continue;
         str_printf(text, "%-28s %15zu\n", memory_item_name(i), r.bytes[i]);
     }

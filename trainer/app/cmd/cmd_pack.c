@@ -28,6 +28,7 @@ static const ArgRow rows[] = {
     ARG_ROW_FORMAT,
     ARG_ROW_ROLE,
     ARG_ROW_ALLOW_EMPTY,
+    ARG_ROW_LABELS,
     ARG_ROW_END,
 };
 
@@ -62,6 +63,9 @@ static Status command(const Args *args)
     int64_t shard_mb, threads = thread_allowed_cpus();
     DatasetOptions data;
     TRY(args_dataset(args, &data));
+    if (data.labels == LABELS_MULTI)
+        return fail(ERR_USAGE,
+                    "--labels multi: shards hold one label per image; train on the list");
     TRY(outputs_check_apart("OUT", args->output, "DIR", &data));
     TRY(args_whole(args, "--shard-mb", &shard_mb));
     TRY(args_whole(args, "--threads", &threads));

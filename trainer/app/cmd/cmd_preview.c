@@ -94,16 +94,28 @@ static uint8_t seen_at(const Page *p, const Batch *b, int64_t n, int y, int x, i
     return (uint8_t)lround(fmin(fmax(v, 0), 255));
 }
 
-static void describe_target(const Page *p, const Batch *b, int64_t n, char *out, size_t bytes)
+enum { LABELS_BYTES = 400 };
+
+/* The labels of an image of the batch. */
+static void describe_labels(const Page *p, const Batch *b, int64_t n, char out[LABELS_BYTES])
 {
     const int32_t *labels = loader_field(b, "labels");
+    const uint8_t *targets = loader_field(b, "targets");
+    const int64_t row = (p->s->classes + 7) / 8;
+    if (targets) dataset_describe_labels(p->s->train, targets + n * row, out, LABELS_BYTES);
+    else snprintf(out, LABELS_BYTES, "%s", class_name(p->s, labels[n]));
+}
+
+static void describe_target(const Page *p, const Batch *b, int64_t n, char *out, size_t bytes)
+{
+    char own[LABELS_BYTES], others[LABELS_BYTES];
     const MixValues *mix = loader_field(b, "mix");
-    const char *own = class_name(p->s, labels[n]);
-    const int64_t other = op_input_neighbour(n, p->s->plan.batch);
+    describe_labels(p, b, n, own);
+    describe_labels(p, b, op_input_neighbour(n, p->s->plan.batch), others);
     if (!mix || mix->lambda >= 1) snprintf(out, bytes, "%s", own);
     else
         snprintf(out, bytes, "%.0f %% %s, %.0f %% %s", 100 * (double)mix->lambda, own,
-                 100 * (double)mix->rest, class_name(p->s, labels[other]));
+                 100 * (double)mix->rest, others);
 }
 
 /* *count: how many are still to be shown. */
@@ -156,7 +168,11 @@ static void take(void *cookie, int64_t index, const uint8_t *pixels)
     Page *p = cookie;
     const Dataset *d = p->s->val;
     const int64_t all = dataset_images(d), wanted = EVAL_IMAGES < all ? EVAL_IMAGES : all;
-    add_picture(p, pixels, dataset_class_name(d, dataset_label(d, index * all / wanted)));
+    char labels[LABELS_BYTES];
+    const int64_t id = index * all / wanted;
+    const uint8_t *row = dataset_labels(d, id);
+    if (row) dataset_describe_labels(d, row, labels, sizeof labels);
+    add_picture(p, pixels, row ? labels : dataset_class_name(d, dataset_label(d, id)));
 }
 
 static Status add_evaluation(Page *p)

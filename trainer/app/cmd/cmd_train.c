@@ -81,7 +81,7 @@ static void add_other_best(StrBuf *out, const ReportRun *run, bool ema)
     EvalRecord best = { .step = -1 };
     for (int64_t i = run->first_eval; i < run->eval_count; i++) {
         EvalRecord e = run->evals[i];
-        if (e.checkpoint || isnan(e.ema_top1)) continue;
+        if (e.checkpoint || !e.has_ema) continue;
         e.ema_best = ema;
         const double score = records_score(&e), had = records_score(&best);
         if (best.step < 0 || (e.masks ? score < had : score > had)) best = e;
@@ -107,7 +107,7 @@ static void say_result(const Config *c)
         return;
     }
     if ((best = report_run_best(&run))) {
-        records_format_score(best->masks, records_score(best), score);
+        records_format_score(best, records_score(best), score);
         str_printf(&text, "best %s%s in epoch %lld (step %lld), ", score,
                    best->ema_best ? " of averaged weights" : "", (long long)best->epoch + 1,
                    (long long)best->step);

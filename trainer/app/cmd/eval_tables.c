@@ -19,7 +19,8 @@ typedef struct Tables { /* everything that is written is made of this */
     const Session *s;
     const Args *args;
     const EvalResult *result;
-    const EvalImage *images;
+    const EvalImage *images; /* NULL: there is ap */
+    const double *ap;
     double *confusion; /* [classes * classes] */
     double *unread;    /* [classes] */
     char **names;      /* [classes] */
@@ -41,15 +42,17 @@ static void count_confusion(Tables *t)
 static Status print_classes(const Tables *t, StrBuf *out)
 {
     const Session *s = t->s;
-    str_printf(out, "label,class,%s,correct,accuracy\n", units_of(s->config)->many);
+    str_printf(out, "label,class,%s,%s\n", units_of(s->config)->many,
+               t->ap ? "average_precision" : "correct,accuracy");
     for (int64_t c = 0; c < s->classes; c++) {
         const int64_t images =
             c < dataset_classes(s->val) ? dataset_class_images(s->val, (int)c) : 0;
-        const double correct = t->confusion[c * s->classes + c];
+        const double correct = t->ap ? 0 : t->confusion[c * s->classes + c];
         str_printf(out, "%lld", (long long)c);
         csv_text(out, t->names[c]);
-        str_printf(out, ",%lld,%.0f,", (long long)images, correct);
-        if (images > 0) str_printf(out, "%.6f", correct / (double)images);
+        str_printf(out, ",%lld,", (long long)images);
+        if (!t->ap) str_printf(out, "%.0f,", correct);
+        if (images > 0) str_printf(out, "%.6f", t->ap ? t->ap[c] : correct / (double)images);
         str_add(out, "\n");
     }
     return OK;
@@ -193,6 +196,11 @@ Status eval_tables_check(const Args *args, const Config *c)
         if (path && config_is_masked(c))
             return fail(ERR_USAGE, "%s: %s (model.name) learns masked words, not classes",
                         tables[i].option, c->model.name);
+        if (path && tables[i].print != print_classes && c->data.labels == LABELS_MULTI)
+            return fail(ERR_USAGE,
+                        "%s: requires data.labels: single; --per-class has the average "
+                        "precision of each class",
+                        tables[i].option);
         if (path && tables[i].print == print_page && config_is_text(c))
             return fail(ERR_USAGE, "%s: shows images; %s (model.name) reads text", tables[i].option,
                         c->model.name);
@@ -230,18 +238,20 @@ static Status name_classes(Tables *t)
 }
 
 Status eval_tables_write(const Session *s, const Args *args, const EvalResult *r,
-                         const EvalImage *images)
+                         const EvalTables *details)
 {
     const size_t classes = (size_t)s->classes;
+    const size_t cells = details->ap ? 1 : classes * classes;
     Tables t = { .s = s,
                  .args = args,
                  .result = r,
-                 .images = images,
-                 .confusion = mem_calloc(classes * classes, sizeof(double)),
+                 .images = details->images,
+                 .ap = details->ap,
+                 .confusion = mem_calloc(cells, sizeof(double)),
                  .unread = mem_calloc(classes, sizeof(double)),
                  .names = mem_calloc(classes, sizeof(char *)) };
     Status status = t.confusion && t.unread && t.names ? name_classes(&t) : ERR_MEMORY;
-    if (status == OK) count_confusion(&t);
+    if (status == OK && t.images) count_confusion(&t);
     if (status == OK) status = write_all(&t);
     for (size_t c = 0; t.names && c < classes; c++) mem_free(t.names[c]);
     mem_free(t.names);

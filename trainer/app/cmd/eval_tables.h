@@ -9,7 +9,12 @@ bool eval_tables_wanted(const Args *args);
 /* A name that cannot be written to, or a table that this network has not, is said before the work,
  * not after it. */
 Status eval_tables_check(const Args *args, const Config *c);
-/* images: [dataset_images(s->val)]. */
+/* What the tables are made of: images [dataset_images(s->val)], or of images with any number of
+ * labels the average precisions [s->classes]; NULL: the other one, or neither. */
+typedef struct EvalTables {
+    EvalImage *images;
+    double *ap;
+} EvalTables;
 Status eval_tables_write(const Session *s, const Args *args, const EvalResult *r,
-                         const EvalImage *images);
+                         const EvalTables *details);
 #endif

@@ -225,7 +225,7 @@ static void add_gpu_line(const GpuRecord *g, StrBuf *out)
 static void add_masked_eval_line(const TopScreen *t, const EvalRecord *e, StrBuf *out)
 {
     char best[RECORDS_SCORE_BYTES];
-    records_format_score(true, records_score(&t->best), best);
+    records_format_score(e, records_score(&t->best), best);
     str_printf(out, "evaluation  loss %.4f, ppl %.5g", e->loss, e->ppl);
     if (isfinite(e->ema_loss)) str_printf(out, " (averaged weights: loss %.4f)", e->ema_loss);
     str_printf(out, ", %.2f %% of the masked words found, at step %lld; best %s at step %lld\n",
@@ -240,9 +240,12 @@ static void add_eval_line(const TopScreen *t, StrBuf *out)
         return;
     }
     const int64_t classes = t->last[RECORD_START].start.classes;
-    str_printf(out, "evaluation  top-1 %.2f %%", 100 * e->top1);
-    if (classes < 0 || classes > 5) str_printf(out, ", top-5 %.2f %%", 100 * e->top5);
-    if (isfinite(e->ema_top1)) str_printf(out, " (averaged weights: %.2f %%)", 100 * e->ema_top1);
+    const double ema = records_share(e, true);
+    str_printf(out, "evaluation  %s %.2f %%", records_share_name(e->multi),
+               100 * records_share(e, false));
+    if (e->multi) str_printf(out, " of %lld classes", (long long)e->map_classes);
+    else if (classes < 0 || classes > 5) str_printf(out, ", top-5 %.2f %%", 100 * e->top5);
+    if (isfinite(ema)) str_printf(out, " (averaged weights: %.2f %%)", 100 * ema);
     str_printf(out, ", loss %.4f at step %lld; best %.2f %% at step %lld\n", e->loss,
                (long long)e->step, 100 * records_score(&t->best), (long long)t->best.step);
 }

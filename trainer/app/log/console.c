@@ -42,10 +42,12 @@ static void draw_rule(char *out, const char *left, const char *right, int width)
 int console_result_table(const ConsoleResult *r, char out[CONSOLE_RESULT_LINES][CONSOLE_TEXT_BYTES])
 {
     enum { ROWS = 6, KEY = 19, GAP = 3 };
-    static const char *const keys[ROWS] = {
-        "checkpoint_dir_name", "time_this_iter_s", "time_total_s",
-        "training_iteration",  "accuracy",         "loss"
-    };
+    const char *const keys[ROWS] = { "checkpoint_dir_name",
+                                     "time_this_iter_s",
+                                     "time_total_s",
+                                     "training_iteration",
+                                     r->multi ? "map" : "accuracy",
+                                     "loss" };
     const double numbers[ROWS] = { 0,           r->this_s, r->total_s, (double)r->iteration,
                                    r->accuracy, r->loss };
     char values[ROWS][64];

@@ -26,6 +26,7 @@ typedef struct ConsoleResult {
     double this_s, total_s; /* since this start; of the run, earlier starts too */
     int64_t iteration;      /* how often the run has come to its end: from 1 */
     bool evaluated;         /* the next are known */
+    bool multi;             /* accuracy is the mean average precision */
     double accuracy, loss;
 } ConsoleResult;
 enum { CONSOLE_RESULT_LINES = 10 };

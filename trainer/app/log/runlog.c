@@ -280,19 +280,22 @@ static void say_eval(RunLog *r, const EvalRecord *e)
 {
     r->evaluated = true;
     r->last = *e;
-    char where[64] = "", top5[32] = ""; /* third-party weights have no step */
+    char where[64] = "", more[48] = ""; /* third-party weights have no step */
     if (e->step > 0)
         snprintf(where, sizeof where, "epoch %lld step %lld ", shown(e->epoch), (long long)e->step);
     if (e->masks) {
         say_masked_eval(where, e);
         return;
     }
-    if (e->classes > 5) snprintf(top5, sizeof top5, ", top-5 %.2f %%", 100 * e->top5);
-    log_info("%seval on %lld %s: loss %.4f, top-1 %.2f %%%s", where, (long long)e->images,
-             units_name(units(e->text), e->images), e->loss, 100 * e->top1, top5);
+    if (e->multi) snprintf(more, sizeof more, " of %lld classes", (long long)e->map_classes);
+    else if (e->classes > 5) snprintf(more, sizeof more, ", top-5 %.2f %%", 100 * e->top5);
+    const char *share = records_share_name(e->multi);
+    log_info("%seval on %lld %s: loss %.4f, %s %.2f %%%s", where, (long long)e->images,
+             units_name(units(e->text), e->images), e->loss, share, 100 * records_share(e, false),
+             more);
     if (e->has_ema)
-        log_info("%seval of averaged weights: loss %.4f, top-1 %.2f %%", where, e->ema_loss,
-                 100 * e->ema_top1);
+        log_info("%seval of averaged weights: loss %.4f, %s %.2f %%", where, e->ema_loss, share,
+                 100 * records_share(e, true));
 }
 
 static void keep_name(RunLog *r, const char *path)
@@ -350,7 +353,8 @@ static void print_result(const RunLog *r)
                                    .total_s = r->total_host_s / r->hosts,
                                    .iteration = 1 + jsonl_count(&r->metrics, ended, INT64_MAX - 1),
                                    .evaluated = r->evaluated,
-                                   .accuracy = r->last.top1,
+                                   .multi = r->last.multi,
+                                   .accuracy = records_share(&r->last, false),
                                    .loss = r->last.loss };
     const int count = console_result_table(&result, lines);
     for (int i = 0; i < count; i++) log_info("%s", lines[i]);

@@ -289,11 +289,13 @@ static void add_metrics(Monitor *m, const EvalRecord *e, const char *prefix)
 {
     char tags[RECORD_METRICS][64];
     EventScalar scalars[RECORD_METRICS];
+    int count = 0;
     for (int i = 0; i < RECORD_METRICS; i++) {
         snprintf(tags[i], sizeof tags[i], "eval/%s%s", prefix, metric_defs[i].name);
-        scalars[i] = (EventScalar){ tags[i], records_number(RECORD_EVAL, e, tags[i] + 5) };
+        const double value = records_number(RECORD_EVAL, e, tags[i] + 5);
+        if (i == 0 || !isnan(value)) scalars[count++] = (EventScalar){ tags[i], value };
     }
-    add_event(m, e->step, scalars, RECORD_METRICS);
+    add_event(m, e->step, scalars, count);
 }
 
 void monitor_eval(Monitor *m, const EvalRecord *e)
@@ -302,7 +304,8 @@ void monitor_eval(Monitor *m, const EvalRecord *e)
     pthread_mutex_lock(&m->watcher.lock);
     m->gauges.eval = *e;
     m->gauges.eval_step = (double)e->step;
-    if (!e->has_ema) m->gauges.eval.ema_top1 = (double)NAN;
+    if (!e->has_ema) m->gauges.eval.ema_top1 = m->gauges.eval.ema_map = (double)NAN;
+    if (!e->multi) m->gauges.eval.map = (double)NAN;
     if (!e->masks) m->gauges.eval.ppl = (double)NAN;
     pthread_mutex_unlock(&m->watcher.lock);
     add_metrics(m, e, "");

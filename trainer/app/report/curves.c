@@ -47,6 +47,8 @@ static const Curve curves[] = {
     { OF_CLASSES, "Evaluation: top-1", "% of the sequences", EVALS(top1, 100), NAN, NAN, true },
     { OF_LABELS, "Evaluation: top-1 of averaged weights", "%", EVALS(ema_top1, 100), NAN, NAN,
       true },
+    { OF_IMAGES, "Evaluation: mAP", "%", EVALS(map, 100), NAN, NAN, true },
+    { OF_IMAGES, "Evaluation: mAP of averaged weights", "%", EVALS(ema_map, 100), NAN, NAN, true },
     { OF_LABELS, "Evaluation: loss", "loss", EVALS(loss, 1), NAN, NAN, true },
     { OF_MASKED, "Evaluation: loss", "loss in nats", EVALS(loss, 1), NAN, NAN, true },
     { OF_MASKED, "Evaluation: loss of averaged weights", "loss in nats", EVALS(ema_loss, 1), NAN,

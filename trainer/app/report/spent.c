@@ -6,18 +6,19 @@
 
 #define J_PER_KWH 3.6e6
 
-/* What all runs that were evaluated have reached. NaN for none, and where some have a share and
- * some a loss. */
-static double common_target(const RunSet *set)
+/* What all runs that were evaluated have reached, *kind of evaluation. NaN for none, and where
+ * theirs differ. */
+static double common_target(const RunSet *set, EvalKind *kind)
 {
-    const bool masked = report_run_all_masked(set->runs, set->count);
     double target = (double)NAN;
+    *kind = EVAL_KINDS;
     for (int i = 0; i < set->count; i++) {
         const EvalRecord *best = report_run_best(&set->runs[i]);
         if (!best) continue;
-        if (best->masks != masked) return (double)NAN;
+        if (*kind != EVAL_KINDS && records_kind(best) != *kind) return (double)NAN;
+        *kind = records_kind(best);
         const double score = records_score(best); /* fmin and fmax pass over NaN */
-        target = masked ? fmax(target, score) : fmin(target, score);
+        target = best->masks ? fmax(target, score) : fmin(target, score);
     }
     return target;
 }
@@ -90,8 +91,8 @@ void section_spent(StrBuf *out, const RunSet *set)
                                   "kWh to target",
                                   "host hours to target",
                                   "<cost to target" };
-    const bool masked = report_run_all_masked(set->runs, set->count);
-    const double target = common_target(set);
+    EvalKind kind;
+    const double target = common_target(set, &kind);
     bool any = false;
     for (int i = 0; i < set->count; i++) any = any || says_something(&set->runs[i]);
     if (!any) return;
@@ -108,8 +109,10 @@ void section_spent(StrBuf *out, const RunSet *set)
         "prices (cost.*) in each run's config.yaml.",
         per_sample);
     if (isnan(target)) return;
-    if (masked) snprintf(score, sizeof score, "loss of %.4f", target);
-    else snprintf(score, sizeof score, "top-1 of %.2f %%", 100 * target);
+    if (kind == EVAL_MASKED) snprintf(score, sizeof score, "loss of %.4f", target);
+    else
+        snprintf(score, sizeof score, "%s of %.2f %%", records_share_name(kind == EVAL_MULTI),
+                 100 * target);
     html_notef(
         out,
         "Target: %s, the best value that every evaluated run has reached. Columns to target: "

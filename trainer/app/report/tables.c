@@ -98,28 +98,33 @@ static Status add_run_row(StrBuf *out, const RunSet *set, int k)
     return OK;
 }
 
+/* "last top-1 %": what the runs were evaluated by. */
+static void name_score(const RunSet *set, const char *which, char out[32])
+{
+    bool multi = false, single = false;
+    for (int i = 0; i < set->count; i++) {
+        const ReportRun *r = &set->runs[i];
+        if (r->eval_count == 0) continue;
+        multi |= r->evals[r->eval_count - 1].multi;
+        single |= !r->evals[r->eval_count - 1].multi;
+    }
+    if (report_run_all_masked(set->runs, set->count)) snprintf(out, 32, "%s val loss", which);
+    else
+        snprintf(out, 32, "%s %s%s %%", which, multi ? "mAP" : "top-1",
+                 multi && single ? " or top-1" : "");
+}
+
 Status section_runs(StrBuf *out, const RunSet *set)
 {
-    const bool masked = report_run_all_masked(set->runs, set->count);
+    char last[32], best[32];
     const Units *units = report_run_units(set->runs, set->count);
-    const char *const heads[] = { "",
-                                  "<run",
-                                  "<status",
-                                  "<started",
-                                  "duration",
-                                  "<network",
-                                  "ranks",
-                                  "global batch",
-                                  "steps",
-                                  "planned",
-                                  "epochs",
-                                  "last loss",
-                                  masked ? "last val loss" : "last top-1 %",
-                                  masked ? "best val loss" : "best top-1 %",
-                                  units->speed,
-                                  "MFU %",
-                                  "data wait %",
-                                  "comm wait %" };
+    const char *const heads[] = {
+        "",      "<run",         "<status",    "<started", "duration",    "<network",
+        "ranks", "global batch", "steps",      "planned",  "epochs",      "last loss",
+        last,    best,           units->speed, "MFU %",    "data wait %", "comm wait %"
+    };
+    name_score(set, "last", last);
+    name_score(set, "best", best);
     html_heading(out, set->count == 1 ? "Run" : "Runs");
     html_table(out, heads, sizeof heads / sizeof heads[0]);
     for (int i = 0; i < set->count; i++) TRY(add_run_row(out, set, i));
@@ -300,41 +305,53 @@ static const char *const columns[] = {
     "loss", "lr",   "images_per_s", "step_ms", "data_wait_ms", "comm_wait_ms", "grad_norm",
     "top1", "top5", "seconds",      "images",  "tokens_per_s", "masked",       "ppl"
 };
-/* The last are of runs on text alone. */
+/* The last are of runs on text alone; one more is of runs with any number of labels. */
 enum { COLUMNS = sizeof columns / sizeof columns[0], IMAGE_COLUMNS = COLUMNS - 3 };
 
+static int choose_columns(const RunSet *set, const char *out[COLUMNS + 1])
+{
+    const bool images = report_run_units(set->runs, set->count) == &units_images;
+    int count = images ? IMAGE_COLUMNS : COLUMNS, multi = 0;
+    memcpy(out, columns, sizeof columns);
+    for (int i = 0; i < set->count; i++)
+        for (int64_t k = 0; k < set->runs[i].eval_count; k++) multi |= set->runs[i].evals[k].multi;
+    if (multi) out[count++] = "map";
+    return count;
+}
+
 /* The fields of a record that have a column; others are empty. */
-static void csv_record(StrBuf *out, const ReportRun *r, int count, RecordKind kind, int64_t epoch,
-                       int64_t step, const void *record)
+static void csv_record(StrBuf *out, const ReportRun *r, const char *const *names, int count,
+                       RecordKind kind, int64_t epoch, int64_t step, const void *record)
 {
     csv_text(out, r->name);
     csv_text(out, record_defs[kind].event);
     csv_whole(out, epoch);
     csv_whole(out, step);
-    for (int i = 0; i < count; i++) csv_number(out, records_number(kind, record, columns[i]));
+    for (int i = 0; i < count; i++) csv_number(out, records_number(kind, record, names[i]));
     str_add(out, "\n");
 }
 
 void section_records_csv(StrBuf *out, const RunSet *set)
 {
     const Units *units = report_run_units(set->runs, set->count);
-    const int count = units == &units_images ? IMAGE_COLUMNS : COLUMNS;
+    const char *names[COLUMNS + 1];
+    const int count = choose_columns(set, names);
     str_add(out, "run,event,epoch,step");
     for (int i = 0; i < count; i++)
-        str_printf(out, ",%s", records_name(columns[i], units == &units_text));
+        str_printf(out, ",%s", records_name(names[i], units == &units_text));
     str_add(out, "\n");
     for (int i = 0; i < set->count; i++) {
         const ReportRun *r = &set->runs[i];
         for (int64_t k = 0; k < r->step_count; k++)
-            csv_record(out, r, count, RECORD_STEP, r->steps[k].epoch, r->steps[k].step,
+            csv_record(out, r, names, count, RECORD_STEP, r->steps[k].epoch, r->steps[k].step,
                        &r->steps[k]);
         for (int64_t k = 0; k < r->epoch_count; k++) {
             EpochRecord e = r->epochs[k];
             e.images_per_s = e.tokens_per_s = (double)NAN; /* steps have them */
-            csv_record(out, r, count, RECORD_EPOCH, e.epoch, e.steps_before, &e);
+            csv_record(out, r, names, count, RECORD_EPOCH, e.epoch, e.steps_before, &e);
         }
         for (int64_t k = 0; k < r->eval_count; k++)
-            csv_record(out, r, count, RECORD_EVAL, r->evals[k].epoch, r->evals[k].step,
+            csv_record(out, r, names, count, RECORD_EVAL, r->evals[k].epoch, r->evals[k].step,
                        &r->evals[k]);
     }
 }

@@ -45,6 +45,7 @@ typedef struct Config {
         int64_t val_split_seed;
         SampleOrder order;
         DataFormat format;
+        LabelKind labels;
         Augment augment;
         Interpolation interpolation;
         int train_interpolation /*Interpolation, or CONFIG_OTHER: the same*/;
@@ -90,6 +91,8 @@ typedef struct Config {
         double bce_threshold /*0 = off*/;
         bool bce_sum;
         char *class_weights /*empty: none*/;
+        char *teacher /*empty: none*/, *teacher_model;
+        double distill_temperature, distill_weight;
         double label_smoothing, eval_every /*epochs; 0 = only at the end*/;
         int64_t patience /*evaluations; 0 = without end*/;
         double loss_scale;

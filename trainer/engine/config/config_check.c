@@ -30,7 +30,7 @@ Status config_fail_key(const ConfigOrigin *origin, const char *key, const char *
  * config_caution.c: a file may hold both recipes. */
 typedef struct Requirement {
     const char *key, *other;
-    const char *words;   /* of other, as a message has them; NULL: other must be above 0 */
+    const char *words;   /* of other, as a message has them; NULL: above 0, or of a text any */
     const char *instead; /* a key that may be above 0 in place of other, or NULL */
 } Requirement;
 
@@ -50,6 +50,8 @@ static const Requirement requirements[] = {
     { "data.mixup_switch_prob", "data.mixup", NULL, NULL },
     { "data.mixup_switch_prob", "data.cutmix", NULL, NULL },
     { "data.erase_mode", "data.random_erase", NULL, NULL },
+    { "data.labels", "train.loss", "bce", NULL },
+    { "data.labels", "data.format", "auto, list or synthetic", NULL },
     { "train.bce_threshold", "train.loss", "bce", NULL },
     { "train.bce_sum", "train.loss", "bce", NULL },
     { "optimizer.nesterov", "optimizer.momentum", NULL, NULL },
@@ -58,6 +60,10 @@ static const Requirement requirements[] = {
     { "optimizer.lookahead_steps", "optimizer.lookahead", "timm or airbench", NULL },
     { "optimizer.lookahead_alpha", "optimizer.lookahead", "timm", NULL },
     { "optimizer.sam_interval", "optimizer.sam_rho", NULL, NULL },
+    { "train.teacher", "data.labels", "single", NULL },
+    { "train.teacher_model", "train.teacher", NULL, NULL },
+    { "train.distill_temperature", "train.teacher", NULL, NULL },
+    { "train.distill_weight", "train.teacher", NULL, NULL },
 };
 
 /* Whether the key's value is text, as config_add_value() writes it. */
@@ -89,6 +95,8 @@ static Status check_requirement(const Config *c, const ConfigOrigin *origin, con
     if (r->words && !is_listed(r->words, value.text))
         return config_fail_key(origin, r->key, "requires %s: %s (it is %s)", r->other, r->words,
                                value.text);
+    if (!r->words && strcmp(value.text, "\"\"") == 0)
+        return config_fail_key(origin, r->key, "requires %s", r->other);
     if (!r->words && strcmp(value.text, "0") == 0 && (!r->instead || has_value(c, r->instead, "0")))
         return config_fail_key(origin, r->key, "requires %s%s%s above 0", r->other,
                                r->instead ? " or " : "", r->instead ? r->instead : "");
@@ -343,20 +351,36 @@ Status config_check_input(const Config *c)
 
 /* Keys that say something of the one kind alone. */
 static const char *const image_keys[] = {
-    "model.in_channels",  "model.stem",
-    "model.blurpool",     "model.zero_init_last_gamma",
-    "model.bn",           "data.class_map",
-    "data.val_split",     "data.val_split_seed",
-    "data.order",         "data.allow_empty_classes",
-    "data.image_size",    "data.train_size",
-    "data.mean",          "data.std",
-    "data.augment",       "data.min_crop_area",
-    "data.interpolation", "data.train_interpolation",
-    "data.cache",         "data.progressive_sizes",
-    "data.tta",           "data.color_jitter",
-    "data.auto_augment",  "data.random_erase",
-    "data.mixup",         "data.cutmix",
-    "data.seek_index",    "data.repeated_augmentation",
+    "model.in_channels",
+    "model.stem",
+    "model.blurpool",
+    "model.zero_init_last_gamma",
+    "model.bn",
+    "data.class_map",
+    "data.val_split",
+    "data.val_split_seed",
+    "data.order",
+    "data.allow_empty_classes",
+    "data.labels",
+    "data.image_size",
+    "data.train_size",
+    "data.mean",
+    "data.std",
+    "data.augment",
+    "data.min_crop_area",
+    "data.interpolation",
+    "data.train_interpolation",
+    "data.cache",
+    "data.progressive_sizes",
+    "data.tta",
+    "data.color_jitter",
+    "data.auto_augment",
+    "data.random_erase",
+    "data.mixup",
+    "data.cutmix",
+    "data.seek_index",
+    "data.repeated_augmentation",
+    "train.teacher",
 };
 static const char *const text_keys[] = { "model.head",  "model.layers",   "model.hidden",
                                          "model.heads", "data.tokens",    "data.break_mode",

@@ -102,6 +102,10 @@ const ConfigKey config_keys[] = {
      "tar files (webdataset), tfrecord, a text file of paths and classes (list), MNIST files "
      "(idx), CIFAR files (cifar), text that fairseq-preprocess wrote (fairseq), or generated "
      "images (synthetic); auto detects it"},
+    {ENUM(data, labels, "single", label_kind_names), KEY_MATH,
+     "Labels per image: one (single), or any number, also none (multi), for lists with several "
+     "labels in a row; requires train.loss: bce. Evaluation then reports mean average precision "
+     "(mAP) instead of top-1"},
     {BOOL(data, allow_empty_classes, "false"), KEY_RUNTIME,
      "Accept class folders without images, in a tar too (torchvision's allow_empty), and a "
      "data.val without some classes of data.train; false: both are errors"},
@@ -273,10 +277,11 @@ const ConfigKey config_keys[] = {
     {INT(train, seed, "1", 0, 9007199254740992.0), KEY_MATH,
      "Seed of initial weights, shuffling and augmentation"},
     {DOUBLE(train, label_smoothing, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
-     "Share of the target that is spread over all classes"},
+     "Share of the target that is spread over all classes; with data.labels: multi every target t "
+     "becomes (1 - share) t + share / 2"},
     {ENUM(train, loss, "cross_entropy", softmax_xent_loss_names), KEY_MATH,
      "Training loss: cross entropy over the classes, or binary cross entropy (bce) per class, as "
-     "in timm; evaluation reports cross entropy"},
+     "in timm; evaluation reports cross entropy, with data.labels: multi bce"},
     {DOUBLE(train, bce_threshold, "0", 0, 1), KEY_MATH | KEY_OPEN_MAX,
      "bce: targets above this become 1, all others 0; 0: targets are not changed"},
     {BOOL(train, bce_sum, "false"), KEY_MATH,
@@ -284,6 +289,19 @@ const ConfigKey config_keys[] = {
     {STRING(train, class_weights, ""), KEY_MATH,
      "Weight of each class in the loss: auto is images / (classes x images of the class); or a "
      "file with one number per line and class; empty: all equal"},
+    {STRING(train, teacher, ""), KEY_RUNTIME,
+     "Distillation: the network to learn from besides the labels: a checkpoint, a run folder (its "
+     "best checkpoint), or a .safetensors or .pth file of other weights; of the same classes and "
+     "image size. Its own data.mean and data.std apply to its images"},
+    {STRING(train, teacher_model, ""), KEY_MATH,
+     "Network of other weights in teacher, as predict --model takes it: resnet50, or "
+     "resnet50:IMAGENET1K_V2 for its published images; else a file that does not say how its "
+     "images are prepared gets the student's"},
+    {DOUBLE(train, distill_temperature, "4", 0, 1000), KEY_MATH | KEY_OPEN_MIN,
+     "T: logits of both networks are divided by it (Hinton et al. 2015)"},
+    {DOUBLE(train, distill_weight, "0.5", 0, 1), KEY_MATH | KEY_OPEN_MIN,
+     "a: the loss is (1 - a) times that of the labels plus a T^2 times the divergence of the "
+     "student's softmax from the teacher's"},
     {DOUBLE(train, eval_every, "1", 0, 1e6), KEY_RUNTIME,
      "Evaluate every N epochs; 0: only at the end"},
 

@@ -82,6 +82,11 @@ const ForeignWord foreign_words[] = {
       "train.eval_every=EPOCHS", NULL },
     { "early_stopping early_stop patience_epochs", "train.patience=EVALUATIONS", NULL },
     { "class_weight", "train.class_weights=auto", NULL },
+    { "kd_model_name teacher teacher_model teacher_path", "train.teacher=FILE",
+      "a checkpoint, a run folder, or with train.teacher_model=NAME a .safetensors or .pth file" },
+    { "kd_temperature distillation_tau temperature", "train.distill_temperature=T", NULL },
+    { "distill_loss_weight distillation_alpha", "train.distill_weight=SHARE",
+      "timm's --task-loss-weight is the rest" },
 
     { "opt optimizer optim solver", "optimizer.name=NAME",
       "sgd, adam, adamw, lars, lamb, rmsprop_tf, lion, muon" },

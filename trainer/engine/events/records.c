@@ -5,12 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ALWAYS                         FIELD_ALWAYS, 0
-#define KNOWN                          FIELD_KNOWN, 0
-#define POSITIVE                       FIELD_POSITIVE, 0
-#define WITH                           FIELD_WITH, 0
-#define BY(R, member)                  FIELD_BY, offsetof(R, member)
-#define ROW(R, type, name, unit, when) { #name, FIELD_##type, offsetof(R, name), unit, when },
+#define ALWAYS                        FIELD_ALWAYS, 0
+#define KNOWN                         FIELD_KNOWN, 0
+#define POSITIVE                      FIELD_POSITIVE, 0
+#define WITH                          FIELD_WITH, 0
+#define BY(R, member)                 FIELD_BY, offsetof(R, member)
+#define BY_KNOWN(R, member)           FIELD_BY_KNOWN, offsetof(R, member)
+#define ROW(R, type, name, unit, ...) { #name, FIELD_##type, offsetof(R, name), unit, __VA_ARGS__ },
 #define TABLE(kind, event, Type)                                                                   \
     static const RecordField event##_fields[] = { kind##_FIELDS(ROW, Type) };
 #define DEF(kind, event, Type)                                                                     \
@@ -19,13 +20,8 @@
 RECORD_LIST(TABLE)
 const RecordDef record_defs[RECORD_KINDS] = { RECORD_LIST(DEF) };
 
-#define METRIC(X, R, name, unit, more_is_better, decides, of_masked)                               \
-    { #name,                                                                                       \
-      unit,                                                                                        \
-      more_is_better,                                                                              \
-      { decides, of_masked },                                                                      \
-      offsetof(R, name),                                                                           \
-      offsetof(R, ema_##name) },
+#define METRIC(X, R, name, unit, more_is_better, decides, ...)                                     \
+    { #name, unit, more_is_better, decides, offsetof(R, name), offsetof(R, ema_##name) },
 const MetricDef metric_defs[RECORD_METRICS] = { METRIC_LIST(METRIC, , EvalRecord) };
 
 /* Where a record says that it is of a run on text; 0: all its names are the same there. */
@@ -82,6 +78,8 @@ static bool is_in(const RecordField *f, const void *record, const Value *v, bool
         return f->type == FIELD_NUMBER ? v->number > 0 : v->whole > 0;
     case FIELD_BY:
         return *((const bool *)record + f->by);
+    case FIELD_BY_KNOWN:
+        return *((const bool *)record + f->by) && !isnan(v->number);
     case FIELD_WITH:
         return before;
     }
@@ -161,11 +159,22 @@ double records_speed(const StepRecord *s)
     return s->text ? s->tokens_per_s : s->images_per_s;
 }
 
+EvalKind records_kind(const EvalRecord *e)
+{
+    return e->multi ? EVAL_MULTI : e->masks ? EVAL_MASKED : EVAL_CLASSES;
+}
+
 static const MetricDef *deciding(const EvalRecord *e)
 {
     int i = 0;
-    while (!metric_defs[i].decides[e->masks]) i++;
+    while (metric_defs[i].decides != records_kind(e)) i++;
     return &metric_defs[i];
+}
+
+double records_share(const EvalRecord *e, bool ema)
+{
+    if (e->multi) return ema ? e->ema_map : e->map;
+    return ema ? e->ema_top1 : e->top1;
 }
 
 double records_score(const EvalRecord *e)
@@ -173,11 +182,18 @@ double records_score(const EvalRecord *e)
     return records_number_at(e, e->ema_best ? deciding(e)->ema_offset : deciding(e)->offset);
 }
 
-void records_format_score(bool masks, double score, char out[RECORDS_SCORE_BYTES])
+const char *records_share_name(bool multi)
+{
+    return multi ? "mAP" : "top-1";
+}
+
+void records_format_score(const EvalRecord *e, double score, char out[RECORDS_SCORE_BYTES])
 {
     const double loss = score < 0 ? (double)INFINITY : score;
-    if (masks) snprintf(out, RECORDS_SCORE_BYTES, "loss %.4f (ppl %.5g)", loss, exp(loss));
-    else snprintf(out, RECORDS_SCORE_BYTES, "top-1 %.2f %%", 100 * fmax(score, 0));
+    if (e->masks) snprintf(out, RECORDS_SCORE_BYTES, "loss %.4f (ppl %.5g)", loss, exp(loss));
+    else
+        snprintf(out, RECORDS_SCORE_BYTES, "%s %.2f %%", records_share_name(e->multi),
+                 100 * fmax(score, 0));
 }
 
 bool records_better(const EvalRecord *e, double score)

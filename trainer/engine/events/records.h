@@ -4,6 +4,9 @@
  * What a record does not tell is NaN, -1, "" or false after reading, and NULL where a text need not
  * be there.
  *
+ * In a run whose images have any number of labels (multi) evaluations have the mean average
+ * precision, and no top1 and top5.
+ *
  * In a run of a network that reads text the images of these structs are sequences, and some fields
  * have other names in the file (records_name()); text says that a record is of such a run, masks
  * that the network learns to fill in masked words. */
@@ -13,7 +16,7 @@
 #include "base/json.h"
 #include "trainer/engine/plan/cost.h"
 
-#define RECORD_MEMBER(R, type, name, unit, when) RECORD_##type name;
+#define RECORD_MEMBER(R, type, name, ...) RECORD_##type name;
 #define RECORD_STRUCT(kind, Type)                                                                  \
     typedef struct Type {                                                                          \
         kind##_FIELDS(RECORD_MEMBER, )                                                             \
@@ -147,14 +150,20 @@ typedef struct EpochRecord {
     bool first, partial;
 } EpochRecord;
 
-/* What is evaluated. Rows: name, unit, whether more is better, whether it decides which evaluation
- * is the best: of a classification, of masked words (whose top1 is the share of them found). */
+/* Of a classification, of masked words (whose top1 is the share of them found), of images with any
+ * number of labels. */
+typedef enum EvalKind { EVAL_CLASSES, EVAL_MASKED, EVAL_MULTI, EVAL_KINDS } EvalKind;
+/* What is evaluated. Rows: name, unit, whether more is better, in which kind it decides which
+ * evaluation is the best, when it is in a record, and when that of averaged weights is. map: mean
+ * average precision over map_classes classes, those that an image has. */
 #define METRIC_LIST(M, X, R)                                                                       \
-    M(X, R, loss, "", false, false, true)                                                          \
-    M(X, R, top1, "share", true, true, false)                                                      \
-    M(X, R, top5, "share", true, false, false)
-#define METRIC_FIELD(X, R, name, unit, ...)     X(R, NUMBER, name, unit, ALWAYS)
-#define METRIC_EMA_FIELD(X, R, name, unit, ...) X(R, NUMBER, ema_##name, unit, BY(R, has_ema))
+    M(X, R, loss, "", false, EVAL_MASKED, ALWAYS, BY(R, has_ema))                                  \
+    M(X, R, top1, "share", true, EVAL_CLASSES, KNOWN, BY_KNOWN(R, has_ema))                        \
+    M(X, R, top5, "share", true, EVAL_KINDS, KNOWN, BY_KNOWN(R, has_ema))                          \
+    M(X, R, map, "share", true, EVAL_MULTI, BY(R, multi), BY_KNOWN(R, has_ema))
+#define METRIC_FIELD(X, R, name, unit, more, decides, when, ...) X(R, NUMBER, name, unit, when)
+#define METRIC_EMA_FIELD(X, R, name, unit, more, decides, when, ema_when)                          \
+    X(R, NUMBER, ema_##name, unit, ema_when)
 
 #define EVAL_FIELDS(X, R)                                                                          \
     X(R, WHOLE, epoch, "", ALWAYS)                                                                 \
@@ -162,16 +171,17 @@ typedef struct EpochRecord {
     X(R, NUMBER, epochs, "", ALWAYS) /* as a step's */                                             \
     X(R, WHOLE, images, "", ALWAYS)                                                                \
     METRIC_LIST(METRIC_FIELD, X, R)                                                                \
-    METRIC_LIST(METRIC_EMA_FIELD, X, R) /* of averaged weights */                                  \
-    X(R, TRUTH, ema_best, "", WITH)     /* by those the best is chosen */                          \
-    X(R, TEXT, checkpoint, "", KNOWN)   /* what convoy eval evaluated; NULL: by the run itself */  \
+    METRIC_LIST(METRIC_EMA_FIELD, X, R)       /* of averaged weights */                            \
+    X(R, TRUTH, ema_best, "", BY(R, has_ema)) /* by those the best is chosen */                    \
+    X(R, WHOLE, map_classes, "", BY(R, multi))                                                     \
+    X(R, TEXT, checkpoint, "", KNOWN) /* what convoy eval evaluated; NULL: by the run itself */    \
     X(R, TRUTH, foreign, "", KNOWN) /* of other images or weights: no point of the run's curve */  \
     X(R, WHOLE, tokens, "", BY(R, text))                                                           \
     X(R, NUMBER, masked, "share", BY(R, masks)) /* of the tokens */                                \
     X(R, NUMBER, ppl, "", WITH)                 /* exp(loss) */
 typedef struct EvalRecord {
     EVAL_FIELDS(RECORD_MEMBER, )
-    bool has_ema, text, masks;
+    bool has_ema, text, masks, multi;
     /* not recorded; the last two by report_run.h: as a step's; by the run until its end */
     int64_t classes;
     double elapsed_s;
@@ -281,6 +291,7 @@ typedef enum FieldWhen {
     FIELD_KNOWN,    /* not NaN, NULL or false */
     FIELD_POSITIVE, /* above 0 */
     FIELD_BY,       /* a bool of the struct says so */
+    FIELD_BY_KNOWN, /* the same, and it is not NaN */
     FIELD_WITH      /* as the field before */
 } FieldWhen;
 typedef struct RecordField {
@@ -302,8 +313,9 @@ const char *records_name(const char *field, bool text);
 
 typedef struct MetricDef {
     const char *name, *unit;
-    bool more_is_better, decides[2]; /* [EvalRecord.masks] */
-    size_t offset, ema_offset;       /* in an EvalRecord */
+    bool more_is_better;
+    EvalKind decides;          /* EVAL_KINDS: in none */
+    size_t offset, ema_offset; /* in an EvalRecord */
 } MetricDef;
 #define METRIC_COUNT(...) +1
 enum { RECORD_METRICS = 0 METRIC_LIST(METRIC_COUNT, , ) };
@@ -311,8 +323,12 @@ extern const MetricDef metric_defs[RECORD_METRICS];
 /* What decides, of the weights by which the best is chosen. */
 double records_score(const EvalRecord *e);
 enum { RECORDS_SCORE_BYTES = 64 };
-/* "top-1 71.20 %", of masked words "loss 2.1000 (ppl 8.1662)". A score below 0: there is none. */
-void records_format_score(bool masks, double score, char out[RECORDS_SCORE_BYTES]);
+/* "top-1 71.20 %", "mAP 71.20 %", of masked words "loss 2.1000 (ppl 8.1662)", by the kind of e. A
+ * score below 0: there is none. */
+void records_format_score(const EvalRecord *e, double score, char out[RECORDS_SCORE_BYTES]);
+EvalKind records_kind(const EvalRecord *e);
+double records_share(const EvalRecord *e, bool ema); /* top1 or map */
+const char *records_share_name(bool multi);          /* "top-1" or "mAP" */
 /* Whether an evaluation is better than one of that score (NaN: than none); never where the loss is
  * not finite. */
 bool records_better(const EvalRecord *e, double score);

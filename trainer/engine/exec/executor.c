@@ -21,7 +21,9 @@ static Status place_given_tensors(Program *p)
         const GraphTensor *t = graph_tensor(p->graph, i);
         OpTensor *o = &p->tensors[i];
         o->desc = t->desc;
-        if ((t->role != ROLE_PARAM && t->role != ROLE_BUFFER) || !first) continue;
+        const bool weight =
+            t->role == ROLE_PARAM || t->role == ROLE_BUFFER || t->role == ROLE_TEACHER;
+        if (!weight || !first) continue;
         TensorId given = graph_find(first->graph, t->name);
         if (given == TENSOR_NONE || !tensor_same_shape(&first->tensors[given].desc, &t->desc)) {
             return fail(ERR_INTERNAL, "programs disagree about parameter %s", t->name);
@@ -40,7 +42,7 @@ static Status prepare_node(Program *p, int index)
     op->backend = p->executor->backend;
     op->attr = n->attr;
     op->accumulate = p->accumulate;
-    op->evaluates = !graph_options(p->graph)->training;
+    op->evaluates = n->teacher || !graph_options(p->graph)->training;
     for (int i = 0; i < OP_MAX_INPUTS; i++) {
         if (n->in[i] != TENSOR_NONE) op->in[i] = p->tensors[n->in[i]];
     }
@@ -213,12 +215,16 @@ void executor_borrow_grads(Executor *x, void *memory)
     x->borrows_grads = true;
 }
 
+/* The teacher lies behind the parameters, so that it has compute copies as they do. */
 static Status alloc_slabs(Executor *x)
 {
     Backend *b = x->backend;
+    const size_t params = x->slab_bytes[SLAB_PARAM], teacher = x->slab_bytes[SLAB_TEACHER];
     for (int s = 0; s < SLAB_COUNT; s++) {
-        if (s == SLAB_EXTERNAL || x->slab_bytes[s] == 0 || x->slabs[s]) continue;
-        Status status = b->v->alloc(b, x->slab_bytes[s], &x->slabs[s]);
+        const bool elsewhere = s == SLAB_EXTERNAL || s == SLAB_TEACHER;
+        if (elsewhere || x->slab_bytes[s] == 0 || x->slabs[s]) continue;
+        const size_t bytes = x->slab_bytes[s] + (s == SLAB_PARAM ? teacher : 0);
+        Status status = b->v->alloc(b, bytes, &x->slabs[s]);
         if (status != OK) return fail_note(status, "memory plan (see convoy inspect memory)");
     }
     for (int l = 0; l < PLAN_LANE_COUNT; l++) {
@@ -226,8 +232,9 @@ static Status alloc_slabs(Executor *x)
             TRY(b->v->alloc(b, x->workspace_bytes[l], &x->workspaces[l]));
     }
     if (x->staging_bytes > 0) TRY(b->v->alloc(b, x->staging_bytes, &x->staging));
+    if (teacher > 0) x->slabs[SLAB_TEACHER] = (char *)x->slabs[SLAB_PARAM] + params;
     if (!b->v->device || !x->slabs[SLAB_PARAM]) return OK;
-    return b->v->device->params_attach(b, x->slabs[SLAB_PARAM], x->slab_bytes[SLAB_PARAM]);
+    return b->v->device->params_attach(b, x->slabs[SLAB_PARAM], params + teacher);
 }
 
 static Status alloc_results(Executor *x)
@@ -417,7 +424,7 @@ void executor_destroy(Executor *x)
     for (int k = 0; k < x->kept_count; k++)
         if (x->kept[k].owned) v->free(x->backend, x->kept[k].data);
     for (int s = 0; s < SLAB_COUNT; s++) {
-        if (s == SLAB_GRAD && x->borrows_grads) continue;
+        if (s == SLAB_TEACHER || (s == SLAB_GRAD && x->borrows_grads)) continue;
         if (x->slabs[s]) v->free(x->backend, x->slabs[s]);
     }
     for (int l = 0; l < PLAN_LANE_COUNT; l++) {
@@ -440,10 +447,11 @@ void executor_memory(const Executor *x, ExecutorMemory *out)
                              .grads = x->slab_bytes[SLAB_GRAD],
                              .buffers = x->slab_bytes[SLAB_BUFFER],
                              .activations = x->slab_bytes[SLAB_ACTIVATION],
+                             .teacher = x->slab_bytes[SLAB_TEACHER],
                              .workspace = x->workspace_bytes[PLAN_MAIN],
                              .side_workspace = x->workspace_bytes[PLAN_SIDE] + x->staging_bytes,
                              .activations_naive = x->naive_bytes };
-    if (d) out->param_copies = d->param_copy_bytes(x->backend, out->params);
+    if (d) out->param_copies = d->param_copy_bytes(x->backend, out->params + out->teacher);
 }
 
 int executor_state_count(const Executor *x)

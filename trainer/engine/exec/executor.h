@@ -33,7 +33,7 @@ typedef struct ExecutorOptions {
 } ExecutorOptions;
 
 typedef struct ExecutorMemory { /* bytes */
-    size_t params, grads, buffers, activations, activations_naive;
+    size_t params, grads, buffers, activations, activations_naive, teacher;
     size_t workspace, side_workspace;
     size_t param_copies; /* kept by the backend (DeviceVTable.param_copy_bytes) */
 } ExecutorMemory;

@@ -308,8 +308,8 @@ void executor_forget_recordings(Program *p)
 
 bool executor_run_brings(const char *input)
 {
-    static const char *const brought[] = { "images", "labels", "erase", "mix",  "ids",
-                                           "where",  "starts", "order", "rows", "segments" };
+    static const char *const brought[] = { "images", "labels", "targets", "erase", "mix",     "ids",
+                                           "where",  "starts", "order",   "rows",  "segments" };
     for (size_t i = 0; i < sizeof brought / sizeof brought[0]; i++)
         if (strcmp(brought[i], input) == 0) return true;
     return false;

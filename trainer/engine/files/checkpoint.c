@@ -39,7 +39,7 @@ enum {
     STAGING_ALIGN = 64,
     NUMBER_BYTES = 32,
     MESSAGE_BYTES = 1024,
-    SCALARS = 22,
+    SCALARS = 23,
     TEXTS = 5,
     PAIRS = SCALARS + TEXTS + 2
 };
@@ -75,6 +75,7 @@ static const MetaRow meta_rows[SCALARS] = {
     { "diverged", META_I64, offsetof(CheckpointMeta, diverged) },
     { "rolled_to", META_I64, offsetof(CheckpointMeta, rolled_to) },
     { "named_classes", META_I64, offsetof(CheckpointMeta, named_classes) },
+    { "teacher", META_I64, offsetof(CheckpointMeta, teacher) },
     { "pairs", META_I64, offsetof(CheckpointMeta, pairs) },
     { "lookahead_rest", META_DOUBLE, offsetof(CheckpointMeta, average_rest[0]) },
     { "lookahead_images", META_I64, offsetof(CheckpointMeta, average_images[0]) },

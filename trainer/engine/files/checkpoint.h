@@ -45,6 +45,7 @@ typedef struct CheckpointMeta {
      * class_names are that, or it reads images */
     const char *words;
     int64_t named_classes; /* 1: they are of folders or texts, not the numbers of labels */
+    int64_t teacher;       /* Teacher.print of what it learns from; 0: there is none */
     int64_t pairs;         /* 1: the network classifies pairs of texts */
     const char *spent;     /* of cost_write() */
     const char *writer;    /* its version of convoy, as it calls itself; NULL: not told */

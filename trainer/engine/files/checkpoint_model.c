@@ -99,11 +99,20 @@ static Status open_parts(CheckpointModel *m, const char *path, int64_t batch)
 
 Status checkpoint_model_open(CheckpointModel *out, const char *path, int64_t batch)
 {
-    *out = (CheckpointModel){ .file = NULL };
+    *out = (CheckpointModel){ .threshold = CHECKPOINT_MODEL_THRESHOLD };
     Status status = open_parts(out, path, batch);
     if (status == ERR_USAGE) status = fail_note(ERR_DATA, "%s", path);
     if (status != OK) checkpoint_model_close(out);
     return status;
+}
+
+Status checkpoint_model_set_threshold(CheckpointModel *m, double threshold, const char *path)
+{
+    m->threshold = threshold;
+    return m->config->data.labels == LABELS_MULTI
+               ? OK
+               : fail(ERR_USAGE,
+                      "--threshold: %s was trained with one label per image (data.labels)", path);
 }
 
 Status checkpoint_model_choose(CheckpointModel *m, WeightsChoice which, const char *path)

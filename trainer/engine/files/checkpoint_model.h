@@ -16,6 +16,7 @@ typedef struct CheckpointModel {
     int64_t words;     /* of the table in the file; 0: it reads images */
     Graph *graph;      /* for evaluation, of the batch it was opened with */
     bool ema;          /* averaged weights were chosen */
+    double threshold;  /* data.labels multi: a probability above it makes the class a label */
     bool foreign;      /* opened by foreign_model_open(): of meta only class_names count */
     char *class_names; /* what meta's then point to, where they are of a text file */
 } CheckpointModel;
@@ -23,6 +24,9 @@ typedef struct CheckpointModel {
 /* ERR_DATA naming path: no checkpoint, a damaged configuration in it, an unknown network, tensors
  * that are not the network's or hold what is no finite number. */
 Status checkpoint_model_open(CheckpointModel *out, const char *path, int64_t batch);
+#define CHECKPOINT_MODEL_THRESHOLD 0.5 /* where nobody says one */
+/* ERR_USAGE naming path and the option --threshold: images have one label each. */
+Status checkpoint_model_set_threshold(CheckpointModel *m, double threshold, const char *path);
 /* Which weights safetensors_find() finds in file from here on; raw ones until then. ERR_DATA naming
  * path, as checkpoint_model_open(), or where there are none such. */
 Status checkpoint_model_choose(CheckpointModel *m, WeightsChoice which, const char *path);

@@ -3,6 +3,7 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/str.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -18,13 +19,24 @@ static bool may_set(const char *set)
     return false;
 }
 
-static Status unknown_weights(const ModelDef *def, const char *name)
+Status foreign_model_need_own(const char *path, const char *option)
+{
+    SafeFile *file = NULL;
+    TRY(weights_open(&file, path));
+    const bool own = weights_are_checkpoint(file);
+    safetensors_close(file);
+    if (own) return OK;
+    return fail(ERR_DATA, "%s: not a Convoy checkpoint; for other weights name the network with %s",
+                path, option);
+}
+
+static Status unknown_weights(const ModelDef *def, const char *name, const char *option)
 {
     StrBuf text = { 0 };
     for (int i = 0; i < MODEL_WEIGHTS_MAX && def->weights[i].name; i++)
         str_printf(&text, "%s%s", i ? ", " : "; there are ", def->weights[i].name);
     Status status = text.failed ? ERR_MEMORY
-                                : fail(ERR_USAGE, "--model: %s has no weights %s%s", def->name,
+                                : fail(ERR_USAGE, "%s: %s has no weights %s%s", option, def->name,
                                        name, text.length ? text.text : "");
     str_free(&text);
     return status;
@@ -36,26 +48,27 @@ static const char *tag_of(const char *word)
     return strpbrk(word, ":.");
 }
 
-static Status find_model(const ModelDef **def, const ModelWeights **weights, const char *word)
+static Status find_model(const ModelDef **def, const ModelWeights **weights,
+                         const ForeignModel *foreign)
 {
     char name[NAME_BYTES];
-    const char *tag = tag_of(word);
+    const char *word = foreign->model, *option = foreign->option, *tag = tag_of(word);
     snprintf(name, sizeof name, "%.*s", tag ? (int)(tag - word) : NAME_BYTES - 1, word);
     *def = model_find(name);
     if (!*def) {
         char suggestion[MODEL_SUGGESTION_BYTES];
         model_suggest(name, suggestion, sizeof suggestion);
-        return fail(ERR_USAGE, "--model: unknown network %s%s", name, suggestion);
+        return fail(ERR_USAGE, "%s: unknown network %s%s", option, name, suggestion);
     }
     if ((*def)->text)
         return fail(ERR_USAGE,
-                    "--model: %s reads text, and only checkpoints of Convoy have a dictionary",
+                    "%s: %s reads text, and only checkpoints of Convoy have a dictionary", option,
                     name);
     *weights = (*def)->weights;
     for (int i = 0; tag && i < MODEL_WEIGHTS_MAX && (*def)->weights[i].name; i++)
         if (strcmp((*def)->weights[i].name, tag + 1) == 0) *weights = &(*def)->weights[i];
     if (tag && (!(*weights)->name || strcmp((*weights)->name, tag + 1) != 0))
-        return unknown_weights(*def, tag + 1);
+        return unknown_weights(*def, tag + 1, option);
     return OK;
 }
 
@@ -69,17 +82,24 @@ static void add_values(StrBuf *out, const char *key, const ConfigList *list, int
     str_add(out, "\n");
 }
 
-void foreign_model_add_images(const Config *c, StrBuf *out)
+static void add_images(const Config *c, bool stem, StrBuf *out)
 {
     const int64_t channels = c->model.in_channels, size = c->data.image_size;
+    if (stem) str_printf(out, "model.stem=%s\n", stem_names[c->model.stem]);
     str_printf(out,
-               "model.in_channels=%lld\nmodel.stem=%s\nmodel.blurpool=%s\ndata.image_size=%lld\n"
-               "data.eval_resize=%lld\ndata.interpolation=%s\n",
-               (long long)channels, stem_names[c->model.stem], blurpool_names[c->model.blurpool],
-               (long long)size, (long long)(c->data.eval_resize ? c->data.eval_resize : size),
+               "model.in_channels=%lld\ndata.image_size=%lld\ndata.eval_resize=%lld\n"
+               "data.interpolation=%s\n",
+               (long long)channels, (long long)size,
+               (long long)(c->data.eval_resize ? c->data.eval_resize : size),
                interpolation_names[c->data.interpolation]);
     add_values(out, "data.mean", &c->data.mean, channels);
     add_values(out, "data.std", &c->data.std, channels);
+}
+
+void foreign_model_add_images(const Config *c, StrBuf *out)
+{
+    str_printf(out, "model.blurpool=%s\n", blurpool_names[c->model.blurpool]);
+    add_images(c, true, out);
 }
 
 /* Those that convoy export wrote; NULL: none. */
@@ -206,17 +226,19 @@ static bool sets_images(const ForeignModel *foreign)
     return tag_of(foreign->model) != NULL;
 }
 
-/* Images as the caller names published weights, else as the file says, else as the first published
- * weights require, which need not be these. */
+/* Images as the caller names published weights, else as the file says, else like the caller's, else
+ * as the first published weights require, which need not be these. */
 static Status configure(CheckpointModel *m, const ModelWeights *w, const ForeignModel *foreign,
                         const char *path)
 {
     StrBuf text = { 0 }, said = { 0 };
     const char *own = tag_of(foreign->model) ? NULL : own_images(m->file);
+    const Config *like = tag_of(foreign->model) ? NULL : foreign->like;
     if (own) str_add(&text, own);
+    else if (like) add_images(like, m->def->stems, &text);
     else if (w->name) add_published(w, &text);
     else str_printf(&text, "data.image_size=%d\n", m->def->input.size);
-    if (!own && !sets_images(foreign) && !text.failed) add_lacking(&said, text.text, "");
+    if (!own && !like && !sets_images(foreign) && !text.failed) add_lacking(&said, text.text, "");
     if (said.length > 0 && !said.failed)
         log_warning("%s: does not say how images are prepared; using%s%s%s%s", path, said.text,
                     w->name ? ", as the published weights " : "", w->name ? w->name : "",
@@ -258,17 +280,33 @@ static Status read_names(CheckpointModel *m, const char *file, const char *path)
                 (long long)lines, path, (long long)m->classes);
 }
 
+/* What an exported file says of labels. */
+static Status read_labels(CheckpointModel *m, const char *path)
+{
+    const char *labels = safetensors_metadata(m->file, FOREIGN_MODEL_LABELS),
+               *threshold = safetensors_metadata(m->file, FOREIGN_MODEL_THRESHOLD);
+    if (!safetensors_metadata(m->file, "convoy") || !labels || strcmp(labels, "multi") != 0)
+        return OK;
+    m->config->data.labels = LABELS_MULTI;
+    if (!threshold ||
+        (str_to_double(threshold, &m->threshold) && m->threshold >= 0 && m->threshold <= 1))
+        return OK;
+    return fail(ERR_DATA, "%s: metadata threshold: %.40s is not a number from 0 to 1", path,
+                threshold);
+}
+
 static Status open_parts(CheckpointModel *m, const char *path, const ForeignModel *foreign,
                          int64_t batch)
 {
     const ModelWeights *weights = NULL;
     Graph *probe = NULL;
-    TRY(find_model(&m->def, &weights, foreign->model));
+    TRY(find_model(&m->def, &weights, foreign));
     TRY(weights_open(&m->file, path));
     if (weights_are_checkpoint(m->file))
-        return fail(ERR_USAGE,
-                    "%s: --model is not needed for a checkpoint, which names its network", path);
+        return fail(ERR_USAGE, "%s: %s is not needed for a checkpoint, which names its network",
+                    path, foreign->option);
     TRY(configure(m, weights, foreign, path));
+    TRY(read_labels(m, path));
     TRY(checkpoint_model_graph(&probe, m, 1, 1, 0));
     Status status = weights_narrow(m->file, probe, m->def, foreign->which, path);
     if (status == OK) status = weights_classes(&m->classes, probe, m->def, m->file, path);
@@ -280,7 +318,7 @@ static Status open_parts(CheckpointModel *m, const char *path, const ForeignMode
 Status foreign_model_open(CheckpointModel *out, const char *path, const ForeignModel *foreign,
                           int64_t batch)
 {
-    *out = (CheckpointModel){ .foreign = true };
+    *out = (CheckpointModel){ .foreign = true, .threshold = CHECKPOINT_MODEL_THRESHOLD };
     Status status = open_parts(out, path, foreign, batch);
     if (status != OK) checkpoint_model_close(out);
     return status;

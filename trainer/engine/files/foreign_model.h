@@ -5,14 +5,19 @@
 #include "trainer/engine/files/checkpoint_model.h"
 
 typedef struct ForeignModel {
+    const char *option; /* that says model, as messages have it */
     /* a network, and behind a colon the published weights whose images are meant: "resnet50",
      * "resnet50:IMAGENET1K_V2"; without that its first ones */
     const char *model;
     const char *classes;     /* file with one class name per line; NULL: none are known */
     const char *const *sets; /* [set_count] key=value, over what the weights say */
     int set_count;
+    const Config *like; /* images where neither model nor the file says any; NULL: published ones */
     WeightsChoice which;
 } ForeignModel;
+
+/* ERR_DATA naming path where it is no checkpoint of ours; option: what would say its network. */
+Status foreign_model_need_own(const char *path, const char *option);
 
 /* As checkpoint_model_open(), for a file of weights (weights.h). The number of classes is the
  * file's. ERR_USAGE for an unknown network or weights; ERR_DATA naming file and reason. */
@@ -21,6 +26,10 @@ Status foreign_model_open(CheckpointModel *out, const char *path, const ForeignM
 /* The metadata of an exported file that says how its images are prepared: "data.image_size=224" and
  * so on, one per line, from the configuration. */
 #define FOREIGN_MODEL_IMAGES "images"
+/* "multi": images have any number of labels, those with a probability above the other one. There
+ * only where that is so. */
+#define FOREIGN_MODEL_LABELS    "labels"
+#define FOREIGN_MODEL_THRESHOLD "threshold"
 void foreign_model_add_images(const Config *c, StrBuf *out);
 /* A warning where weights from path are given other images than file says; without that (or file),
  * other than any published ones of the network want, unless somebody has chosen another size. */

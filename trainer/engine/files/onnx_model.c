@@ -2,6 +2,7 @@
 #include "trainer/engine/files/onnx_model.h"
 #include "base/json.h"
 #include "base/wire.h"
+#include "trainer/engine/files/foreign_model.h"
 #include "trainer/engine/files/onnx_graph.h"
 
 enum { CLASS_NAME_BYTES = 256 };
@@ -96,6 +97,14 @@ void onnx_model_put_metadata(StrBuf *out, const CheckpointModel *m)
     str_printf(&resize, "%lld",
                (long long)(c->data.eval_resize ? c->data.eval_resize : c->data.image_size));
     json_string(&w, NULL, interpolation_names[c->data.interpolation]);
+    if (c->data.labels == LABELS_MULTI) {
+        StrBuf labels = { 0 }, threshold = { 0 };
+        JsonWriter words = { .out = &labels }, number = { .out = &threshold };
+        json_string(&words, NULL, label_kind_names[LABELS_MULTI]);
+        json_number(&number, NULL, m->threshold);
+        put_metadata(out, FOREIGN_MODEL_LABELS, &labels);
+        put_metadata(out, FOREIGN_MODEL_THRESHOLD, &threshold);
+    }
     put_metadata(out, "image_size", &size);
     put_metadata(out, "resize", &resize);
     put_metadata(out, "interpolation", &interpolation);

@@ -277,6 +277,36 @@ static void add_transpose(OnnxGraph *e, const char *x, const int64_t order[4], c
     onnx_graph_add_node(e, "Transpose", (const char *const[NODE_INPUTS]){ x }, output, &attributes);
 }
 
+static void add_reduction(OnnxGraph *e, const char *type, const char *x, const int64_t *axes,
+                          int count, const char *output)
+{
+    StrBuf attributes = { 0 };
+    onnx_graph_add_ints(&attributes, "axes", axes, count);
+    onnx_graph_add_node(e, type, (const char *const[NODE_INPUTS]){ x }, output, &attributes);
+}
+
+/* x + (gamma x response + beta), gamma and beta as [C,1,1] */
+static void export_grn(OnnxGraph *e, const GraphNode *n, const Names *names)
+{
+    static const int64_t pixels[] = { 2, 3 }, channels[] = { 1 }, behind[] = { 1, 2 };
+    const char *x = names->in[LAYERNORM_IN_X];
+    enum { NORMS, MEAN, BELOW, RESPONSE, SCALED, AXES, GAMMA, BETA, TIMES, MORE, PARTS };
+    char part[PARTS][NAME_BYTES];
+    for (int i = 0; i < PARTS; i++)
+        if (i != AXES) onnx_graph_name_extra(e, part[i]);
+    onnx_graph_add_constant(e, behind, 2, part[AXES]);
+    add_reduction(e, "ReduceL2", x, pixels, 2, part[NORMS]);
+    add_reduction(e, "ReduceMean", part[NORMS], channels, 1, part[MEAN]);
+    onnx_graph_add_with(e, "Add", part[MEAN], ((const LayerNormAttr *)n->attr)->eps, part[BELOW]);
+    onnx_graph_add_pair(e, "Div", part[NORMS], part[BELOW], part[RESPONSE]);
+    onnx_graph_add_pair(e, "Mul", x, part[RESPONSE], part[SCALED]);
+    onnx_graph_add_pair(e, "Unsqueeze", names->in[LAYERNORM_IN_GAMMA], part[AXES], part[GAMMA]);
+    onnx_graph_add_pair(e, "Unsqueeze", names->in[LAYERNORM_IN_BETA], part[AXES], part[BETA]);
+    onnx_graph_add_pair(e, "Mul", part[SCALED], part[GAMMA], part[TIMES]);
+    onnx_graph_add_pair(e, "Add", part[TIMES], part[BETA], part[MORE]);
+    onnx_graph_add_pair(e, "Add", x, part[MORE], names->out);
+}
+
 /* Over the last axis: of images, whose channels are the second, behind a transpose. */
 static void export_layernorm(OnnxGraph *e, const GraphNode *n, const Names *names)
 {
@@ -425,6 +455,7 @@ static const ExportOp exports[OP_COUNT] = {
     [OP_GATE] = export_gate,
     [OP_SCALE] = export_scale,
     [OP_LAYERNORM] = export_layernorm,
+    [OP_GRN] = export_grn,
     [OP_ATTENTION] = export_attention,
     [OP_TOKENS] = export_tokens,
     [OP_SOFTMAX_XENT] = export_nothing,

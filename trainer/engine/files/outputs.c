@@ -57,6 +57,7 @@ void outputs_add_config(Outputs *o, const Config *c)
     outputs_add_read(o, "data.class_map", c->data.class_map);
     outputs_add_read(o, "train.class_weights", c->train.class_weights);
     outputs_add_read(o, "model.init", c->model.init);
+    outputs_add_read(o, "train.teacher", c->train.teacher);
     outputs_add_read(o, "checkpoint.resume", c->checkpoint.resume);
 }
 

@@ -88,7 +88,7 @@ typedef struct ConvoyEvents {
     int (*step)(void *self, const ConvoyRecord *record);
     /* the end of an epoch: epoch from 0, images, seconds ... */
     int (*epoch)(void *self, const ConvoyRecord *record);
-    /* evaluated: loss, top1, top5, of averaged weights ema_loss, ema_top1 ... */
+    /* evaluated: loss, top1, top5 or map, of averaged weights ema_loss, ema_top1 ... */
     int (*eval)(void *self, const ConvoyRecord *record);
     /* a checkpoint is on disk: step, path; on rank 0 alone */
     int (*checkpoint)(void *self, const ConvoyRecord *record);

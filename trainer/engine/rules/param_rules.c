@@ -39,22 +39,22 @@ static long number_at(const char *digits)
 static long block_of(const char *name)
 {
     static const struct {
-        const char *begin, *within;
-        char mark;
-    } words[] = { { "layer", "", '.' },
-                  { "blocks.", "", '.' },
-                  { "encoder.layers.encoder_layer_", "", '.' },
-                  { "roberta.encoder.layer.", "", '.' },
-                  { "bert.encoder.layer.", "", '.' },
-                  { "features.", ".block.", '.' },
-                  { "features.", ".layer_scale", '.' },
-                  { "features.", ".conv.", '.' },
-                  { "trunk_output.block", "", '-' } };
+        const char *begin, *within, *mark;
+    } words[] = { { "layer", "", "." },
+                  { "blocks.", "", "." },
+                  { "stages.", "", ".blocks." },
+                  { "encoder.layers.encoder_layer_", "", "." },
+                  { "roberta.encoder.layer.", "", "." },
+                  { "bert.encoder.layer.", "", "." },
+                  { "features.", ".block.", "." },
+                  { "features.", ".layer_scale", "." },
+                  { "features.", ".conv.", "." },
+                  { "trunk_output.block", "", "-" } };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const char *stage = name + strlen(words[i].begin), *block;
         if (str_starts_with(name, words[i].begin) && isdigit((unsigned char)*stage) &&
-            strstr(name, words[i].within) && (block = strchr(stage, words[i].mark)))
-            return BLOCKS_MAX * number_at(stage) + number_at(block + 1);
+            strstr(name, words[i].within) && (block = strstr(stage, words[i].mark)))
+            return BLOCKS_MAX * number_at(stage) + number_at(block + strlen(words[i].mark));
     }
     return NO_BLOCK;
 }
@@ -159,15 +159,16 @@ static Status apply_head(const Rules *r)
                       (int)layer_length(last), last);
 }
 
-/* Of the layer, or the part of the network, that the last parameter is of: "classifier"; of timm's
- * MobileNetV3 the layer before too. */
+/* Of the layer, or the part of the network, that the last parameter is of: "classifier", "head"; of
+ * timm's MobileNetV3 the layer before too. */
 static bool is_head(const Rules *r, const char *name, const char *last)
 {
     const size_t part = strcspn(last, ".");
     if (str_starts_with(r->c->model.name, "mobilenetv3") && str_starts_with(name, "conv_head"))
         return true;
-    return same_layer(name, last) || (strncmp(name, last, part + 1) == 0 && last[part] == '.' &&
-                                      strncmp(last, "classifier", part) == 0);
+    return same_layer(name, last) ||
+           (strncmp(name, last, part + 1) == 0 &&
+            (str_starts_with(last, "classifier.") || str_starts_with(last, "head.")));
 }
 
 /* The block that begins behind place i, or what follows the last one: that is part of it, but of a

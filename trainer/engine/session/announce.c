@@ -32,6 +32,14 @@ static void say_frozen(const Session *s)
                                                      : "statistics of the batch, everywhere");
 }
 
+static void say_teacher(const Session *s)
+{
+    const Config *c = s->config, *its = s->teacher.config;
+    if (its)
+        log_info("train.teacher: %s from %s: %g of the loss, at temperature %g", its->model.name,
+                 s->teacher.path, c->train.distill_weight, c->train.distill_temperature);
+}
+
 static int count_kind(const Program *p, OpKind kind)
 {
     const Graph *g = program_graph(p);
@@ -122,6 +130,7 @@ void announce_programs(const Session *s)
     if (s->val && !config_is_text(s->config)) say_evaluation(s);
     if (config_is_text(s->config)) say_places(s);
     say_frozen(s);
+    say_teacher(s);
     say_fusions(s);
     say_recompute(s);
     say_kernels(s);

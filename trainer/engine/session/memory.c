@@ -20,6 +20,7 @@
 
 static const char *const item_names[MEMORY_ITEM_COUNT] = {
     [MEMORY_PARAMS] = "parameters",
+    [MEMORY_TEACHER] = "teacher",
     [MEMORY_COPIES] = "parameters, compute type",
     [MEMORY_GRADS] = "gradients",
     [MEMORY_OPTIMIZER] = "optimizer state",
@@ -94,6 +95,7 @@ static void add_plan(const Session *s, const Executor *x, int64_t batch,
     ExecutorMemory m;
     executor_memory(x, &m);
     bytes[MEMORY_PARAMS] = m.params;
+    bytes[MEMORY_TEACHER] = m.teacher;
     bytes[MEMORY_COPIES] = m.param_copies;
     bytes[MEMORY_GRADS] = m.grads;
     bytes[MEMORY_BUFFERS] = m.buffers;

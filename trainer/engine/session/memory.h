@@ -6,7 +6,8 @@
 
 typedef enum MemoryItem { /* of the device where there is one, but for the last four */
                           MEMORY_PARAMS,
-                          MEMORY_COPIES, /* of parameters in the compute type */
+                          MEMORY_TEACHER,
+                          MEMORY_COPIES, /* of parameters in the compute type, a teacher's too */
                           MEMORY_GRADS,
                           MEMORY_OPTIMIZER,
                           MEMORY_SHARPNESS, /* running statistics too */

@@ -40,9 +40,12 @@ static ModelOptions model_options(const Session *s, bool training, int64_t batch
     g->freeze = c->model.freeze;
     g->label_smoothing = training ? (float)c->train.label_smoothing : 0;
     g->loss = c->train.loss;
+    g->multi = c->data.labels == LABELS_MULTI;
     g->bce_threshold = (float)c->train.bce_threshold;
     g->bce_sum = c->train.bce_sum;
     g->class_weights = c->train.class_weights[0] != '\0';
+    g->distill_temperature = (float)c->train.distill_temperature;
+    g->distill_weight = (float)c->train.distill_weight;
     g->erase = training && augment_options_erase(c);
     g->erase_mode = c->data.erase_mode;
     g->mix = training && augment_options_mix(c);
@@ -73,9 +76,12 @@ static Status add_program(const Session *s, Executor *x, const ProgramOptions *p
                          .takes = s->backend->v->fusion.takes,
                          .cookie = s->backend,
                          .recompute = p->training ? s->recompute : RECOMPUTE_NONE };
-    Graph *g = NULL;
-    TRY(model_build(&g, def, &o));
-    Status status = graph_fuse(g, &fuse);
+    Graph *g = NULL, *teacher = NULL;
+    if (p->training && s->teacher.config) TRY(teacher_graph(&teacher, &s->teacher, &o.graph));
+    o.teacher = teacher;
+    Status status = model_build(&g, def, &o);
+    graph_destroy(teacher);
+    if (status == OK) status = graph_fuse(g, &fuse);
     if (status != OK) {
         graph_destroy(g);
         return status;
@@ -255,10 +261,22 @@ static Status join_groups(Session *s)
     return OK;
 }
 
+static Status place_teacher(Session *s)
+{
+    Executor *x = s->executor;
+    const bool reads = s->comm->rank == 0;
+    if (!s->first || !s->teacher.config) return OK;
+    TRY(comm_agree(s->comm, reads ? teacher_place(&s->teacher, s->backend, s->first) : OK));
+    TRY(session_broadcast_memory(s, executor_slab(x, SLAB_TEACHER),
+                                 executor_slab_bytes(x, SLAB_TEACHER), "the teacher"));
+    return comm_agree(s->comm, executor_params_changed(x));
+}
+
 Status session_commit_empty(Session *s)
 {
     TRY(join_devices(s));
     TRY(comm_agree(s->comm, commit_local(s)));
+    TRY(place_teacher(s));
     return join_groups(s);
 }
 
@@ -316,6 +334,7 @@ void session_close(Session *s)
     dataset_close(s->train);
     dataset_close(s->val);
     mem_free(s->class_weights);
+    teacher_close(&s->teacher);
     cache_destroy(s->cache);
     *s = (Session){ 0 };
 }
@@ -370,7 +389,8 @@ LoaderOptions session_loader_options(const Session *s, DataRole role)
                         .world = s->comm->world,
                         .global_batch = s->plan.global_batch,
                         .last_step = train ? s->plan.total_steps : -1,
-                        .max_bad_fraction = c->data.max_bad_fraction };
+                        .max_bad_fraction = c->data.max_bad_fraction,
+                        .classes = c->data.labels == LABELS_MULTI ? s->classes : 0 };
     augment_options_fill(&o, c, role);
     if (train && !config_is_text(c)) o.view.image_size = (int)progressive_image_size(c, s->stage);
     config_fill_text(s->config, &o);

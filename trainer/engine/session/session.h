@@ -17,6 +17,7 @@
 #include "trainer/engine/session/canvas.h"
 #include "trainer/engine/session/device.h"
 #include "trainer/engine/session/prefetch.h"
+#include "trainer/engine/session/teacher.h"
 #include "trainer/engine/session/thread_plan.h"
 
 #define SESSION_STAGES_MAX                                                                         \
@@ -41,6 +42,7 @@ typedef struct Session {
     uint32_t val_print; /* of val's images and labels, the same wherever it lies; training only */
     double data_s, plans_s; /* that opening the datasets took; preparing the programs */
     float *class_weights;   /* [classes], owned; NULL: none (class_weights.h) */
+    Teacher teacher;        /* training only */
     TrainPlan plan;
     DeviceChoice device;
     Backend *backend;
@@ -76,7 +78,8 @@ void session_set_stage(Session *s, int stage);
 /* The same programs for micro-batches of another size, prepared and planned but not bound: for
  * their sizes. */
 Status session_try_batch(const Session *s, int64_t batch, Executor **out);
-/* Joins the ranks' devices and allocates the slabs. Parameters hold nothing yet. */
+/* Joins the ranks' devices and allocates the slabs. Parameters hold nothing yet, but the teacher's
+ * do. */
 Status session_commit_empty(Session *s);
 /* Fills this rank's parameters by their init rules. Not agreed. */
 Status session_draw(Session *s);

@@ -13,6 +13,8 @@
 #include "trainer/engine/session/memory.h"
 #include <string.h>
 
+enum { CLASSES_NAMED = 8 }; /* in a warning */
+
 static bool is_set(const char *s)
 {
     return s && s[0] != '\0';
@@ -156,6 +158,7 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, const Clas
     DatasetOptions o = { .path = path,
                          .format = c->data.format,
                          .role = role,
+                         .labels = c->data.labels,
                          .class_map = c->data.class_map,
                          /* masked words: the dictionaries are compared */
                          .like = config_is_masked(c) ? NULL : like,
@@ -391,7 +394,8 @@ static Status check_targets(const Session *s)
 {
     const double threshold = s->config->train.bce_threshold,
                  smoothing = s->config->train.label_smoothing,
-                 even = smoothing / (double)s->classes, label = 1 - smoothing + even;
+                 classes = s->config->data.labels == LABELS_MULTI ? 2 : (double)s->classes,
+                 even = smoothing / classes, label = 1 - smoothing + even;
     if (threshold <= 0 || (threshold > even && threshold < label)) return OK;
     return fail(ERR_USAGE,
                 "train.bce_threshold: %g is not between %g and %g, the targets of other classes "
@@ -414,7 +418,9 @@ typedef enum Purpose { LOOKS, MEASURES, LEARNS } Purpose;
 
 static Status check_learns(const Session *s)
 {
-    if (!s->train || dataset_classes(s->train) > 1 || s->config->model.classes > 1) return OK;
+    if (!s->train || dataset_classes(s->train) > 1 || s->config->model.classes > 1 ||
+        dataset_labels(s->train, 0))
+        return OK;
     return fail(ERR_DATA, "data.train has only one class (%s); training needs at least two",
                 dataset_class_name(s->train, 0));
 }
@@ -430,6 +436,24 @@ static Status check_apart(const Session *s)
                 file);
 }
 
+/* Classes that no image of the validation set has are no part of the mean average precision. */
+static Status check_ranked(const Session *s)
+{
+    StrBuf text FREED_BY(str_free) = { 0 };
+    int64_t lacking = 0;
+    if (!s->val || s->config->data.labels != LABELS_MULTI) return OK;
+    for (int c = 0; c < dataset_classes(s->val); c++)
+        if (dataset_class_images(s->val, c) == 0 && lacking++ < CLASSES_NAMED)
+            str_printf(&text, "%s%s", lacking > 1 ? ", " : "", dataset_class_name(s->val, c));
+    if (lacking == dataset_classes(s->val))
+        return fail(ERR_DATA, "data.val: no image has a label, which mAP requires");
+    if (lacking > 0 && s->comm->rank == 0 && !text.failed)
+        log_warning("data.val: no image has %lld of %d classes (%s%s); mAP leaves them out",
+                    (long long)lacking, dataset_classes(s->val), text.text,
+                    lacking > CLASSES_NAMED ? ", ..." : "");
+    return OK;
+}
+
 /* learnt: of a checkpoint, on rank 0; NULL: they are not known. */
 static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Purpose purpose)
 {
@@ -443,8 +467,11 @@ static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Pur
         s->config->data.val_split <= 0 && apart_is_same(s->train, s->val))
         log_warning("data.val is data.train; evaluation will use training images");
     TRY(comm_agree(s->comm, plan_local(s, use, count)));
+    if (purpose == LEARNS) TRY(comm_agree(s->comm, check_ranked(s)));
     if (use == SESSION_TRAIN)
         TRY(class_weights_open(&s->class_weights, s->config, s->train, s->classes, s->comm));
+    if (use == SESSION_TRAIN)
+        TRY(teacher_open(&s->teacher, s->config, s->train, s->classes, s->comm));
     TRY(comm_agree(s->comm, check_same_data(s)));
     return check_same_samples(s);
 }

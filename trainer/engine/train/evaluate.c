@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "trainer/engine/config/units.h"
 #include "trainer/engine/guard/signals.h"
+#include "trainer/engine/train/ranking.h"
 #include <math.h>
 #include <string.h>
 
@@ -40,25 +41,31 @@ static void add_batch(double sums[SUM_COUNT], const double *stats, const Prefetc
 /* Where what is said of each image goes. */
 typedef struct Details {
     EvalImage *images; /* of the whole set, zero where another rank's; NULL: nobody asks */
-    int64_t next, end; /* positions of this rank that are not yet read */
-    float *logits;     /* of a batch, all views */
+    float *scores;     /* [share of this rank, classes] of images with any number of labels; NULL */
+    double *ap;        /* [classes], with scores */
+    int64_t first, next, end; /* positions of this rank; that are not yet read */
+    float *logits;            /* of a batch, all views; NULL: neither images nor scores */
     int32_t *labels;
 } Details;
 
-/* The logits of an image are the mean of those of its views, and the first of the largest says the
- * class, counted from 1 so that 0 is none. */
-static EvalImage judge(float *logits, int64_t classes, int64_t view_stride, int views,
-                       int32_t label)
+/* The logits of an image are the mean of those of its views. */
+static void average_views(float *logits, int64_t classes, int64_t view_stride, int views)
 {
-    int64_t best = -1;
-    double sum = 0;
     for (int64_t c = 0; c < classes; c++) {
         float mean = 0;
         for (int v = 0; v < views; v++)
             mean += op_input_view_weight(views, v) * logits[c + v * view_stride];
         logits[c] = mean;
-        if (mean > (best < 0 ? -INFINITY : logits[best])) best = c;
     }
+}
+
+/* The first of the largest says the class, counted from 1 so that 0 is none. */
+static EvalImage judge(const float *logits, int64_t classes, int32_t label)
+{
+    int64_t best = -1;
+    double sum = 0;
+    for (int64_t c = 0; c < classes; c++)
+        if (logits[c] > (best < 0 ? -INFINITY : logits[best])) best = c;
     for (int64_t c = 0; best >= 0 && c < classes; c++)
         sum += exp((double)(logits[c] - logits[best]));
     if (best < 0 || !isfinite(sum)) return (EvalImage){ 0 };
@@ -75,10 +82,14 @@ static Status add_details(Session *s, const Program *p, const PrefetchInput *inp
     labels.data = batch_layout_at(input->layout, input->block, "labels");
     TRY(s->backend->v->export_tensor(s->backend, logits, d->logits));
     TRY(s->backend->v->export_tensor(s->backend, &labels, d->labels));
-    for (int64_t n = 0; n < batch && d->next < d->end; n++, d->next++)
-        if (d->labels[n] >= 0)
-            d->images[d->next] = judge(d->logits + n * classes, classes, batch * classes,
-                                       (int)(logits->desc.dims[0] / batch), d->labels[n]);
+    for (int64_t n = 0; n < batch && d->next < d->end; n++, d->next++) {
+        float *row = d->logits + n * classes;
+        average_views(row, classes, batch * classes, (int)(logits->desc.dims[0] / batch));
+        if (d->images && d->labels[n] >= 0) d->images[d->next] = judge(row, classes, d->labels[n]);
+        for (int64_t c = 0; d->scores && c < classes; c++)
+            d->scores[(d->next - d->first) * classes + c] =
+                d->labels[n] < 0 || isnan(row[c]) ? -INFINITY : row[c];
+    }
     return OK;
 }
 
@@ -93,8 +104,8 @@ static Status evaluate_batch(Session *s, double sums[SUM_COUNT], Details *detail
     Program *p = session_program(s->stage_eval, s, s->eval, input.tokens);
     Status status = executor_issue(s->executor, p, &o);
     /* while the slot, and with it the labels, is still this batch's */
-    if (status == OK && details->images) status = executor_wait(s->executor);
-    if (status == OK && details->images) status = add_details(s, p, &input, details);
+    if (status == OK && details->logits) status = executor_wait(s->executor);
+    if (status == OK && details->logits) status = add_details(s, p, &input, details);
     Status done = prefetch_done(s->eval_input);
     if (status == OK) status = done;
     if (status == OK) status = prefetch_mark(s->eval_input, &end);
@@ -161,6 +172,8 @@ static Status evaluate_all(Session *s, EvalResult *out, Details *details)
         comm_allreduce(s->comm, details->images,
                        (size_t)dataset_images(s->val) * sizeof *details->images / sizeof(double),
                        COMM_F64, COMM_SUM, "evaluated images");
+    if (details->scores)
+        TRY(ranking_of_classes(details->ap, s->comm, s->val, details->scores, s->classes));
     const bool masked = config_is_masked(s->config);
     const double images = sums[SUM_DECODED] + sums[SUM_BAD],
                  given = masked ? sums[SUM_MASKED] : sums[SUM_DECODED];
@@ -169,20 +182,64 @@ static Status evaluate_all(Session *s, EvalResult *out, Details *details)
                     images, (long long)dataset_images(s->val), sums[SUM_WEIGHT], given);
     /* an image that cannot be decoded counts as wrong; of masked words only they count */
     const double judged = masked ? sums[SUM_WEIGHT] : images;
-    *out = (EvalResult){ .images = (int64_t)images,
+    *out = (EvalResult){ .map = (double)NAN,
+                         .images = (int64_t)images,
                          .bad = (int64_t)sums[SUM_BAD],
                          .loss = sums[SUM_LOSS] / sums[SUM_WEIGHT],
-                         .top1 = sums[SUM_TOP1] / judged,
-                         .top5 = sums[SUM_TOP5] / judged,
+                         .top1 = details->scores ? (double)NAN : sums[SUM_TOP1] / judged,
+                         .top5 = details->scores ? (double)NAN : sums[SUM_TOP5] / judged,
                          .tokens = (int64_t)sums[SUM_TOKENS],
                          .masked = (int64_t)sums[SUM_MASKED] };
+    if (details->scores) out->map = ranking_mean(details->ap, s->classes, &out->map_classes);
     return OK;
+}
+
+static void free_details(Details *d, const double *ap)
+{
+    mem_free(d->logits);
+    mem_free(d->labels);
+    mem_free(d->scores);
+    if (!ap) mem_free(d->ap);
+}
+
+/* images, ap: NULL where nobody asks for them. */
+static Status evaluate_with(Session *s, EvalResult *out, EvalImage *images, double *ap)
+{
+    const bool multi = s->config->data.labels == LABELS_MULTI;
+    const int64_t rows =
+        program_tensor(s->eval, graph_logits(program_graph(s->eval)))->desc.dims[0];
+    const int64_t count = dataset_images(s->val), rank = s->comm->rank, world = s->comm->world;
+    const size_t classes = (size_t)s->classes;
+    Details d = { .images = images,
+                  .ap = ap,
+                  .first = count * rank / world, /* the loader's share of this rank */
+                  .end = count * (rank + 1) / world };
+    bool made = true;
+    d.next = d.first;
+    if (images || multi) {
+        d.logits = mem_alloc((size_t)rows * classes * sizeof *d.logits);
+        d.labels = mem_alloc((size_t)rows * sizeof *d.labels);
+        made = d.logits && d.labels;
+    }
+    if (multi) {
+        d.scores = mem_alloc(((size_t)(d.end - d.first) * classes + 1) * sizeof *d.scores);
+        if (!ap) d.ap = mem_calloc(classes, sizeof *d.ap);
+        made = made && d.scores && d.ap;
+    }
+    Status status = comm_agree(s->comm, made ? OK : ERR_MEMORY);
+    if (status == OK) status = evaluate_all(s, out, &d);
+    free_details(&d, ap);
+    return status;
 }
 
 Status evaluate(Session *s, EvalResult *out)
 {
-    Details none = { .images = NULL };
-    return evaluate_all(s, out, &none);
+    return evaluate_with(s, out, NULL, NULL);
+}
+
+Status evaluate_classes(Session *s, EvalResult *out, double *ap)
+{
+    return evaluate_with(s, out, NULL, ap);
 }
 
 EvalRecord evaluate_record(const Session *s, const EvalResult *r)
@@ -192,6 +249,13 @@ EvalRecord evaluate_record(const Session *s, const EvalResult *r)
                          .loss = r->loss,
                          .top1 = r->top1,
                          .top5 = r->top5,
+                         .map = r->map,
+                         .map_classes = r->map_classes,
+                         .multi = s->config->data.labels == LABELS_MULTI,
+                         .ema_loss = (double)NAN,
+                         .ema_top1 = (double)NAN,
+                         .ema_top5 = (double)NAN,
+                         .ema_map = (double)NAN,
                          .text = config_is_text(s->config),
                          .masks = config_is_masked(s->config),
                          .tokens = r->tokens,
@@ -199,21 +263,20 @@ EvalRecord evaluate_record(const Session *s, const EvalResult *r)
                          .ppl = exp(r->loss) };
 }
 
+void evaluate_add_ema(EvalRecord *e, const EvalResult *r)
+{
+    e->has_ema = true;
+    e->ema_loss = r->loss;
+    e->ema_top1 = r->top1;
+    e->ema_top5 = r->top5;
+    e->ema_map = r->map;
+}
+
 Status evaluate_images(Session *s, EvalResult *out, EvalImage *images)
 {
-    const int64_t rows =
-        program_tensor(s->eval, graph_logits(program_graph(s->eval)))->desc.dims[0];
-    const int64_t count = dataset_images(s->val), rank = s->comm->rank, world = s->comm->world;
-    Details d = { .images = images,
-                  .next = count * rank / world, /* the loader's share of this rank */
-                  .end = count * (rank + 1) / world,
-                  .logits = mem_alloc((size_t)(rows * s->classes) * sizeof(float)),
-                  .labels = mem_alloc((size_t)rows * sizeof(int32_t)) };
+    const int64_t count = dataset_images(s->val);
     memset(images, 0, (size_t)count * sizeof *images);
-    Status status = comm_agree(s->comm, d.logits && d.labels ? OK : ERR_MEMORY);
-    if (status == OK) status = evaluate_all(s, out, &d);
+    const Status status = evaluate_with(s, out, images, NULL);
     for (int64_t i = 0; i < count; i++) images[i].predicted -= 1;
-    mem_free(d.logits);
-    mem_free(d.labels);
     return status;
 }

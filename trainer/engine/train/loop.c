@@ -237,11 +237,8 @@ static Status evaluate_alone(Loop *l, int64_t step, bool *best)
     record.epoch = train_plan_epoch(&l->s->plan, step);
     record.step = step + 1;
     record.epochs = epochs_done(l, step + 1);
-    record.has_ema = has_ema(l);
     record.ema_best = has_ema(l) && l->s->config->ema.best;
-    record.ema_loss = ema.loss;
-    record.ema_top1 = ema.top1;
-    record.ema_top5 = ema.top5;
+    if (has_ema(l)) evaluate_add_ema(&record, &ema);
     tell(l, RECORD_EVAL, &record);
     if (r.bad > 0)
         log_warning("%lld images of data.val could not be decoded; they count as wrong",
@@ -251,7 +248,7 @@ static Status evaluate_alone(Loop *l, int64_t step, bool *best)
     const double had = l->best.score; /* -1: none */
     *best = records_better(&record, had < 0 ? (double)NAN : had);
     if (*best) l->best.score = records_score(&record);
-    records_format_score(record.masks, l->best.score, score);
+    records_format_score(&record, l->best.score, score);
     l->best.stale = *best ? 0 : l->best.stale + 1;
     if (patience_over(l))
         log_info("train.patience: %lld evaluation%s without improvement on %s%s; the run ends "

@@ -101,6 +101,7 @@ static Status save_on_main(Loop *l, int64_t steps, bool best, bool eval_due)
                             .rolled_to = l->rollback.to,
                             .class_names = l->checkpoint.class_names.text,
                             .words = l->checkpoint.words.text,
+                            .teacher = s->teacher.print,
                             .named_classes = dataset_named_classes(s->train),
                             .pairs = sequences_facts(s->train, &facts) && facts.pairs,
                             .model = s->config->model.name,
@@ -233,6 +234,22 @@ static Status check_and_restore(Loop *l, const SafeFile *file, const CheckpointM
     return status;
 }
 
+/* A run goes on with what it has learnt from; one that only begins at a checkpoint need not. */
+static Status check_teacher(const Loop *l, const CheckpointMeta *meta, const char *path, bool own)
+{
+    const Teacher *t = &l->s->teacher;
+    if (t->print == meta->teacher) return OK;
+    if (own && t->print && meta->teacher)
+        return fail(
+            ERR_DATA,
+            "train.teacher: %s has other weights than this run's teacher had; restore them, "
+            "or start a new run with checkpoint.resume=%s",
+            t->path, path);
+    log_warning("train.teacher: %s was trained with %s, and the run continues with %s", path,
+                meta->teacher ? "another" : "none", t->print ? t->path : "none");
+    return OK;
+}
+
 /* An average that is not in the file starts here. */
 static void take_rests(Loop *l, const CheckpointMeta *meta)
 {
@@ -249,6 +266,7 @@ static void take_rests(Loop *l, const CheckpointMeta *meta)
 static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMeta *meta,
                               const char *path, bool own, StrBuf *changed)
 {
+    TRY(check_teacher(l, meta, path, own));
     TRY(check_and_restore(l, file, meta, path, changed));
     l->start.resumed = true;
     l->start.step = resume_step(l, meta);
@@ -256,15 +274,16 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     take_rests(l, meta);
     const bool other_val = own && meta->best_score >= 0 && l->s->val && meta->val_print &&
                            meta->val_print != l->s->val_print;
-    if (other_val && config_is_masked(l->s->config))
-        log_warning("data.val has other sequences than those of the least loss in %s (%.4f); the "
-                    "best starts from scratch",
-                    path, meta->best_score);
-    else if (other_val)
-        log_warning("data.val has other %s than those of the best top-1 in %s (%.2f %%); the best "
-                    "starts from scratch",
-                    units_of(l->s->config)->many, path, 100 * meta->best_score);
-    else if (own) { /* another run's best is not in this folder */ l->best.score = meta->best_score;
+    if (other_val) {
+        char score[RECORDS_SCORE_BYTES];
+        const EvalRecord kind = { .masks = config_is_masked(l->s->config),
+                                  .multi = l->s->config->data.labels == LABELS_MULTI };
+        records_format_score(&kind, meta->best_score, score);
+        log_warning("data.val has other %s than those of the best in %s (%s); the best starts from "
+                    "scratch",
+                    units_of(l->s->config)->many, path, score);
+    } else if (own) { /* another run's best is not in this folder */
+        l->best.score = meta->best_score;
         l->best.stale = meta->stale;
     }
     /* a run that goes back knows what it has spent since */

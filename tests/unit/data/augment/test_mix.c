@@ -1,7 +1,7 @@
-/* Erasing, mixup, cutmix and the losses against torch, torchvision and timm: tests/golden/mix.txt
- * and loss.txt, see scripts/golden/make_mix_golden.py and make_loss_golden.py, whose images and
- * logits are made here by the same formulas. On the CPU backend, and on a CUDA device where this
- * build and machine have one. */
+/* Erasing, mixup, cutmix and the losses against torch, torchvision and timm: tests/golden/mix.txt,
+ * loss.txt and distil.txt, see scripts/golden/make_mix_golden.py, make_loss_golden.py and
+ * make_distil_golden.py, whose images and logits are made here by the same formulas. On the CPU
+ * backend, and on a CUDA device where this build and machine have one. */
 #include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
@@ -138,7 +138,7 @@ static void check_loss(Backend *b, const char *line)
 /* ---- binary cross entropy, class weights ---- */
 
 typedef struct LossCase {
-    bool small, weighted;
+    bool small, weighted, multi;
     double lambda, loss;
     XentAttr attr;
     const char *gradient; /* the rest of the line */
@@ -153,11 +153,13 @@ static void parse_loss(const char *line, LossCase *c)
                    &sum, &c->lambda, &weighted, &c->loss, &used) == 8);
     c->small = strcmp(data, "small") == 0;
     c->weighted = weighted != 0;
+    c->multi = strcmp(kind, "multi") == 0;
     c->gradient = line + used;
-    c->attr = (XentAttr){ .label_smoothing = (float)smoothing,
-                          .loss = strcmp(kind, "bce") == 0 ? LOSS_BCE : LOSS_CROSS_ENTROPY,
-                          .threshold = (float)threshold,
-                          .sum = sum };
+    c->attr =
+        (XentAttr){ .label_smoothing = (float)smoothing,
+                    .loss = strcmp(kind, "cross_entropy") == 0 ? LOSS_CROSS_ENTROPY : LOSS_BCE,
+                    .threshold = (float)threshold,
+                    .sum = sum };
 }
 
 /* What torch divides a weighted cross entropy of labels by. */
@@ -176,12 +178,16 @@ static void check_class_loss(Backend *b, const char *line)
     LossCase c = { 0 };
     float logits[N * CLASSES], gradient[N * CLASSES], weights[CLASSES], mix[MIX_COUNT] = { 0 };
     double stats[STATS_COUNT];
+    uint8_t targets[N] = { 0 }; /* a byte per image: no more than 8 classes */
     parse_loss(line, &c);
     const int rows = c.small ? 2 : N, classes = c.small ? 3 : CLASSES;
     const int32_t *own = c.small ? small_labels : labels;
     for (int i = 0; i < rows * classes; i++)
         logits[i] = c.small ? small[i] : logit_at(i / classes, i % classes);
     for (int k = 0; k < classes; k++) weights[k] = 0.5F + 0.25F * (float)k;
+    for (int n = 0; n < rows; n++)
+        for (int k = 0; k < classes; k++)
+            if (n != 1 && (n * 5 + k * 3 + n * k) % 4 < 2) targets[n] |= (uint8_t)(1 << k);
     mix[MIX_LAMBDA] = (float)c.lambda;
     mix[MIX_REST] = (float)(1.0 - c.lambda);
     const double divisor = divisor_of(&c, own, rows, weights);
@@ -193,17 +199,65 @@ static void check_class_loss(Backend *b, const char *line)
     op.in[XENT_IN_MIX].desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ MIX_COUNT });
     if (c.weighted)
         op.in[XENT_IN_CLASS_WEIGHTS].desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ classes });
+    if (c.multi) op.in[XENT_IN_TARGETS].desc = tensor_desc(DTYPE_U8, 2, (int64_t[]){ rows, 1 });
     REQUIRE_OK(infer(&op));
-    REQUIRE_OK(run_op(b, &op,
-                      (const void *[OP_MAX_INPUTS]){ logits, own, scalars, NULL, mix, weights },
-                      (void *[OP_MAX_OUTPUTS]){ stats, gradient }));
+    REQUIRE_OK(run_op(
+        b, &op, (const void *[OP_MAX_INPUTS]){ logits, own, scalars, NULL, mix, weights, targets },
+        (void *[OP_MAX_OUTPUTS]){ stats, gradient }));
     CHECK_NEAR(stats[STATS_LOSS_SUM] / divisor, c.loss, 2e-6 * c.loss);
+    if (c.multi) CHECK(stats[STATS_TOP1] == 0 && stats[STATS_TOP5] == 0);
     for (int i = 0; i < rows * classes; i++) {
         char *end = NULL;
         const double want = strtod(c.gradient, &end);
         CHECK(end != c.gradient);
-        CHECK_NEAR((double)gradient[i] / divisor, want, 2e-6 * fabs(want));
+        /* smoothing is a float, which shows where logistic and target are nearly the same */
+        CHECK_NEAR((double)gradient[i] / divisor, want, 2e-6 * fabs(want) + (c.multi ? 2e-9 : 0));
         c.gradient = end;
+    }
+}
+
+/* ---- a teacher ---- */
+
+static void check_distil(Backend *b, const char *line)
+{
+    double temperature = 0, weight = 0, smoothing = 0, lambda = 0, loss = 0, stats[STATS_COUNT];
+    int used = 0;
+    float logits[N * CLASSES], teacher[N * CLASSES], gradient[N * CLASSES], mix[MIX_COUNT] = { 0 };
+    const float scalars[SCALAR_COUNT] = { [SCALAR_GRAD_SCALE] = 1.0F / N };
+    REQUIRE(sscanf(line, "%lf %lf %lf %lf %lf%n", &temperature, &weight, &smoothing, &lambda, &loss,
+                   &used) == 5);
+    const XentAttr attr = { .label_smoothing = (float)smoothing,
+                            .temperature = (float)temperature,
+                            .distill = (float)weight };
+    OpInstance op = { .kind = OP_SOFTMAX_XENT, .backend = b, .attr = &attr };
+    for (int n = 0; n < N; n++)
+        for (int k = 0; k < CLASSES; k++) {
+            logits[n * CLASSES + k] = logit_at(n, k);
+            teacher[n * CLASSES + k] = (float)((n * 13 + k * 19 + n * k * 3) % 23 - 11) / 4.0F;
+        }
+    mix[MIX_LAMBDA] = (float)lambda;
+    mix[MIX_REST] = (float)(1.0 - lambda);
+    op.in[XENT_IN_LOGITS].desc = tensor_desc(DTYPE_F32, 2, (int64_t[]){ N, CLASSES });
+    op.in[XENT_IN_TEACHER].desc = op.in[XENT_IN_LOGITS].desc;
+    op.in[XENT_IN_LABELS].desc = tensor_desc(DTYPE_I32, 1, (int64_t[]){ N });
+    op.in[XENT_IN_SCALARS].desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ SCALAR_COUNT });
+    op.in[XENT_IN_MIX].desc = tensor_desc(DTYPE_F32, 1, (int64_t[]){ MIX_COUNT });
+    REQUIRE_OK(infer(&op));
+    REQUIRE_OK(run_op(b, &op,
+                      (const void *[OP_MAX_INPUTS]){ [XENT_IN_LOGITS] = logits,
+                                                     [XENT_IN_LABELS] = labels,
+                                                     [XENT_IN_SCALARS] = scalars,
+                                                     [XENT_IN_MIX] = mix,
+                                                     [XENT_IN_TEACHER] = teacher },
+                      (void *[OP_MAX_OUTPUTS]){ stats, gradient }));
+    CHECK_NEAR(stats[STATS_LOSS_SUM] / N, loss, 1e-6 * loss);
+    for (int i = 0; i < N * CLASSES; i++) {
+        char *end = NULL;
+        const double want = strtod(line + used, &end);
+        CHECK(end != line + used);
+        CHECK_NEAR((double)gradient[i], want, 5e-7);
+        line = end;
+        used = 0;
     }
 }
 
@@ -229,7 +283,9 @@ static void check_mix(Backend *b, const char *line)
 static void check_backend(Backend *b)
 {
     CHECK_INT(check_lines(b, "tests/golden/mix.txt", check_mix), 5 + 6);
-    CHECK_INT(check_lines(b, "tests/golden/loss.txt", check_class_loss), 2 * 2 * 2 * 2 * 5);
+    CHECK_INT(check_lines(b, "tests/golden/loss.txt", check_class_loss),
+              2 * 2 * 2 * 2 * 5 + 2 * 2 * 2 * 3);
+    CHECK_INT(check_lines(b, "tests/golden/distil.txt", check_distil), 3 * 2 * 2);
     backend_destroy(b);
 }
 

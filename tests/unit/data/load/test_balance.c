@@ -1,5 +1,6 @@
 /* test_balance.c - data.order balanced: classes come equally often, and a position says which
  * sample. */
+#include "base/both.h"
 #include "data/load/balance.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
@@ -60,6 +61,33 @@ TEST(position_and_seed_say_which)
         same_place += balance_id(b, 7, at + ((int64_t)1 << 32)) == id;
     }
     CHECK(same_seed < 400 && same_place < 400); /* about 0.14 of them agree by chance */
+    balance_destroy(b);
+    dataset_close(d);
+}
+
+/* Of any number of labels an image is drawn for each; those without one are a class more. */
+TEST(images_are_drawn_for_each_of_their_labels)
+{
+    enum { IMAGES = 48, KNOWN = 4 };
+    const DatasetOptions o = { .format = DATA_SYNTHETIC,
+                               .labels = LABELS_MULTI,
+                               .synthetic_images = IMAGES,
+                               .synthetic_classes = KNOWN };
+    Dataset *d = NULL;
+    Balance *b = NULL;
+    double expected[IMAGES] = { 0 };
+    int drawn[IMAGES] = { 0 };
+    REQUIRE_OK(dataset_open(&d, &o));
+    REQUIRE_OK(balance_create(&b, d));
+    for (int64_t id = 0; id < IMAGES; id++)
+        for (int c = 0; c < KNOWN; c++)
+            if (both_bit(dataset_labels(d, id), c))
+                expected[id] += 1.0 / (KNOWN + 1) / (double)dataset_class_images(d, c);
+    for (int64_t id = 7; id < IMAGES; id += 8) expected[id] = 1.0 / (KNOWN + 1) / (IMAGES / 8);
+    for (int64_t at = 0; at < DRAWS; at++) drawn[balance_id(b, 7, at)]++;
+    for (int64_t id = 0; id < IMAGES; id++)
+        CHECK_NEAR(drawn[id], DRAWS * expected[id],
+                   5 * sqrt(DRAWS * expected[id] * (1 - expected[id])));
     balance_destroy(b);
     dataset_close(d);
 }

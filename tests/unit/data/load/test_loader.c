@@ -10,6 +10,7 @@
 #include "tests/tools/data_tree.h"
 #include "tests/tools/image_write.h"
 #include "tests/tools/loader_run.h"
+#include <string.h>
 
 static Dataset *open_synthetic(int64_t images, DataRole role)
 {
@@ -208,6 +209,44 @@ TEST(evaluation_ignores_augmentation)
     for (int i = 0; i < 6 * 28 * 28; i++) wrong += images[i] != (uint8_t)(i / 784 * 7 + i % 784);
     CHECK_INT(wrong, 0);
     loader_destroy(l); /* with the batch still held */
+    dataset_close(d);
+}
+
+/* A row of bits for each image, wider than the set's where the network has more classes. */
+TEST(targets_are_the_rows_of_the_images)
+{
+    const DatasetOptions synthetic = { .format = DATA_SYNTHETIC,
+                                       .role = DATA_VAL,
+                                       .labels = LABELS_MULTI,
+                                       .synthetic_images = 20,
+                                       .synthetic_classes = 11 };
+    LoaderOptions o = loader_options(6, 2);
+    Dataset *d = NULL;
+    Loader *l = NULL;
+    Batch b;
+    bool more = true;
+    int64_t seen = 0;
+    o.view.image_size = 8;
+    o.classes = 18;
+    REQUIRE_OK(dataset_open(&d, &synthetic));
+    REQUIRE_OK(loader_create(&l, d, &o));
+    for (;;) {
+        REQUIRE_OK(loader_next(l, &b, &more, NULL));
+        if (!more) break;
+        const uint8_t *targets = loader_field(&b, "targets");
+        const int32_t *labels = loader_field(&b, "labels");
+        REQUIRE(targets && labels);
+        for (int i = 0; i < 6; i++) {
+            const int64_t id = b.sample_ids[i];
+            const uint8_t none[2] = { 0, 0 }, *row = id < 0 ? none : dataset_labels(d, id);
+            CHECK(memcmp(targets + (size_t)i * 3, row, 2) == 0 && targets[i * 3 + 2] == 0);
+            CHECK_INT(labels[i], id < 0 ? -1 : 0);
+            seen += id >= 0;
+        }
+        loader_release(l, &b);
+    }
+    CHECK_INT(seen, 20);
+    loader_destroy(l);
     dataset_close(d);
 }
 

@@ -188,6 +188,191 @@ TEST(a_changed_list_is_read_again)
     dataset_close(d);
 }
 
+/* ---- any number of labels ---- */
+
+static Status open_multi(Dataset **out, const char *name, const char *text, const char *class_map,
+                         const ClassList *like)
+{
+    char path[NAME_BYTES];
+    Dataset *d = NULL;
+    CHECK_OK(open_list(&d, "some.csv", "pictures/a.jpg,x\n", NULL)); /* writes the pictures */
+    dataset_close(d);
+    path_of(path, name);
+    tree_write(test_scratch(), name, text, strlen(text));
+    *out = NULL;
+    return dataset_open(
+        out, &(DatasetOptions){
+                 .path = path, .labels = LABELS_MULTI, .class_map = class_map, .like = like });
+}
+
+/* "PATH:cat, dog ..." of every sample, behind them how many have each class. */
+static void check_rows(Dataset *d, const char *want)
+{
+    char text[2 * NAME_BYTES] = "", name[NAME_BYTES], labels[64];
+    for (int64_t i = 0; d && i < dataset_images(d); i++) {
+        dataset_describe_sample(d, i, name, sizeof name);
+        dataset_describe_labels(d, dataset_labels(d, i), labels, sizeof labels);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s:%s; ",
+                 strstr(name, "pictures/") + 9, labels);
+    }
+    for (int c = 0; d && c < dataset_classes(d); c++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s %lld,",
+                 dataset_class_name(d, c), (long long)dataset_class_images(d, c));
+    CHECK_STR(text, want);
+    dataset_close(d);
+}
+
+static void check_multi(const char *name, const char *text, const char *want)
+{
+    Dataset *d = NULL;
+    CHECK_OK(open_multi(&d, name, text, NULL, NULL));
+    check_rows(d, want);
+}
+
+TEST(rows_have_any_number_of_labels)
+{
+    check_multi("m.csv", "pictures/b.jpg,dog | cat|\npictures/a.jpg,\npictures/c.png,cat\n",
+                "a.jpg:no label; b.jpg:cat, dog; c.png:cat; cat 2,dog 1,");
+    /* several columns, without a header any number of them */
+    check_multi("m.csv", "pictures/a.jpg,x,y\npictures/b.jpg\npictures/c.png,z,x|w,\n",
+                "a.jpg:x, y; b.jpg:no label; c.png:w, x, z; w 1,x 2,y 1,z 1,");
+    check_multi("m.csv", "label1,image,id,label_2\nx,pictures/a.jpg,7,y\n,pictures/b.jpg,8,\n",
+                "a.jpg:x, y; b.jpg:no label; x 1,y 1,");
+    check_multi("m.tsv", "path\ttags\npictures/a.jpg\tbig dog|eel\n",
+                "a.jpg:big dog, eel; big dog "
+                "1,eel 1,");
+    check_multi("m.txt", "pictures/a.jpg y|x\npictures/b.jpg\npictures/d e.jpg\npictures/c.png |\n",
+                "a.jpg:x, y; b.jpg:no label; c.png:no label; d e.jpg:no label; x 1,y 1,");
+    /* numbers are labels, and equal rows as many samples */
+    check_multi("m.csv", "pictures/a.jpg,10|2\npictures/a.jpg,2|10\npictures/b.jpg,0\n",
+                "a.jpg:2, 10; a.jpg:2, 10; b.jpg:0; "
+                "0 1,1 0,2 2,3 0,4 0,5 0,6 0,7 0,8 0,9 0,10 2,");
+}
+
+TEST(a_column_for_each_class)
+{
+    check_multi("m.csv",
+                "File,night,day\npictures/a.jpg,1,0\npictures/b.jpg,,\npictures/c.png,0.0,False\n"
+                "pictures/d e.jpg,TRUE,1.0\n",
+                "a.jpg:night; b.jpg:no label; c.png:no label; d e.jpg:day, night; day 1,night 2,");
+    check_multi("m.csv", "path,x,never\npictures/a.jpg,1,0\n", "a.jpg:x; never 0,x 1,");
+}
+
+TEST(lists_of_several_labels_that_cannot_be_name_file_and_line)
+{
+    static const struct {
+        const char *name, *text, *want;
+    } rows[] = {
+        { "m.csv", "path,x,y\npictures/a.jpg,1,-1\n",
+          "m.csv:2: column y: expected 0 or 1, found -1" },
+        { "m.csv", "path,x,\npictures/a.jpg,1,0\n", "m.csv:1: column 3 has no name" },
+        { "m.csv", "path,x,y,x\npictures/a.jpg,1,0,0\n",
+          "m.csv:1: columns 2 and 4 are both named x" },
+        { "m.csv", "path\npictures/a.jpg\n", "m.csv:1: expected an image and its class" },
+        { "m.csv", "path,class\npictures/a.jpg,x,y\n", "m.csv:2: 3 fields, expected 2" },
+        { "m.csv", "pictures/a.jpg,|\npictures/b.jpg\n", "m.csv: no image has a label" },
+        { "m.csv", "pictures/a.jpg,x|y\npictures/b.jpg,x\npictures/a.jpg,y\n",
+          "m.csv:3: pictures/a.jpg has other labels here than in line 1" },
+        { "m.csv", "pictures/a.jpg,1|100000\n", "m.csv:1: class 100000 is too large for a label" },
+    };
+    /* read as lists of one label each */
+    static const struct {
+        const char *name, *text, *want;
+    } single[] = {
+        { "l.csv", "pictures/a.jpg,x\npictures/b.jpg,x|y\n",
+          "l.csv:2: x|y: several labels per image require data.labels: multi" },
+        { "l.txt", "pictures/a.jpg x|y\n", "l.txt:1: x|y: several labels per image require" },
+        { "l.csv", "path,label1,label2\npictures/a.jpg,x,y\n",
+          "l.csv:1: label2: several labels per image require data.labels: multi" },
+        { "l.csv", "pictures/a.jpg,x,y\n",
+          "l.csv:1: 3 fields, expected 2 (several labels per image require data.labels: multi)" },
+        { "l.csv", "path,day,night\npictures/a.jpg,0,1\n",
+          "columns path and class (a column per class requires data.labels: multi)" },
+    };
+    Dataset *d = NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_STATUS(open_multi(&d, rows[i].name, rows[i].text, NULL, NULL), ERR_DATA);
+        CHECK_CONTAINS(status_message(), rows[i].want);
+    }
+    for (size_t i = 0; i < sizeof single / sizeof *single; i++) {
+        CHECK_STATUS(open_list(&d, single[i].name, single[i].text, NULL), ERR_DATA);
+        CHECK_CONTAINS(status_message(), single[i].want);
+    }
+    tree_write_idx(test_scratch(), "train", 4, 8, 2, 0);
+    const DatasetOptions idx = { .path = test_scratch(), .labels = LABELS_MULTI };
+    CHECK_STATUS(dataset_open(&d, &idx), ERR_USAGE);
+    CHECK_CONTAINS(status_message(),
+                   "data.labels: multi requires a list of images; this is format idx");
+}
+
+static const char tagged[] = "pictures/a.jpg,cat|dog\npictures/b.jpg,dog\npictures/c.png,eel|cat\n"
+                             "pictures/d e.jpg,\n";
+
+/* Labels follow a map, or another's classes; images stay. */
+TEST(rows_follow_other_classes)
+{
+    char path[NAME_BYTES], text[64] = "eel\ncow\ncat\ndog";
+    const char **lines = NULL;
+    ClassList like;
+    Dataset *d = NULL;
+    path_of(path, "map.txt");
+    tree_write(test_scratch(), "map.txt", "eel\nmammal\n", 11);
+    CHECK_STATUS(open_multi(&d, "m.csv", tagged, path, NULL), ERR_DATA);
+    tree_write(test_scratch(), "map.txt", "dog\tmammal\ncat\tmammal\n", 22);
+    CHECK_OK(open_multi(&d, "m.csv", tagged, path, NULL));
+    check_rows(d, "a.jpg:mammal; b.jpg:mammal; c.png:mammal; d e.jpg:no label; mammal 3,");
+    REQUIRE_OK(class_list_parse(&like, &lines, text, true, "the run"));
+    like.may_lack = true;
+    CHECK_OK(open_multi(&d, "m.csv", tagged, NULL, &like));
+    check_rows(d, "a.jpg:cat, dog; b.jpg:dog; c.png:eel, cat; d e.jpg:no label; "
+                  "eel 1,cow 0,cat 2,dog 2,");
+    mem_free(lines);
+}
+
+TEST(ranks_and_sides_have_the_rows_of_the_whole)
+{
+    char path[NAME_BYTES];
+    Dataset *d = NULL, *received = NULL;
+    size_t bytes = 0;
+    CHECK_OK(open_multi(&d, "m.csv", tagged, NULL, NULL));
+    path_of(path, "m.csv");
+    DatasetOptions o = { .path = path, .labels = LABELS_MULTI };
+    const void *index = dataset_index(d, &bytes);
+    REQUIRE_OK(dataset_open_by_index(&received, &o, index, bytes));
+    dataset_close(d);
+    check_rows(received, "a.jpg:cat, dog; b.jpg:dog; c.png:cat, eel; d e.jpg:no label; "
+                         "cat 2,dog 2,eel 1,");
+    int64_t images = 0, cats = 0;
+    for (int side = 0; side < 2; side++) {
+        o.role = (DataRole)side;
+        o.val_split = 0.5;
+        REQUIRE_OK(dataset_open(&d, &o));
+        CHECK_INT(dataset_images(d), 2);
+        images += dataset_images(d);
+        cats += dataset_class_images(d, 0);
+        dataset_close(d);
+    }
+    CHECK(images == 4 && cats == 2);
+}
+
+/* The kept index knows how the list was read. */
+TEST(an_index_of_single_labels_is_not_one_of_several)
+{
+    char path[NAME_BYTES], kept[NAME_BYTES];
+    Dataset *d = NULL;
+    REQUIRE_OK(open_list(&d, "l.csv", "pictures/b.jpg,dog\n", NULL));
+    dataset_close(d);
+    path_of(path, "l.csv");
+    path_of(kept, "kept.index");
+    for (int i = 0; i < 4; i++) {
+        const LabelKind labels = i % 2 ? LABELS_MULTI : LABELS_SINGLE;
+        REQUIRE_OK(
+            dataset_open(&d, &(DatasetOptions){ .path = path, .index = kept, .labels = labels }));
+        CHECK_INT(dataset_labels(d, 0) != NULL, labels);
+        dataset_close(d);
+    }
+}
+
 /* ---- class_map ---- */
 
 static const char animals[] = "pictures/a.jpg,cat\npictures/b.jpg,dog\npictures/c.png,eel\n"

@@ -239,6 +239,13 @@ TEST(traffic_of_convnext)
     const ModelOptions o = network_narrow(8, 64);
     check_network(NETWORK_CUDA_BF16, "convnext_tiny", &o, &wanted);
 }
+TEST(traffic_of_convnext_v2)
+{
+    static const Wanted wanted = { { OP_LAYERNORM, OP_GRN, OP_GRN_BWD, OP_COUNT },
+                                   { OP_CONV2D, OP_COUNT } };
+    const ModelOptions o = network_narrow(8, 64);
+    check_network(NETWORK_CUDA_BF16, "convnextv2_atto", &o, &wanted);
+}
 TEST(traffic_of_vit)
 {
     static const Wanted wanted = { { OP_TOKENS, OP_TOKENS_BWD, OP_ATTENTION, OP_ATTENTION_BWD,

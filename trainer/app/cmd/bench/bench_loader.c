@@ -175,6 +175,7 @@ static Status bench_synthetic(Session *s, const BenchOptions *o)
     Dataset *data FREED_BY(dataset_close_at) = NULL;
     DatasetOptions options = { .format = DATA_SYNTHETIC,
                                .role = DATA_TRAIN,
+                               .labels = (LabelKind)s->config->data.labels,
                                .synthetic_images = dataset_images(s->train),
                                .synthetic_classes = dataset_classes(s->train),
                                .text = config_token_options(s->config) };
@@ -215,10 +216,11 @@ static Status bench_input(Session *s, Input input, const BenchOptions *o)
 
 /* ---- checksums ---- */
 
-/* Of image i of a batch with its label, or of the tokens of sequence i with its labels. */
-static uint32_t checksum_sample(const Batch *b, int64_t i, size_t image_bytes)
+/* Of image i of a batch with its label or row of bits, or of the tokens of sequence i with its
+ * labels. */
+static uint32_t checksum_sample(const Batch *b, int64_t i, size_t image_bytes, size_t row_bytes)
 {
-    const uint8_t *images = loader_field(b, "images");
+    const uint8_t *images = loader_field(b, "images"), *targets = loader_field(b, "targets");
     const int32_t *labels = loader_field(b, "labels"), *ids = loader_field(b, "ids"),
                   *starts = loader_field(b, "starts"), *rows = loader_field(b, "rows");
     uint32_t crc = images ? crc32c_update(0, images + (size_t)i * image_bytes, image_bytes)
@@ -227,6 +229,7 @@ static uint32_t checksum_sample(const Batch *b, int64_t i, size_t image_bytes)
     for (int64_t m = 0; rows && m < b->masked; m++)
         if (rows[m] >= starts[i] && rows[m] < starts[i + 1])
             crc = crc32c_update(crc, &labels[m], sizeof labels[m]);
+    if (targets) crc = crc32c_update(crc, targets + (size_t)i * row_bytes, row_bytes);
     return rows ? crc : crc32c_update(crc, &labels[i], sizeof labels[i]);
 }
 
@@ -241,7 +244,7 @@ static Status checksum_step(const Session *s, Loader *loader, uint32_t *crcs)
         TRY(loader_next(loader, &batch, &more, NULL));
         ASSERT(more && batch.micro == micro);
         for (int64_t i = 0; i < s->plan.batch; i++)
-            *crcs++ = checksum_sample(&batch, i, image_bytes);
+            *crcs++ = checksum_sample(&batch, i, image_bytes, ((size_t)s->classes + 7) / 8);
         loader_release(loader, &batch);
     }
     return OK;

@@ -36,6 +36,12 @@ static const ArgRow rows[] = {
       .flags = ARG_REPEATED },
     { "--top", "K", .help = "print the K most likely classes", .min = 1, .max = TOP_MAX,
       .fallback = TOP, .foreign = "k topk" },
+    { "--threshold", "T",
+      .help =
+          "networks trained with data.labels: multi: print all classes with a probability above "
+          "T (default 0.5, or what export wrote), or with --top the first K of them; says so of "
+          "third-party weights",
+      .max = 1 },
     { "--json",
       .help =
           "print one JSON object per line: file, and top: class, label, probability; of text also "
@@ -43,7 +49,7 @@ static const ArgRow rows[] = {
     { "--csv",
       .help =
           "print a table: file, place, class, label, probability; of text also line, and position "
-          "of the masked word" },
+          "of the masked word; place 0: no class is above the threshold" },
     { "--model", "NAME[:WEIGHTS]",
       .help =
           "the network of a .safetensors or .pth file of torchvision, timm or Lightning; images "
@@ -203,7 +209,8 @@ static Status choose_precision(Predictor *p, const Args *args)
 /* --model, and what only goes with it. */
 static Status choose_foreign(Predictor *p, const Args *args)
 {
-    p->foreign = (ForeignModel){ .model = args_value(args, "--model"),
+    p->foreign = (ForeignModel){ .option = "--model",
+                                 .model = args_value(args, "--model"),
                                  .classes = args_value(args, "--classes"),
                                  .sets = args->sets,
                                  .set_count = args->set_count,
@@ -219,6 +226,9 @@ static Status choose_output(Predictor *p, const Args *args)
     const bool json = args_value(args, "--json"), csv = args_value(args, "--csv");
     if (json && csv) return fail(ERR_USAGE, "give either --json or --csv, not both");
     p->form = json ? PREDICT_JSON : csv ? PREDICT_CSV : PREDICT_TEXT;
+    p->threshold = -1;
+    p->count_given = args_value(args, "--top") != NULL;
+    TRY(args_number(args, "--threshold", &p->threshold));
     return args_whole(args, "--top", &p->count);
 }
 
@@ -258,7 +268,8 @@ const Command cmd_predict = {
     .group = "Use",
     .summary = "classify images or texts, or fill in masked words",
     .about =
-        "Prints the most likely classes of each image with their probabilities. Images are "
+        "Prints the most likely classes of each image with their probabilities, which add up to 1 "
+        "unless the network was trained with data.labels: multi. Images are "
         "resized and cropped as in evaluation. Without --ema or --raw the averaged weights are "
         "used where the run has them, unless ema.best is false.\n"
         "Text is read line by line: words of the run's dict.txt, with blanks between them; nothing "

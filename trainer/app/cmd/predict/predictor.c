@@ -43,18 +43,6 @@ static Status restore(const Predictor *p, const char *path)
                       : train_state_restore(p->executor, m->file, path);
 }
 
-static Status check_own(const char *path)
-{
-    SafeFile *file = NULL;
-    TRY(weights_open(&file, path));
-    const bool own = weights_are_checkpoint(file);
-    safetensors_close(file);
-    if (own) return OK;
-    return fail(ERR_DATA,
-                "%s: not a Convoy checkpoint; for other weights name the network with --model",
-                path);
-}
-
 /* Of text the places of the canvas in program i of several; 0: images. */
 static int64_t places_of(const Config *c, int i)
 {
@@ -93,22 +81,34 @@ static const OpTensor *logits_of(const Program *p)
     return program_tensor(p, graph_logits(program_graph(p)));
 }
 
+/* Third-party weights do not say what they were trained for; a threshold does. */
+static Status choose_labels(Predictor *p, const char *path)
+{
+    CheckpointModel *m = &p->model;
+    const bool given = p->threshold >= 0;
+    if (given && m->foreign && !m->def->text && !safetensors_metadata(m->file, "convoy"))
+        m->config->data.labels = LABELS_MULTI;
+    p->multi = m->config->data.labels == LABELS_MULTI;
+    return given ? checkpoint_model_set_threshold(m, p->threshold, path) : OK;
+}
+
 Status predictor_open(Predictor *p, const char *path)
 {
     CheckpointModel *m = &p->model;
     if (p->foreign.model) {
         TRY(foreign_model_open(m, path, &p->foreign, 1));
     } else {
-        TRY(check_own(path));
+        TRY(foreign_model_need_own(path, "--model"));
         TRY(checkpoint_model_open(m, path, 1));
         TRY(checkpoint_model_choose(m, p->which, path));
     }
     TRY(open_backend(p, m->config));
     TRY(add_programs(p));
     TRY(restore(p, path));
+    TRY(choose_labels(p, path));
     p->rows = logits_of(p->programs[0])->desc.dims[0];
     p->logits = mem_calloc((size_t)(p->rows * m->classes), sizeof *p->logits);
-    if (p->count > m->classes) p->count = m->classes;
+    if (p->count > m->classes || (p->multi && !p->count_given)) p->count = m->classes;
     p->top = mem_calloc((size_t)p->count, sizeof *p->top);
     return p->logits && p->top ? OK : ERR_MEMORY;
 }
@@ -139,6 +139,12 @@ static void softmax(float *logits, int64_t count)
     for (int64_t i = 0; i < count; i++) logits[i] = (float)(exp((double)logits[i] - largest) / sum);
 }
 
+/* Of each class by itself. */
+static void sigmoid(float *logits, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) logits[i] = (float)(1 / (1 + exp(-(double)logits[i])));
+}
+
 /* Classes by probability, equal ones by their number: the one behind last; -1: the first. */
 static int64_t next_best(const float *probabilities, int64_t count, int64_t last)
 {
@@ -164,7 +170,8 @@ static void print_text(const Predictor *p, const PredictPlace *at, const float *
     char name[NAME_BYTES];
     add_place(out, at);
     str_add(out, "\n");
-    for (int64_t k = 0; k < p->count; k++) {
+    if (p->found == 0) str_printf(out, "  no class above %g\n", p->model.threshold);
+    for (int64_t k = 0; k < p->found; k++) {
         checkpoint_model_class_name(&p->model, p->top[k], name, sizeof name);
         str_printf(out, "  %8.4f %%  ", 100 * (double)probabilities[p->top[k]]);
         str_add_visible(out, name, "");
@@ -176,7 +183,11 @@ static void print_csv(const Predictor *p, const PredictPlace *at, const float *p
                       StrBuf *out)
 {
     char name[NAME_BYTES];
-    for (int64_t k = 0; k < p->count; k++) {
+    if (p->found == 0) {
+        csv_text(out, at->file);
+        str_add(out, ",0,,,\n");
+    }
+    for (int64_t k = 0; k < p->found; k++) {
         checkpoint_model_class_name(&p->model, p->top[k], name, sizeof name);
         csv_text(out, at->file);
         if (at->line > 0) csv_whole(out, at->line);
@@ -199,7 +210,7 @@ static void print_json(const Predictor *p, const PredictPlace *at, const float *
     if (at->line > 0) json_int(&w, "line", at->line);
     if (at->position > 0) json_int(&w, "position", at->position);
     json_begin_array(&w, "top");
-    for (int64_t k = 0; k < p->count; k++) {
+    for (int64_t k = 0; k < p->found; k++) {
         checkpoint_model_class_name(&p->model, p->top[k], name, sizeof name);
         json_begin_object(&w, NULL);
         json_string(&w, "class", name);
@@ -238,9 +249,13 @@ Status predictor_answer(Predictor *p, const PredictPlace *at, int64_t row)
     const int64_t classes = p->model.classes;
     float *logits = p->logits + row * classes;
     TRY(check_finite(p, at, logits));
-    softmax(logits, classes);
-    for (int64_t k = 0; k < p->count; k++)
-        p->top[k] = next_best(logits, classes, k > 0 ? p->top[k - 1] : -1);
+    if (p->multi) sigmoid(logits, classes);
+    else softmax(logits, classes);
+    for (p->found = 0; p->found < p->count; p->found++) {
+        const int64_t best = next_best(logits, classes, p->found > 0 ? p->top[p->found - 1] : -1);
+        if (p->multi && !((double)logits[best] > p->model.threshold)) break;
+        p->top[p->found] = best;
+    }
     print[p->form](p, at, logits, &text);
     return log_print_text(OK, &text);
 }

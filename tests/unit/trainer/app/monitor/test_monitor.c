@@ -268,6 +268,8 @@ TEST(event_files_tell_of_steps_evaluations_and_gpus)
         { 3, "eval/ema_loss", 1.75, 0 },
         { 3, "eval/ema_top1", 0.75, 0 },
         { 3, "eval/ema_top5", 0.875, 0 },
+        { 4, "eval/loss", 1, 0 },
+        { 4, "eval/map", 0.25, 0 },
         { 3, "gpu0/utilization", 0.97, 0 },
         { 3, "gpu0/memory_gb", 10.73741824, 0 },
         { 3, "gpu0/power_w", 312.5, 0 },
@@ -308,7 +310,14 @@ TEST(event_files_tell_of_steps_evaluations_and_gpus)
                                    .has_ema = true,
                                    .ema_loss = 1.75,
                                    .ema_top1 = 0.75,
-                                   .ema_top5 = 0.875 });
+                                   .ema_top5 = 0.875,
+                                   .ema_map = (double)NAN });
+    monitor_eval(m, &(EvalRecord){ .step = 4,
+                                   .loss = 1,
+                                   .top1 = (double)NAN,
+                                   .top5 = (double)NAN,
+                                   .map = 0.25,
+                                   .multi = true });
     for (int i = 0; i < 1000 && !monitor_take_gpus(m, gpus, &count); i++) clock_sleep_s(0.01);
     CHECK_INT(count, 2);
     monitor_destroy(m);

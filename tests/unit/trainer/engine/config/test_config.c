@@ -338,6 +338,9 @@ TEST(idle_keys_are_refused)
 {
     check_set_refused("train.bce_threshold=0.2", "train.bce_threshold requires train.loss: bce");
     check_set_refused("train.bce_sum=true", "train.bce_sum requires train.loss: bce");
+    check_set_refused("train.distill_weight=1", "train.distill_weight requires train.teacher");
+    check_set_refused("train.distill_temperature=2", "distill_temperature requires train.teacher");
+    check_set_refused("train.teacher_model=resnet50", "teacher_model requires train.teacher");
     check_set_refused("ema.rule=torchvision", "ema.rule requires ema.decay or ema.half_life");
     check_set_refused("ema.warmup=true", "ema.warmup requires ema.decay or ema.half_life");
     check_set_refused("ema.every=32", "ema.every requires ema.decay or ema.half_life");

@@ -195,12 +195,53 @@ TEST(masked_words_are_judged_by_their_loss)
     CHECK_NEAR(records_score(&e), 2, 0);
     e.ema_loss = (double)INFINITY;
     CHECK(!records_better(&e, (double)NAN));
-    records_format_score(false, 0.5, text);
-    CHECK_STR(text, "top-1 50.00 %");
-    records_format_score(false, -1, text);
-    CHECK_STR(text, "top-1 0.00 %");
-    records_format_score(true, 2.1, text);
+    records_format_score(&e, 2.1, text);
     CHECK_STR(text, "loss 2.1000 (ppl 8.1662)");
-    records_format_score(true, -1, text);
+    records_format_score(&e, -1, text);
     CHECK_STR(text, "loss inf (ppl inf)");
+    e.masks = false;
+    records_format_score(&e, 0.5, text);
+    CHECK_STR(text, "top-1 50.00 %");
+    records_format_score(&e, -1, text);
+    CHECK_STR(text, "top-1 0.00 %");
+}
+
+TEST(several_labels_are_judged_by_mean_average_precision)
+{
+    char score[RECORDS_SCORE_BYTES];
+    const double no = (double)NAN;
+    StrBuf text = { 0 };
+    Arena *arena = NULL;
+    JsonValue *object = NULL;
+    RunRecord back, r = { .kind = RECORD_EVAL,
+                          .eval = { .loss = 0.5,
+                                    .top1 = no,
+                                    .top5 = no,
+                                    .map = 0.25,
+                                    .map_classes = 3,
+                                    .multi = true,
+                                    .ema_loss = 0.25,
+                                    .ema_top1 = no,
+                                    .ema_top5 = no,
+                                    .ema_map = 0.75 } };
+    write_record(&text, &r);
+    CHECK_STR(text.text, "{\"event\":\"eval\",\"time\":1.5,\"epoch\":0,\"step\":0,\"epochs\":0,"
+                         "\"images\":0,\"loss\":0.5,\"map\":0.25,\"map_classes\":3}");
+    CHECK_NEAR(records_score(&r.eval), 0.25, 0);
+    CHECK(records_better(&r.eval, 0.2) && !records_better(&r.eval, 0.25));
+    r.eval.has_ema = r.eval.ema_best = true;
+    str_clear(&text);
+    write_record(&text, &r);
+    CHECK_CONTAINS(text.text, "\"map\":0.25,\"ema_loss\":0.25,\"ema_map\":0.75,\"ema_best\":true,");
+    REQUIRE_OK(arena_create(&arena, 0));
+    REQUIRE_OK(json_parse(arena, text.text, text.length, &object));
+    records_read(&back, object);
+    CHECK(back.eval.multi && back.eval.has_ema && isnan(back.eval.top1));
+    CHECK_NEAR(records_score(&back.eval), 0.75, 0);
+    CHECK_NEAR(records_share(&back.eval, false), 0.25, 0);
+    CHECK_INT(back.eval.map_classes, 3);
+    records_format_score(&back.eval, 0.75, score);
+    CHECK_STR(score, "mAP 75.00 %");
+    arena_destroy(arena);
+    str_free(&text);
 }

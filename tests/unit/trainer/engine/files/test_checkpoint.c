@@ -393,6 +393,7 @@ static void write_otherwise(const char *key, const char *value)
         "diverged",
         "rolled_to",
         "named_classes",
+        "teacher",
         "pairs",
         "lookahead_rest",
         "ema_rest",

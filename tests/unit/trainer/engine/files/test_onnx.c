@@ -250,6 +250,7 @@ TEST(exported_networks_are_whole)
                                          "resnet50",
                                          "efficientnet_b0",
                                          "convnext_tiny",
+                                         "convnextv2_atto",
                                          "airbench94",
                                          "mobilenet_v2",
                                          "mobilenet_v3_small",

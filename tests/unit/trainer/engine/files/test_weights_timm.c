@@ -88,6 +88,8 @@ static void check_file(const char *theirs, const char *ours, double gamma)
         check_file(#theirs, #ours, gamma);                                                         \
     }
 TIMM(convnext_tiny, convnext_tiny, 1)
+TIMM(convnextv2_atto, convnextv2_atto, 1)
+TIMM(convnextv2_tiny, convnextv2_tiny, 1)
 TIMM(mobilenetv2_100, mobilenet_v2, 1)
 TIMM(mobilenetv3_large_100, mobilenetv3_large_100, 1)
 TIMM(mobilenetv3_small_100, mobilenetv3_small_100, 1)

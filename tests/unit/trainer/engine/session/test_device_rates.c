@@ -5,6 +5,7 @@
 #include "tests/test.h"
 #include "trainer/engine/session/device_rates.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 TEST(a_name_is_one_gpu)
@@ -17,11 +18,20 @@ TEST(a_name_is_one_gpu)
     CHECK(device_rates_find("NVIDIA L40S, sm_89", PRECISION_BF16) !=
           device_rates_find("NVIDIA L4, sm_89", PRECISION_BF16));
     CHECK(device_rates_find("Tesla V100-SXM2-16GB, sm_70", PRECISION_BF16) == NULL);
-    CHECK(device_rates_find("Tesla V100-SXM2-16GB, sm_70", PRECISION_FP16) != NULL);
+    r = device_rates_find("Tesla V100-SXM2-16GB, sm_70", PRECISION_FP16);
+    REQUIRE(r != NULL);
+    CHECK_NEAR(r->flops[PRECISION_FP16], 125, 0);
     CHECK(device_rates_find("", PRECISION_FP32) == NULL);
 }
 
-/* Every GPU that is described has its rates. */
+static double number(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    return at ? strtod(at + strlen(key), NULL) : 0;
+}
+
+/* Every GPU that is described has its rates, and its peak in fp32 is one fused product and sum of
+ * each core in each cycle: 64 cores a multiprocessor up to A100, then 128. */
 TEST(gpus_of_the_configs_are_known)
 {
     static const char *const files[] = { "a100", "a10g", "b200", "h100", "h200",
@@ -35,7 +45,13 @@ TEST(gpus_of_the_configs_are_known)
         const char *at = strstr((const char *)text, "\"deviceName\": \"");
         REQUIRE(at && sscanf(at, "\"deviceName\": \"%63[^\"]", name) == 1);
         snprintf(name + strlen(name), 8, ", sm");
-        CHECK(device_rates_find(name, PRECISION_FP16) != NULL);
+        const DeviceRates *r = device_rates_find(name, PRECISION_FP16);
+        REQUIRE(r != NULL);
+        const char *json = (const char *)text;
+        const double cores = number(json, "\"deviceVer\": ") <= 800 ? 64 : 128,
+                     peak = number(json, "\"multiProcessorCount\": ") *
+                            number(json, "\"smClockRateKHz\": ") * cores * 2e-9;
+        CHECK_NEAR(r->flops[PRECISION_FP32], peak, 0.02 * peak);
         mem_free(text);
     }
 }
