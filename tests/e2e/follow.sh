@@ -68,7 +68,7 @@ part_1()
     record eval ',"step":20,"top1":0.1,"foreign":true'
     record epoch ',"epoch":1,"seconds":9'
     record step ',"step":25,"loss":4'
-    record done ',"code":75'
+    record "done" ',"code":75'
 }
 part_2()
 {
@@ -91,7 +91,7 @@ part_2()
     record step ',"step":31,"loss":9'
     echo '[1]'
     echo '{"event":"step","time":"now"}'
-    record done ',"code":0'
+    record "done" ',"code":0'
 }
 made=$SCRATCH/made
 follow_made() { timeout 60 python3 scripts/follow.py "$made" --to wandb "$@"; }
