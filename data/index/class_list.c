@@ -245,6 +245,15 @@ static Status check_places(const ClassList *of, const ClassList *in)
     return OK;
 }
 
+void class_list_tell_order(const ClassList *l, const char *path)
+{
+    const int c = l->named ? class_list_misplaced(l) : -1;
+    if (c >= 0)
+        log_warning("%s: class folders are numbers in text order: label %d of %s is read as %s "
+                    "(data.class_map can order them)",
+                    l->owner, c, path, l->names[c]);
+}
+
 Status class_list_match_set(int *to, const ClassList *of, const ClassList *in)
 {
     ClassesBy by;

@@ -32,6 +32,9 @@ Status class_list_parse(ClassList *out, const char ***names, char *text, bool na
 /* The first class of a list of numbers that stands at the place of another number; -1: none does,
  * or they are not numbers. */
 int class_list_misplaced(const ClassList *l);
+/* Weights that know no classes take labels for the order of their own: a warning where a set's
+ * class folders are numbers in another order. path: of the weights. */
+void class_list_tell_order(const ClassList *l, const char *path);
 
 typedef enum ClassesBy {
     CLASSES_BY_NUMBER,

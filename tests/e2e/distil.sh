@@ -78,12 +78,18 @@ train_fails parts 65 "has other weights than this run's teacher had" 1 "${learns
     train.max_steps=8 "train.teacher=$SCRATCH/other"
 train moved 1 "${learns[@]}" train.max_steps=8 "train.teacher=$SCRATCH/other" \
     "checkpoint.resume=$(latest whole)"
-expect_text "another teacher" 1 "was trained with another, and the run continues with"
+expect_text "another teacher" 1 \
+    "was trained with another teacher, and the run continues with this one"
 train parts 1 "${steady[@]}" train.max_steps=8
-expect_text "no teacher" 1 "was trained with another, and the run continues with none"
+expect_text "no teacher" 1 "was trained with a teacher, and the run continues without one"
 
-train_fails refused 65 "train.teacher: $SCRATCH/nowhere: cannot open" 1 \
+train_fails refused 65 "train.teacher: $SCRATCH/nowhere: does not exist" 1 \
     "train.teacher=$SCRATCH/nowhere"
+expect_text "the way out" 1 "(train.teacher= continues without a teacher)"
+expect "what needs no teacher" 0 run 1 bench loader "$SCRATCH/small.yaml" --crc --steps 1 \
+    "train.teacher=$SCRATCH/nowhere"
+train_fails other 64 "is a checkpoint of this run (run.dir), which replaces it" 1 "${learns[@]}" \
+    train.max_steps=8 "train.teacher=$SCRATCH/other"
 train_fails refused 65 "its images have 32 pixels, but data.image_size is 40" 1 "${learns[@]}" \
     data.image_size=40 data.eval_resize=40
 train_fails refused 65 "has 10 classes, but this network has 12" 1 "${learns[@]}" model.classes=12
@@ -108,12 +114,29 @@ train_fails refused 65 "not the weights of resnet18" 1 "${learns[@]}" \
     "train.teacher=$SCRATCH/teacher.safetensors" train.teacher_model=resnet18
 train_fails refused 64 "train.teacher_model: unknown network resnet21" 1 "${learns[@]}" \
     train.teacher_model=resnet21
-have_mpi && train_fails refused 65 "$SCRATCH/nowhere: cannot open" 2 \
+have_mpi && train_fails refused 65 "$SCRATCH/nowhere: does not exist" 2 \
     "train.teacher=$SCRATCH/nowhere"
 mapfile -t classes < <(ls "$SCRATCH/data/train")
 printf '%s\n' "${classes[1]}" "${classes[0]}" "${classes[@]:2}" > "$SCRATCH/swapped"
 train_fails refused 65 "class 0 of data.train, ${classes[1]}, is not its class 0" 1 "${learns[@]}" \
     "data.class_map=$SCRATCH/swapped"
+# Folders 0, 1, 10, 2: the third is label 2 of weights without names, and says so.
+mkdir -p "$SCRATCH/folders"
+folders=(0 1 10 2 3 4 5 6 7 8)
+for i in "${!classes[@]}"; do
+    ln -s "$SCRATCH/data/train/${classes[i]}" "$SCRATCH/folders/${folders[i]}"
+done
+"$tools"/make_ckptmeta "$SCRATCH/teacher.safetensors" "$SCRATCH/nameless.safetensors" convoy ""
+train numbers 1 "${learns[@]}" train.max_steps=1 "data.train=$SCRATCH/folders" \
+    "train.teacher=$SCRATCH/nameless.safetensors" train.teacher_model=resnet20
+expect_text "folders out of order" 1 "label 2 of $SCRATCH/nameless.safetensors is read as 10"
+# One side has names alone: taken by place, with a word.
+for i in "${!classes[@]}"; do
+    for file in "$SCRATCH/data/train/${classes[i]}"/*; do echo "$file,$i"; done
+done > "$SCRATCH/numbered.csv"
+train numbered 1 "${steady[@]}" train.max_steps=1 "data.train=$SCRATCH/numbered.csv"
+train named 1 "${learns[@]}" train.max_steps=1 "train.teacher=$SCRATCH/numbered"
+expect_text "names on one side" 1 "0 is taken as ${classes[0]}"
 vit=("${steady[@]}" model.name=deit_tiny_patch16_224 train.max_steps=1)
 train patches 1 "${vit[@]}"
 train_fails refused 65 "takes images of one size only" 1 "${learns[@]}" \
@@ -129,6 +152,8 @@ expect_error "a student of text" 64 "train.teacher requires a network that reads
     "${text[@]}" --set "run.dir=$SCRATCH/refused" --set "train.teacher=$SCRATCH/words"
 
 # What was learnt stands by itself.
+expect "inspect checkpoint" 0 run 1 inspect checkpoint "$(latest whole)"
+expect_text "inspect checkpoint" 1 "teacher yes"
 rm -r "$SCRATCH/teacher"
 settings alone "${learns[@]}" "data.val=$SCRATCH/data/val"
 expect "eval" 0 run 1 eval "${sets[@]}" --checkpoint "$(latest whole)"

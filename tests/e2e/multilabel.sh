@@ -35,6 +35,12 @@ map()
 }
 
 # ---- training, evaluation ----
+# A score of one kind is not compared with one of the other.
+sed 's/|.*//; /,$/d' "$SCRATCH/train.csv" > "$SCRATCH/first.csv"
+first=("${multi[@]}" "data.train=$SCRATCH/first.csv" "data.val=$SCRATCH/first.csv")
+train kinds 1 "${first[@]}" train.max_steps=2
+train kinds 1 "${first[@]}" train.max_steps=4 data.labels=single
+expect_text "another kind of labels" 1 "the best starts from scratch"
 sed '2s/0$/1/' "$SCRATCH/unseen.csv" > "$SCRATCH/other.csv"
 train_fails other 65 "class unseen is not in data.train" 1 "${multi[@]}" \
     "data.val=$SCRATCH/other.csv"
@@ -97,6 +103,8 @@ fi
 # A class without an image is left out, of which the mean is told.
 train unseen 1 "${one[@]}" "data.val=$SCRATCH/unseen.csv" "data.train=$SCRATCH/unseen.csv"
 expect_text "a class without images" 1 "data.val: no image has 1 of 3 classes (unseen); mAP leaves"
+expect_text "a class without images" 1 \
+    "data.train: no image has 1 of 3 classes (unseen); these will not be learnt"
 expect_field "a class without images" unseen eval map_classes 2
 
 # ---- each changes a run ----

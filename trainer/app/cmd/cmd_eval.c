@@ -28,7 +28,7 @@ static const ArgRow rows[] = {
       .flags = ARG_CONFIG },
     { "--checkpoint", "FILE",
       .help = "evaluate these weights: a checkpoint of the same model, the folder of a run, or "
-              "weights that torchvision or timm saved (.safetensors)",
+              "weights of torchvision or timm (.safetensors, .pth)",
       .foreign = "weights pretrained pretrained_path initial_checkpoint resume ckpt ckpt_path "
                  "model_path",
       .flags = ARG_READS },
@@ -146,7 +146,8 @@ static Status load_weights(Session *s, const char *path, WeightsChoice which, Ch
         status = weights_narrow(file, g, def, which, path);
         if (status == OK) status = weights_restore(s->executor, g, def, file, path, NULL);
         if (status == OK) foreign_model_tell_images(s->config, def, file, path);
-        if (status == OK && !held->learnt) session_tell_order(s->val, "data.val", path);
+        const ClassList own = dataset_class_list(s->val, "data.val");
+        if (status == OK && !held->learnt) class_list_tell_order(&own, path);
     }
     safetensors_close(file);
     return status;

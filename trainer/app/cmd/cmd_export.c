@@ -181,6 +181,8 @@ static Status export_hub(const CheckpointModel *m, const Args *args, const char 
     TRY(outputs_check(&o));
     TRY(fs_make_dirs(dir));
     TRY(export_safetensors(m, weights, MODEL_NAMES_TIMM, false));
+    if (m->config->data.labels == LABELS_MULTI)
+        log_info("%s: any number of labels per image: take the sigmoid of each logit", dir);
     return hub_write_config(m, config);
 }
 

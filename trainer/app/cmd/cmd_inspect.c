@@ -236,6 +236,7 @@ static void describe_checkpoint(const SafeFile *file, const CheckpointMeta *meta
                (long long)meta->epoch, (long long)meta->images);
     str_printf(text, "seed %lld\nglobal_batch %lld\ndataset_images %lld\n", (long long)meta->seed,
                (long long)meta->global_batch, (long long)meta->dataset_images);
+    if (meta->teacher) str_add(text, "teacher yes\n");
     const ModelDef *def = model_find(meta->model);
     if (meta->best_score >= 0)
         str_printf(text, "%s %.6f\n",

@@ -96,9 +96,6 @@ Status session_broadcast(Session *s);
 /* Memory of the backend from rank 0 to all ranks; collective, agreed. */
 Status session_broadcast_memory(Session *s, void *data, size_t bytes, const char *name);
 void session_close(Session *s);
-/* Weights that know no classes take labels for the order of their own: a warning where a set's
- * class folders are numbers in another order. key: of the set; path: of the weights. */
-void session_tell_order(const Dataset *d, const char *key, const char *path);
 
 /* Bytes of an image as loaders make them; of the largest where their size changes. */
 size_t session_image_bytes(const Session *s, DataRole role);

@@ -179,16 +179,6 @@ static Status open_set(Dataset **out, const Config *c, DataRole role, const Clas
     return status == ERR_DATA && !config_is_text(c) ? advise_split(status, path) : status;
 }
 
-void session_tell_order(const Dataset *d, const char *key, const char *path)
-{
-    const ClassList own = dataset_class_list(d, key);
-    const int c = own.named ? class_list_misplaced(&own) : -1;
-    if (c >= 0)
-        log_warning("%s: class folders are numbers in text order: label %d of %s is read as %s "
-                    "(data.class_map can order them)",
-                    key, c, path, own.names[c]);
-}
-
 /* learnt: classes of the training of a checkpoint; 0: not known; the same on all ranks. */
 static Status check_classes(const Session *s, int64_t learnt)
 {
@@ -359,7 +349,8 @@ static Status check_same_data(Session *s)
 
 static uint32_t print_of_set(const Dataset *d, const SamplePrint prints[DATASET_PRINTS])
 {
-    uint32_t crc = crc32c_update(0, prints, DATASET_PRINTS * sizeof *prints);
+    const bool multi = dataset_labels(d, 0) != NULL;
+    uint32_t crc = crc32c_update(multi, prints, DATASET_PRINTS * sizeof *prints);
     for (int c = 0; c < dataset_classes(d); c++) {
         const int64_t images = dataset_class_images(d, c);
         crc = crc32c_update(crc, &images, sizeof images);
@@ -436,21 +427,19 @@ static Status check_apart(const Session *s)
                 file);
 }
 
-/* Classes that no image of the validation set has are no part of the mean average precision. */
-static Status check_ranked(const Session *s)
+/* Where images have any number of labels: of classes that no image of the set has. */
+static Status check_unseen(const Session *s, const Dataset *d, const char *key, const char *then)
 {
     StrBuf text FREED_BY(str_free) = { 0 };
     int64_t lacking = 0;
-    if (!s->val || s->config->data.labels != LABELS_MULTI) return OK;
-    for (int c = 0; c < dataset_classes(s->val); c++)
-        if (dataset_class_images(s->val, c) == 0 && lacking++ < CLASSES_NAMED)
-            str_printf(&text, "%s%s", lacking > 1 ? ", " : "", dataset_class_name(s->val, c));
-    if (lacking == dataset_classes(s->val))
-        return fail(ERR_DATA, "data.val: no image has a label, which mAP requires");
+    if (!d || s->config->data.labels != LABELS_MULTI) return OK;
+    for (int c = 0; c < dataset_classes(d); c++)
+        if (dataset_class_images(d, c) == 0 && lacking++ < CLASSES_NAMED)
+            str_printf(&text, "%s%s", lacking > 1 ? ", " : "", dataset_class_name(d, c));
+    if (lacking == dataset_classes(d)) return fail(ERR_DATA, "%s: no image has a label", key);
     if (lacking > 0 && s->comm->rank == 0 && !text.failed)
-        log_warning("data.val: no image has %lld of %d classes (%s%s); mAP leaves them out",
-                    (long long)lacking, dataset_classes(s->val), text.text,
-                    lacking > CLASSES_NAMED ? ", ..." : "");
+        log_warning("%s: no image has %lld of %d classes (%s%s); %s", key, (long long)lacking,
+                    dataset_classes(d), text.text, lacking > CLASSES_NAMED ? ", ..." : "", then);
     return OK;
 }
 
@@ -467,11 +456,13 @@ static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Pur
         s->config->data.val_split <= 0 && apart_is_same(s->train, s->val))
         log_warning("data.val is data.train; evaluation will use training images");
     TRY(comm_agree(s->comm, plan_local(s, use, count)));
-    if (purpose == LEARNS) TRY(comm_agree(s->comm, check_ranked(s)));
+    if (purpose == LEARNS)
+        TRY(comm_agree(s->comm,
+                       check_unseen(s, s->train, "data.train", "these will not be learnt")));
+    if (purpose == LEARNS)
+        TRY(comm_agree(s->comm, check_unseen(s, s->val, "data.val", "mAP leaves them out")));
     if (use == SESSION_TRAIN)
         TRY(class_weights_open(&s->class_weights, s->config, s->train, s->classes, s->comm));
-    if (use == SESSION_TRAIN)
-        TRY(teacher_open(&s->teacher, s->config, s->train, s->classes, s->comm));
     TRY(comm_agree(s->comm, check_same_data(s)));
     return check_same_samples(s);
 }
@@ -483,6 +474,7 @@ static Status open_plan(Session *s, const Config *c, Comm *comm, SessionUse use,
     *s = (Session){ .config = c, .comm = comm, .use = use, .recompute = c->train.recompute };
     const double begun_s = clock_s();
     TRY(open_data(s, use, learnt, purpose));
+    if (use == SESSION_TRAIN) TRY(teacher_open(&s->teacher, c, s->train, s->classes, comm));
     TRY(cache_share(&s->cache, comm, c, s->train, s->val));
     s->data_s = clock_s() - begun_s;
     const CpuBf16 cpu = device_cpu_bf16(comm);

@@ -2,6 +2,7 @@
  * which they build the network, and later its weights. */
 #include "trainer/engine/session/teacher.h"
 #include "base/crc32c.h"
+#include "base/fs.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "trainer/engine/files/foreign_model.h"
@@ -50,15 +51,16 @@ static Status check_images(const Teacher *t, const Config *c)
     return OK;
 }
 
-/* Class for class, as far as both have names. */
-static Status check_names(const Teacher *t, const Dataset *train, const Learnt *learnt, int *places)
+/* Class for class; of weights that say nothing of classes, rows are labels. */
+static Status check_names(const Teacher *t, const Dataset *train, Learnt *learnt, int *places)
 {
     const ClassList own = dataset_class_list(train, "data.train");
-    ClassesBy by;
+    if (!learnt->names) class_list_tell_order(&own, t->path);
     if (!learnt->names) return OK;
-    TRY(class_list_match(places, &by, &own, &learnt->list));
+    learnt->list.may_lack = true;
+    TRY(class_list_match_set(places, &own, &learnt->list));
     for (int k = 0; k < own.count; k++)
-        if (by != CLASSES_UNKNOWN && places[k] != k)
+        if (places[k] != k)
             return fail(ERR_DATA, "%s: class %d of data.train, %s, is not its class %d", t->path, k,
                         own.names[k], k);
     return OK;
@@ -78,9 +80,26 @@ static Status check_classes(const Teacher *t, const Dataset *train, int64_t clas
     return status;
 }
 
+/* A run replaces its own checkpoints. */
+static Status check_apart(const Teacher *t, const Config *c)
+{
+    const char *slash = strrchr(t->path, '/');
+    StrBuf own FREED_BY(str_free) = { 0 };
+    str_printf(&own, "%s/checkpoints/%s", c->run.dir, slash ? slash + 1 : t->path);
+    if (own.failed) return ERR_MEMORY;
+    return c->run.dir[0] && fs_same_file(own.text, t->path)
+               ? fail(ERR_USAGE, "%s: is a checkpoint of this run (run.dir), which replaces it",
+                      t->path)
+               : OK;
+}
+
 static Status open_here(Teacher *t, const Config *c, const Dataset *train, int64_t classes)
 {
+    if (!fs_exists(c->train.teacher))
+        return fail(ERR_DATA, "%s: does not exist (train.teacher= continues without a teacher)",
+                    c->train.teacher);
     TRY(run_source_checkpoint(&t->path, c->train.teacher));
+    TRY(check_apart(t, c));
     TRY(open_model(t, c));
     TRY(check_images(t, c));
     return check_classes(t, train, classes);

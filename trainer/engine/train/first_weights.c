@@ -83,7 +83,8 @@ static void say(const HeadRows *rows, ClassesBy by, const Session *s, const char
     const bool other_number = rows->there != s->classes;
     bool same = !rows->known || (!other_number && by != CLASSES_BY_PLACE);
     for (int64_t c = 0; rows->known && c < s->classes; c++) same = same && rows->from[c] == c;
-    if (!rows->known && rows->taken > 0) session_tell_order(s->train, "data.train", path);
+    const ClassList own = dataset_class_list(s->train, "data.train");
+    if (!rows->known && rows->taken > 0) class_list_tell_order(&own, path);
     if (!rows->known && rows->taken > 0 && dataset_named_classes(s->train) &&
         dataset_classes(s->train) < s->classes)
         log_warning("%s: its %lld classes have no names, the %d of data.train have; they are "

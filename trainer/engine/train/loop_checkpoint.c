@@ -245,8 +245,11 @@ static Status check_teacher(const Loop *l, const CheckpointMeta *meta, const cha
             "train.teacher: %s has other weights than this run's teacher had; restore them, "
             "or start a new run with checkpoint.resume=%s",
             t->path, path);
-    log_warning("train.teacher: %s was trained with %s, and the run continues with %s", path,
-                meta->teacher ? "another" : "none", t->print ? t->path : "none");
+    log_warning("train.teacher: %s was trained with%s teacher, and the run continues with%s", path,
+                !meta->teacher ? "out a"
+                : t->print     ? " another"
+                               : " a",
+                t->print ? " this one" : "out one");
     return OK;
 }
 
@@ -274,16 +277,11 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
     take_rests(l, meta);
     const bool other_val = own && meta->best_score >= 0 && l->s->val && meta->val_print &&
                            meta->val_print != l->s->val_print;
-    if (other_val) {
-        char score[RECORDS_SCORE_BYTES];
-        const EvalRecord kind = { .masks = config_is_masked(l->s->config),
-                                  .multi = l->s->config->data.labels == LABELS_MULTI };
-        records_format_score(&kind, meta->best_score, score);
-        log_warning("data.val has other %s than those of the best in %s (%s); the best starts from "
-                    "scratch",
-                    units_of(l->s->config)->many, path, score);
-    } else if (own) { /* another run's best is not in this folder */
-        l->best.score = meta->best_score;
+    if (other_val)
+        log_warning("data.val has other %s or labels than those of the best in %s; the best starts "
+                    "from scratch",
+                    units_of(l->s->config)->many, path);
+    else if (own) { /* another run's best is not in this folder */ l->best.score = meta->best_score;
         l->best.stale = meta->stale;
     }
     /* a run that goes back knows what it has spent since */
