@@ -185,24 +185,31 @@ def recordio(path, options):
     magic number at such a place is cut there into a first part (1), others (2) and a last one (3).
     Before the image stand flag, label, id, id2, and then as many labels as flag says."""
     def rows():
-        magic, parts = struct.pack("<I", 0xced7230a), []
+        magic, parts, at = struct.pack("<I", 0xced7230a), [], 0
         with open(path, "rb") as file:
             while head := file.read(8):
                 part, length = divmod(int.from_bytes(head[4:], "little"), 1 << 29)
                 data = file.read(length + -length % 4)
-                if head[:4] != magic or len(data) != length + -length % 4:
-                    raise ValueError("no record, or cut short, before byte %d" % file.tell())
+                if head[:4] != magic[:len(head)]:
+                    raise ValueError("no record at byte %d" % at)
+                if len(head + data) != 8 + length + -length % 4:
+                    raise ValueError("the file is cut short")
                 parts.append(data[:length])
+                at += 8 + len(data)
                 if part in (0, 3):
                     record, parts = magic.join(parts), []
-                    count, label = struct.unpack_from("<If", record)
-                    if count:
-                        label, = struct.unpack_from("<f", record, 24)
-                    if count > 1 or label != int(label):
-                        raise ValueError("%d labels, the first %g" % (count or 1, label))
+                    try:
+                        count, label = struct.unpack_from("<If16x", record)
+                        if count:
+                            label, = struct.unpack_from("<f", record, 24)
+                    except struct.error:
+                        raise ValueError("the record has no image and label")
+                    if count > 1 or not label.is_integer():
+                        raise ValueError("%d labels" % count if count > 1 else
+                                         "its label is %g" % label)
                     yield record[24 + 4 * count:], int(label)
-        if parts:
-            raise ValueError("the last record is cut short")
+        if parts or not at:
+            raise ValueError("the file is %s" % ("cut short" if at else "empty"))
     return [], rows
 
 
@@ -251,7 +258,7 @@ def samples(path, rows, names, left):
     """The files of each sample; where labels are text, they are folders."""
     at = 0
     with blame(path, lambda: at):
-        for at, (image, label) in enumerate(rows()):
+        for image, label in rows():
             text = isinstance(label, str)
             if not (re.fullmatch(r"[^./\n][^/\n]*", label) if text else
                     type(label) is int and 0 <= label < (len(names) or 1 << 31)):
@@ -265,6 +272,7 @@ def samples(path, rows, names, left):
                 yield (label + "/", ending[0], image),
             else:
                 yield ("", ending[0], image), ("", "cls", b"%d" % label)
+            at += 1
 
 
 def write_tars(folder, name, samples, limit):
@@ -290,6 +298,8 @@ def convert(options):
     out, left, sources = os.path.realpath(options.out), [], {}
     if os.path.exists(out) and (not os.path.isdir(out) or os.listdir(out)):
         raise Refused(64, "%s is there already and not an empty folder" % options.out)
+    if not os.path.isdir(os.path.dirname(out)):
+        raise Refused(74, "%s: no such folder" % os.path.dirname(out))
     kind, sets = find(options.source, options.split)
     for path in sum(sets.values(), []):
         with blame(path):

@@ -34,7 +34,7 @@ mapfile -t c_files < <(find "${rooms[@]}" tests examples -type f \
     \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.hpp' \) | sort)
 mapfile -t product_files < <(printf '%s\n' "${c_files[@]}" | grep -vE "^(tests|examples)/")
 mapfile -t headers < <(printf '%s\n' "${product_files[@]}" | grep -E '[.](h|cuh)$')
-mapfile -t other_files < <(find configs docs scripts .ci "${rooms[@]}" tests -type f \
+mapfile -t other_files < <(find configs docs findings scripts .ci "${rooms[@]}" tests -type f \
     \( -name '*.md' -o -name '*.sh' -o -name '*.py' -o -name '*.yaml' -o -name '*.awk' \
     -o -name '*.sbatch' -o -name Dockerfile -o -path '.ci/*' \) | sort
     find . -maxdepth 1 -type f \( -name '*.md' -o -name Makefile -o -name '*.mk' \

@@ -75,7 +75,8 @@ import struct
 import sys
 
 form, list_file, path = sys.argv[1:]
-rows = [(int(label), open(file, "rb").read(), file.split("/")[-2])
+number = float if form == "recordio" else int
+rows = [(number(label), open(file, "rb").read(), file.split("/")[-2])
         for label, file in (line.rstrip("\n").split(" ", 1) for line in open(list_file))]
 names = sorted({name for _, _, name in rows})
 
@@ -212,8 +213,26 @@ refused "no image that convoy reads" 65 "images: no image is JPEG or PNG" none "
 echo "-1 $SCRATCH/data/train/star/0000.jpg" > "$SCRATCH/web.list"
 "$python" "$SCRATCH/make.py" recordio "$SCRATCH/web.list" "$SCRATCH/minus.rec"
 refused "no label" 65 "minus.rec, row 0: its label is -1" none "$SCRATCH/minus.rec"
-head -c 5000 "$SCRATCH/recordio/train.rec" > "$SCRATCH/cut.rec"
-refused "cut short" 65 "cut.rec, row " none "$SCRATCH/cut.rec"
+for label in nan inf 1.5; do
+    echo "$label $SCRATCH/data/train/star/0000.jpg" > "$SCRATCH/web.list"
+    "$python" "$SCRATCH/make.py" recordio "$SCRATCH/web.list" "$SCRATCH/$label.rec"
+    refused "label $label" 65 "$label.rec, row 0: its label is $label" none "$SCRATCH/$label.rec"
+done
+# A record of 36 bytes, then one that ends where it may not, or is none; too small a one; no record.
+printf '\x0a\x23\xd7\xce\x1c\0\0\0%24s\xff\xd8\xff.' '' | tr ' ' '\0' > "$SCRATCH/one.rec"
+for bytes in 1 6 8 20 35; do
+    { cat "$SCRATCH/one.rec" && head -c "$bytes" "$SCRATCH/one.rec"; } > "$SCRATCH/cut.rec"
+    refused "cut at $bytes" 65 "cut.rec, row 1: the file is cut short" none "$SCRATCH/cut.rec"
+done
+printf '\x0a\x23\xd7\xce\0\0\0\x20' | cat "$SCRATCH/one.rec" - > "$SCRATCH/cut.rec"
+refused "cut after a part" 65 "cut.rec, row 1: the file is cut short" none "$SCRATCH/cut.rec"
+echo 'no record' | cat "$SCRATCH/one.rec" - > "$SCRATCH/cut.rec"
+refused "no record" 65 "cut.rec, row 1: no record at byte 36" none "$SCRATCH/cut.rec"
+refused "a record of nothing" 65 "train.rec, row 0: the record has no image and label" none \
+    "$others/rec/train.rec"
+: > "$SCRATCH/empty.rec"
+refused "empty" 65 "empty.rec, row 0: the file is empty" none "$SCRATCH/empty.rec"
+refused "no folder above OUT" 74 "$SCRATCH/gone: no such folder" gone/none "$SCRATCH/one.rec"
 refused "nothing there" 66 "none.rec: no such file or folder" none "$SCRATCH/none.rec"
 refused "no dataset" 65 "no parquet, MDS, LMDB or RecordIO here" none "$SCRATCH/data"
 refused "no such set" 64 "--split: there are only train, validation" none "$SCRATCH/recordio" \

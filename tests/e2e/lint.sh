@@ -7,7 +7,7 @@ read -ra cc <<< "${CC:-gcc}"
 command -v "${cc[0]}" > /dev/null && command -v nm > /dev/null || { echo "no compiler"; exit 77; }
 house=$SCRATCH/house
 mkdir -p "$house"/{base,data/index,data/decode,kernels,models,tests/unit,examples}
-mkdir -p "$house"/{trainer/app/log,trainer/engine/train,configs,docs,scripts,.ci}
+mkdir -p "$house"/{trainer/app/log,trainer/engine/train,configs,docs,findings,scripts,.ci}
 cp -r scripts/lint scripts/lint.sh scripts/tally.sh "$house/scripts"
 cp .clang-format "$house"
 cd "$house" || exit 1
