@@ -38,42 +38,18 @@ static void print_layernorm(const void *attr, char *out, size_t bytes)
     snprintf(out, bytes, "eps %g", (double)((const LayerNormAttr *)attr)->eps);
 }
 
-const OpDef op_row_layernorm = {
-    .attr_bytes = sizeof(LayerNormAttr),
-    .in_names = { "x", "gamma", "beta" },
-    .out_names = { "y" },
-    .in_place_of = { OP_OVER(LAYERNORM_IN_X) },
-    .infer = infer_forward,
-    .work = { 8, LAYERNORM_IN_X },
-    .print = print_layernorm,
-};
-
-const OpDef op_row_layernorm_bwd = {
-    .attr_bytes = sizeof(LayerNormAttr),
-    .in_names = { "dy", "x", "gamma" },
-    .out_names = { "dx", "dgamma", "dbeta" },
-    .in_place_of = { OP_OVER(LAYERNORM_BWD_IN_DY) },
-    .infer = infer_backward,
-    .work = { 18, LAYERNORM_BWD_IN_X },
-    .print = print_layernorm,
-};
-
-const OpDef op_row_grn = {
-    .attr_bytes = sizeof(LayerNormAttr),
-    .in_names = { "x", "gamma", "beta" },
-    .out_names = { "y" },
-    .in_place_of = { OP_OVER(LAYERNORM_IN_X) },
-    .infer = infer_forward,
-    .work = { 8, LAYERNORM_IN_X },
-    .print = print_layernorm,
-};
-
-const OpDef op_row_grn_bwd = {
-    .attr_bytes = sizeof(LayerNormAttr),
-    .in_names = { "dy", "x", "gamma" },
-    .out_names = { "dx", "dgamma", "dbeta" },
-    .in_place_of = { OP_OVER(LAYERNORM_BWD_IN_DY) },
-    .infer = infer_backward,
-    .work = { 18, LAYERNORM_BWD_IN_X },
-    .print = print_layernorm,
-};
+/* Global response normalisation has the same tensors. */
+#define FORWARD                                                                                    \
+    {                                                                                              \
+        .attr_bytes = sizeof(LayerNormAttr), .in_names = { "x", "gamma", "beta" },                 \
+        .out_names = { "y" }, .in_place_of = { OP_OVER(LAYERNORM_IN_X) }, .infer = infer_forward,  \
+        .work = { 8, LAYERNORM_IN_X }, .print = print_layernorm                                    \
+    }
+#define BACKWARD                                                                                   \
+    {                                                                                              \
+        .attr_bytes = sizeof(LayerNormAttr), .in_names = { "dy", "x", "gamma" },                   \
+        .out_names = { "dx", "dgamma", "dbeta" }, .in_place_of = { OP_OVER(LAYERNORM_BWD_IN_DY) }, \
+        .infer = infer_backward, .work = { 18, LAYERNORM_BWD_IN_X }, .print = print_layernorm      \
+    }
+const OpDef op_row_layernorm = FORWARD, op_row_grn = FORWARD;
+const OpDef op_row_layernorm_bwd = BACKWARD, op_row_grn_bwd = BACKWARD;
