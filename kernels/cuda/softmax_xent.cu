@@ -256,8 +256,10 @@ __device__ double run_classes(const XentPass &pass, const XentRow &row, const Lo
     return pass.teacher ? (1.0 - a) * hard + a * image.soft.loss : hard;
 }
 
-template <int THREADS, int GROUP, typename L, typename D>
-__global__ void __launch_bounds__(THREADS) rows_kernel(const XentPass pass)
+/* PLAIN: cross entropy of logits and labels alone, in fewer registers. Two blocks a multiprocessor:
+ * else registers are spilled to fit three. */
+template <int THREADS, int GROUP, bool PLAIN, typename L, typename D>
+__global__ void __launch_bounds__(THREADS, 2) rows_kernel(const XentPass pass)
 {
     const int64_t n = (int64_t)blockIdx.x * (THREADS / GROUP) + threadIdx.x / GROUP;
     const int lane = (int)threadIdx.x % GROUP;
@@ -278,14 +280,15 @@ __global__ void __launch_bounds__(THREADS) rows_kernel(const XentPass pass)
     const XentRow row = survey<GROUP>(logits, pass.c, softmax_xent_counted_label(&target), lane);
     sync_group<GROUP>();
     const bool valid = row.is_nan == 0;
-    const bool plain = pass.attr.loss == LOSS_CROSS_ENTROPY && !pass.class_weights && !pass.teacher;
-    const double loss =
-        plain ? softmax_xent_loss(&row, &target, label_logits, (double)pass.smoothing, pass.c)
-              : run_classes<GROUP>(pass, row, logits, gradient, n, target, lane);
+    double loss;
+    if constexpr (PLAIN)
+        loss = softmax_xent_loss(&row, &target, label_logits, (double)pass.smoothing, pass.c);
+    else loss = run_classes<GROUP>(pass, row, logits, gradient, n, target, lane);
     const bool ranked = valid && !target.bits[0];
     write_stats(stats, lane, valid ? loss : (double)NAN, ranked && row.not_below < 1,
                 ranked && row.not_below < 5, 1.0);
-    if (gradient && plain) write_gradient<GROUP>(pass, row, logits, gradient, target, lane);
+    if constexpr (PLAIN)
+        if (gradient) write_gradient<GROUP>(pass, row, logits, gradient, target, lane);
 }
 
 /* Thread t adds rows t, t + SUM_BLOCK, ...; then neighbours add to each other, halving. */
@@ -309,13 +312,20 @@ __global__ void __launch_bounds__(SUM_BLOCK) stats_kernel(const XentPass pass)
     if (t < STATS_COUNT) pass.stats[t] = part[t][0];
 }
 
-template <typename L, typename D> cudaError_t launch_rows(const XentPass *p, cudaStream_t stream)
+template <bool PLAIN, typename L, typename D>
+cudaError_t launch_rows_of(const XentPass *p, cudaStream_t stream)
 {
     if (p->c >= WIDE_CLASSES)
-        return CUDA_LAUNCH((rows_kernel<WIDE_BLOCK, WIDE_BLOCK, L, D>), launch_blocks(p->rows, 1),
-                           WIDE_BLOCK, stream, *p);
-    return CUDA_LAUNCH((rows_kernel<BLOCK, WARP, L, D>), launch_blocks(p->rows, BLOCK / WARP),
-                       BLOCK, stream, *p);
+        return CUDA_LAUNCH((rows_kernel<WIDE_BLOCK, WIDE_BLOCK, PLAIN, L, D>),
+                           launch_blocks(p->rows, 1), WIDE_BLOCK, stream, *p);
+    return CUDA_LAUNCH((rows_kernel<BLOCK, WARP, PLAIN, L, D>),
+                       launch_blocks(p->rows, BLOCK / WARP), BLOCK, stream, *p);
+}
+
+template <typename L, typename D> cudaError_t launch_rows(const XentPass *p, cudaStream_t stream)
+{
+    const bool plain = p->attr.loss == LOSS_CROSS_ENTROPY && !p->class_weights && !p->teacher;
+    return plain ? launch_rows_of<true, L, D>(p, stream) : launch_rows_of<false, L, D>(p, stream);
 }
 
 template <typename D> cudaError_t launch_rows_to(const XentPass *p, cudaStream_t stream)
