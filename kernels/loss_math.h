@@ -4,14 +4,47 @@
  * alike. */
 #ifndef CONVOY_KERNELS_LOSS_MATH_H
 #define CONVOY_KERNELS_LOSS_MATH_H
+#include "kernels/op_input.h"
 #include "kernels/op_loss.h"
 #include <math.h>
 
-/* share: of the class among the image's labels, 0 to 1; classes: that smoothing spreads over, 2 for
- * each by itself */
-CUDA_BOTH static inline double loss_math_target(const XentAttr *a, double share, double classes)
+/* What one image should be recognised as. */
+typedef struct LossTarget {
+    int labels[2]; /* the image's own, its neighbour's */
+    double shares[2];
+    const uint8_t *bits[2]; /* rows of bits, which then take the place of the labels; or NULL */
+} LossTarget;
+
+/* Of image n. bits, mix: NULL if absent. */
+CUDA_BOTH static inline LossTarget loss_math_target(const int32_t *labels, const uint8_t *bits,
+                                                    const float *mix, int64_t n, int64_t images,
+                                                    int64_t classes)
 {
-    const double s = (double)a->label_smoothing, t = (1.0 - s) * share + s / classes;
+    const int64_t neighbour = op_input_neighbour(n, images), row = (classes + 7) / 8;
+    LossTarget t = { { labels[n], labels[n] }, { 1.0, 0.0 }, { NULL, NULL } };
+    if (bits) t.bits[0] = t.bits[1] = bits + n * row;
+    if (!mix || labels[neighbour] < 0 || labels[neighbour] >= classes) return t;
+    t.labels[1] = labels[neighbour];
+    if (bits) t.bits[1] = bits + neighbour * row;
+    t.shares[0] = (double)mix[MIX_LAMBDA];
+    t.shares[1] = (double)mix[MIX_REST];
+    return t;
+}
+
+/* How much of the target is class k, from 0 to 1, before smoothing. */
+CUDA_BOTH static inline double loss_math_share(const LossTarget *t, int64_t k)
+{
+    const bool own = t->bits[0] ? both_bit(t->bits[0], k) : k == t->labels[0],
+               other = t->bits[1] ? both_bit(t->bits[1], k) : k == t->labels[1];
+    return (own ? t->shares[0] : 0.0) + (other ? t->shares[1] : 0.0);
+}
+
+/* After smoothing, which spreads over all classes, or with rows of bits over yes and no. */
+CUDA_BOTH static inline double loss_math_smoothed(const XentAttr *a, const LossTarget *target,
+                                                  int64_t k, double classes)
+{
+    const double s = (double)a->label_smoothing,
+                 t = (1.0 - s) * loss_math_share(target, k) + s / (target->bits[0] ? 2.0 : classes);
     return a->loss == LOSS_BCE && a->threshold > 0.0f ? (double)(t > (double)a->threshold) : t;
 }
 

@@ -38,8 +38,8 @@ typedef struct ModelOptions {
     double stochastic_depth, dropout;
     /* of the softmax's weights; transformers. Negative: as published, which is 0 of images'. */
     double attention_dropout;
-    /* training: an evaluation of the same batch, whose logits the network learns from; borrowed,
-     * NULL: none */
+    /* training: the teacher's evaluation of the same batch, whose logits the network learns from.
+     * Borrowed; NULL: no teacher */
     const Graph *teacher;
 } ModelOptions;
 
@@ -90,7 +90,7 @@ typedef struct ModelDef {
     ModelNames names; /* whose names these are; torchvision's where timm has the same */
     bool both;        /* its builder has either's names, those of `names` */
     bool apart;       /* timm has such a network under other names, which are not known here */
-    const char *timm; /* timm's name of what computes the same; NULL: it has nothing such */
+    const char *timm; /* timm's name of the same network; NULL: timm has none */
     bool text;        /* reads sequences of tokens, not images (GraphOptions.tokens) */
     bool segments;    /* whose tokens may be of two segments */
 } ModelDef;

@@ -11,7 +11,7 @@ typedef struct IndexParts {
     bool sorted;              /* the entries already come by label, folder, name */
     const IndexPiece *pieces; /* [piece_count] */
     size_t piece_count;
-    /* INDEX_MULTI: rows of bits of all entries in their order, whose labels are 0 */
+    /* INDEX_MULTI: a row of bits for each entry, in the same order; every entry has label 0 */
     const uint8_t *labels;
     uint32_t shard, shards;
     uint64_t plan_key;

@@ -6,9 +6,9 @@
  * relative to the list's folder, or absolute. Classes are sorted by name, as an ImageFolder's;
  * where every one is a whole number, the numbers are the labels.
  *
- * Where images have any number of labels (ScanOptions.multi), a field has them with | between, and
- * there may be several such columns: those of one name, also with numbers behind it, or without a
- * header all behind the path. Else a header names a class in each column, whose fields are 0 or 1.
+ * With several labels per image (ScanOptions.multi), a field holds labels separated by |, and there
+ * may be several label columns: label, or label1, label2 and so on; without a header, every column
+ * after the path. If the header has no label column, each column is a class, with 0 or 1 per image.
  *
  * The same image with other labels is refused; two equal rows show it twice as often. Each file is
  * asked for once, by several threads, so that a wrong folder is found before training is. */

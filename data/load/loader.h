@@ -13,7 +13,7 @@ typedef struct LoaderOptions {
      * places for (batch * mask_most()), 0: labels are classes; whether a sequence has segments. */
     int64_t tokens, masked;
     bool segments;
-    /* of the network, whose samples have any number of labels each; 0: they have one each */
+    /* of the network, if samples have several labels each; 0: one label each */
     int64_t classes;
     /* training: how often a sample comes in a global batch; 0 and 1 are once */
     int repeats;

@@ -22,14 +22,8 @@ typedef struct RowStats {
     double value[STATS_COUNT];
 } RowStats;
 
-typedef struct Target {
-    int32_t labels[2]; /* the image's own, its neighbour's */
-    double shares[2];
-    const uint8_t *bits[2]; /* NULL: labels */
-} Target;
-
 typedef struct Row { /* its labels, then what the first walk finds */
-    Target target;
+    LossTarget target;
     double label_logits[2]; /* of the target's labels */
     bool counts;            /* it has a label */
     double max, sum;        /* of the logits; of exp(logit - max) */
@@ -59,7 +53,7 @@ typedef struct Work {
 
 static double loss_of(const Work *w, const Row *row)
 {
-    const Target *t = &row->target;
+    const LossTarget *t = &row->target;
     const double log_sum = row->max + log(row->sum), s = (double)w->attr->label_smoothing;
     double loss = (1 - s) * t->shares[0] * (log_sum - row->label_logits[0]);
     if (t->shares[1] > 0) loss += (1 - s) * t->shares[1] * (log_sum - row->label_logits[1]);
@@ -83,12 +77,9 @@ static double weight_of(const Work *w, int64_t k)
     return w->weights ? (double)w->weights[k] : 1.0;
 }
 
-static double target_at(const Work *w, const Target *t, int64_t k)
+static double target_at(const Work *w, const LossTarget *t, int64_t k)
 {
-    const bool own = t->bits[0] ? both_bit(t->bits[0], k) : k == t->labels[0],
-               other = t->bits[1] ? both_bit(t->bits[1], k) : k == t->labels[1];
-    const double share = (own ? t->shares[0] : 0) + (other ? t->shares[1] : 0);
-    return loss_math_target(w->attr, share, t->bits[0] ? 2 : (double)w->classes);
+    return loss_math_smoothed(w->attr, t, k, (double)w->classes);
 }
 
 static float teacher_at(const Work *w, int64_t n, int64_t k)
@@ -120,7 +111,7 @@ static float gradient_at(const Work *w, int64_t n, int64_t k, float logit, doubl
     return (float)((1.0 - a) * hard + w->scale * a * soft);
 }
 
-static double run_binary(const Work *w, int64_t n, const float *logits, const Target *t,
+static double run_binary(const Work *w, int64_t n, const float *logits, const LossTarget *t,
                          float *dlogits)
 {
     const double factor = w->attr->sum ? 1.0 : 1.0 / (double)w->classes;
@@ -133,7 +124,7 @@ static double run_binary(const Work *w, int64_t n, const float *logits, const Ta
     return loss;
 }
 
-static double run_weighted(const Work *w, int64_t n, const float *logits, const Target *t,
+static double run_weighted(const Work *w, int64_t n, const float *logits, const LossTarget *t,
                            double max, float *dlogits)
 {
     double sum = 0, targets = 0, loss = 0;
@@ -204,23 +195,6 @@ static bool is_class(int32_t label, int64_t classes)
     return label >= 0;
 }
 
-static Target target_of(const OpInstance *op, int64_t n, int64_t images, int64_t classes)
-{
-    const int32_t *labels = op->in[XENT_IN_LABELS].data;
-    const float *mix = op->in[XENT_IN_MIX].data;
-    const uint8_t *bits = op->in[XENT_IN_TARGETS].data;
-    const int64_t row = bits ? op->in[XENT_IN_TARGETS].desc.dims[1] : 0,
-                  neighbour = op_input_neighbour(n, images);
-    Target t = { { labels[n], labels[n] }, { 1, 0 }, { NULL, NULL } };
-    if (bits) t.bits[0] = t.bits[1] = bits + n * row;
-    if (!mix || !is_class(labels[neighbour], classes)) return t;
-    t.labels[1] = labels[neighbour];
-    if (bits) t.bits[1] = bits + neighbour * row;
-    t.shares[0] = (double)mix[MIX_LAMBDA];
-    t.shares[1] = (double)mix[MIX_REST];
-    return t;
-}
-
 static float logit_at(const Work *w, int64_t n, int64_t k)
 {
     const OpTensor *logits = &w->op->in[XENT_IN_LOGITS];
@@ -285,7 +259,8 @@ static void begin_row(const Work *w, int64_t n)
     memset(row, 0, sizeof *row);
     row->counts = is_class(labels[n], w->classes);
     if (!row->counts) return;
-    row->target = target_of(w->op, n, w->images, w->classes);
+    row->target = loss_math_target(labels, w->op->in[XENT_IN_TARGETS].data,
+                                   w->op->in[XENT_IN_MIX].data, n, w->images, w->classes);
     for (int i = 0; i < 2; i++)
         row->label_logits[i] = (double)logit_at(w, n, row->target.labels[i]);
 }
@@ -332,7 +307,7 @@ static void finish_row(const Work *w, int64_t n)
 static void make_slopes(const Work *w, int64_t n, int64_t i)
 {
     const Row *row = &w->rows[n];
-    const Target *t = &row->target;
+    const LossTarget *t = &row->target;
     const bool same = t->labels[0] == t->labels[1];
     const double s = (double)w->attr->label_smoothing, even = s / (double)w->classes,
                  share = exp((double)w->found[n * w->pieces + i].most - row->max) / row->sum;

@@ -9,23 +9,6 @@
 
 constexpr int GATE_MAX_IMAGES = 65535, GATE_FINISH_THREADS = 256;
 
-struct GatePlace {                 /* of a thread */
-    int lane, vector, first, step; /* rows first, first + step, ... */
-    bool inside;                   /* stands on a vector that exists */
-};
-
-static __device__ __forceinline__ GatePlace gate_place(const GateShape &k)
-{
-    GatePlace p;
-    const int depth = ROWS_THREADS >> k.lanes_log2;
-    p.lane = (int)threadIdx.x & ((1 << k.lanes_log2) - 1);
-    p.vector = ((int)blockIdx.x << k.lanes_log2) + p.lane;
-    p.first = (int)blockIdx.y * depth + ((int)threadIdx.x >> k.lanes_log2);
-    p.step = k.splits * depth;
-    p.inside = p.vector < k.vectors;
-    return p;
-}
-
 template <typename T, typename G>
 static __device__ __forceinline__ void gate_load(float *gates, const G *g, const GateShape &k,
                                                  int n, int vector)
@@ -50,7 +33,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS)
     gate_kernel(const GateShape k, const uint4 *x, const G *g, uint4 *y)
 {
     constexpr int V = vector_channels<T>;
-    const GatePlace p = gate_place(k);
+    const RowPlace p = row_place(k.lanes_log2, k.splits, k.vectors);
     if (!p.inside) return;
     for (int n = (int)blockIdx.z; n < k.n; n += (int)gridDim.z) {
         const int64_t image = (int64_t)n * k.rows * k.vectors + p.vector;
@@ -75,7 +58,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS)
 {
     constexpr int V = vector_channels<T>;
     __shared__ LaneSums<V> shared;
-    const GatePlace p = gate_place(k);
+    const RowPlace p = row_place(k.lanes_log2, k.splits, k.vectors);
     RowGrid grid = {};
     grid.lanes_log2 = k.lanes_log2;
     for (int n = (int)blockIdx.z; n < k.n; n += (int)gridDim.z) {

@@ -8,23 +8,6 @@
 constexpr int GRN_MAX_IMAGES = 65535, GRN_THREADS = 256;
 constexpr int GRN_SQUARES = 0, GRN_PRODUCTS = 1, GRN_DY = 2; /* what is summed */
 
-struct GrnPlace {                  /* of a thread */
-    int lane, vector, first, step; /* rows first, first + step, ... */
-    bool inside;                   /* stands on a vector that exists */
-};
-
-static __device__ __forceinline__ GrnPlace grn_place(const GrnShape &k)
-{
-    GrnPlace p;
-    const int depth = ROWS_THREADS >> k.lanes_log2;
-    p.lane = (int)threadIdx.x & ((1 << k.lanes_log2) - 1);
-    p.vector = ((int)blockIdx.x << k.lanes_log2) + p.lane;
-    p.first = (int)blockIdx.y * depth + ((int)threadIdx.x >> k.lanes_log2);
-    p.step = k.splits * depth;
-    p.inside = p.vector < k.vectors;
-    return p;
-}
-
 /* Where sum `which` of the splits of image n begins; they are cp apart. */
 static __device__ __forceinline__ int64_t grn_partials_at(const GrnShape &k, int which, int n)
 {
@@ -37,7 +20,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS)
 {
     constexpr int V = vector_channels<T>, SUMS = BACKWARD ? GRN_SUMS : 1;
     __shared__ LaneSums<SUMS * V> shared;
-    const GrnPlace p = grn_place(k);
+    const RowPlace p = row_place(k.lanes_log2, k.splits, k.vectors);
     RowGrid grid = {};
     grid.lanes_log2 = k.lanes_log2;
     for (int n = (int)blockIdx.z; n < k.n; n += (int)gridDim.z) {
@@ -137,7 +120,7 @@ static __global__ void __launch_bounds__(ROWS_THREADS)
                      uint4 *y)
 {
     constexpr int V = vector_channels<T>;
-    const GrnPlace p = grn_place(k);
+    const RowPlace p = row_place(k.lanes_log2, k.splits, k.vectors);
     if (!p.inside) return;
     for (int n = (int)blockIdx.z; n < k.n; n += (int)gridDim.z) {
         const int64_t image = (int64_t)n * k.rows * k.vectors + p.vector,

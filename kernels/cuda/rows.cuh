@@ -98,6 +98,25 @@ static inline dim3 row_blocks(const RowGrid g)
     return dim3((unsigned)g.tiles, (unsigned)g.splits, (unsigned)g.regions);
 }
 
+/* ---- without a walk: blocks are (tiles, splits, images), a thread has one vector of rows ---- */
+
+struct RowPlace {
+    int lane, vector, first, step; /* rows first, first + step, ... */
+    bool inside;                   /* the vector exists */
+};
+
+static __device__ __forceinline__ RowPlace row_place(int lanes_log2, int splits, int vectors)
+{
+    RowPlace p;
+    const int depth = ROWS_THREADS >> lanes_log2;
+    p.lane = (int)threadIdx.x & ((1 << lanes_log2) - 1);
+    p.vector = ((int)blockIdx.x << lanes_log2) + p.lane;
+    p.first = (int)blockIdx.y * depth + ((int)threadIdx.x >> lanes_log2);
+    p.step = splits * depth;
+    p.inside = p.vector < vectors;
+    return p;
+}
+
 /* ---- sums of COUNT values per lane over a block ---- */
 
 template <int COUNT> struct LaneSums {

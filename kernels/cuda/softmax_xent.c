@@ -48,7 +48,6 @@ static Status softmax_xent_run(OpInstance *op, Stream *stream)
                             .logits = logits->data,
                             .labels = op->in[XENT_IN_LABELS].data,
                             .targets = op->in[XENT_IN_TARGETS].data,
-                            .target_bytes = (v.c + 7) / 8,
                             .scalars = op->in[XENT_IN_SCALARS].data,
                             .loss_scale = op->in[XENT_IN_LOSS_SCALE].data,
                             .mix = op->in[XENT_IN_MIX].data,

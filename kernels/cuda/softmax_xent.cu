@@ -9,7 +9,6 @@
 #include "kernels/cuda/softmax_xent.h"
 #include "kernels/cuda/softmax_xent_math.h"
 #include "kernels/cuda/vector.cuh"
-#include "kernels/loss_math.h"
 
 namespace {
 
@@ -31,22 +30,6 @@ template <typename L> struct Logits {
         return mean;
     }
 };
-
-__device__ __forceinline__ XentTarget target_of(const XentPass &pass, int64_t n)
-{
-    const int own = pass.labels[n];
-    const int64_t neighbour = op_input_neighbour(n, pass.rows);
-    XentTarget t = { { own, own }, { 1.0, 0.0 }, { nullptr, nullptr } };
-    if (pass.targets) t.bits[0] = t.bits[1] = pass.targets + n * pass.target_bytes;
-    if (!pass.mix) return t;
-    const int other = pass.labels[neighbour];
-    if (other < 0 || other >= pass.c) return t;
-    t.labels[1] = other;
-    t.shares[0] = (double)pass.mix[MIX_LAMBDA];
-    t.shares[1] = (double)pass.mix[MIX_REST];
-    if (pass.targets) t.bits[1] = pass.targets + neighbour * pass.target_bytes;
-    return t;
-}
 
 struct Add {
     template <typename V> __device__ __forceinline__ V operator()(V a, V b) const
@@ -130,7 +113,7 @@ __device__ __forceinline__ double gradient_scale(const XentPass &pass)
 template <int GROUP, typename L, typename D>
 __device__ __forceinline__ void write_gradient(const XentPass &pass, const XentRow &row,
                                                const Logits<L> &logits, D *gradient,
-                                               const XentTarget &target, int lane)
+                                               const LossTarget &target, int lane)
 {
     const double scale = gradient_scale(pass), inverse = 1.0 / row.sum;
     for (int k = lane; k < pass.cp; k += GROUP) {
@@ -138,7 +121,7 @@ __device__ __forceinline__ void write_gradient(const XentPass &pass, const XentR
         if (k < pass.c)
             value = softmax_xent_gradient(
                 softmax_xent_exp(logits.at(k), row.max), inverse, pass.even,
-                (1.0 - (double)pass.smoothing) * softmax_xent_share(&target, k), scale);
+                (1.0 - (double)pass.smoothing) * loss_math_share(&target, k), scale);
         vector_store_element(gradient + k, value);
     }
 }
@@ -148,10 +131,9 @@ __device__ __forceinline__ double weight_of(const XentPass &pass, int k)
     return pass.class_weights ? (double)pass.class_weights[k] : 1.0;
 }
 
-__device__ __forceinline__ double target_at(const XentPass &pass, const XentTarget &target, int k)
+__device__ __forceinline__ double target_at(const XentPass &pass, const LossTarget &target, int k)
 {
-    return loss_math_target(&pass.attr, softmax_xent_share(&target, k),
-                            target.bits[0] ? 2.0 : pass.c);
+    return loss_math_smoothed(&pass.attr, &target, k, pass.c);
 }
 
 __device__ __forceinline__ float teacher_at(const XentPass &pass, int64_t n, int k)
@@ -187,7 +169,7 @@ __device__ LossSoft soft_of(const XentPass &pass, const Logits<L> &logits, int64
 /* Of an image, where losses of single classes are summed. */
 struct Image {
     int64_t n;
-    XentTarget target;
+    LossTarget target;
     LossSoft soft; /* where there is a teacher */
 };
 
@@ -243,7 +225,7 @@ __device__ double run_weighted(const XentPass &pass, const XentRow &row, const L
 
 template <int GROUP, typename L, typename D>
 __device__ double run_classes(const XentPass &pass, const XentRow &row, const Logits<L> &logits,
-                              D *gradient, int64_t n, const XentTarget &target, int lane)
+                              D *gradient, int64_t n, const LossTarget &target, int lane)
 {
     Image image = { n, target, { 0.0, 0.0, 0.0, 0.0 } };
     if (pass.teacher) image.soft = soft_of<GROUP>(pass, logits, n, lane);
@@ -275,7 +257,8 @@ __global__ void __launch_bounds__(THREADS, 2) rows_kernel(const XentPass pass)
         if (gradient) zero_row<GROUP>(gradient, pass.cp, lane);
         return;
     }
-    const XentTarget target = target_of(pass, n);
+    const LossTarget target =
+        loss_math_target(pass.labels, pass.targets, pass.mix, n, pass.rows, pass.c);
     const float label_logits[2] = { logits.at(target.labels[0]), logits.at(target.labels[1]) };
     const XentRow row = survey<GROUP>(logits, pass.c, softmax_xent_counted_label(&target), lane);
     sync_group<GROUP>();

@@ -19,7 +19,6 @@ typedef struct XentPass {
     const void *logits;
     const int32_t *labels;
     const uint8_t *targets;                  /* rows of bits; NULL if absent */
-    int64_t target_bytes;                    /* of a row */
     const float *scalars, *loss_scale, *mix; /* the last two: NULL if absent */
     /* NULL if absent; may be logits where the types are equal */
     void *dlogits;

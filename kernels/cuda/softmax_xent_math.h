@@ -9,6 +9,7 @@
 #ifndef CONVOY_KERNELS_CUDA_SOFTMAX_XENT_MATH_H
 #define CONVOY_KERNELS_CUDA_SOFTMAX_XENT_MATH_H
 #include "kernels/float_math.h"
+#include "kernels/loss_math.h"
 #include <math.h>
 
 typedef struct XentRow {
@@ -19,22 +20,9 @@ typedef struct XentRow {
     int not_below, is_nan;
 } XentRow;
 
-typedef struct XentTarget {
-    int labels[2]; /* the image's own, its neighbour's */
-    double shares[2];
-    const uint8_t *bits[2]; /* NULL: labels */
-} XentTarget;
-
-CUDA_BOTH static inline int softmax_xent_counted_label(const XentTarget *t)
+CUDA_BOTH static inline int softmax_xent_counted_label(const LossTarget *t)
 {
     return t->shares[1] > t->shares[0] ? t->labels[1] : t->labels[0];
-}
-
-CUDA_BOTH static inline double softmax_xent_share(const XentTarget *t, int k)
-{
-    const bool own = t->bits[0] ? both_bit(t->bits[0], k) : k == t->labels[0],
-               other = t->bits[1] ? both_bit(t->bits[1], k) : k == t->labels[1];
-    return (own ? t->shares[0] : 0.0) + (other ? t->shares[1] : 0.0);
 }
 
 CUDA_BOTH static inline float softmax_xent_exp(float logit, float max)
@@ -43,7 +31,7 @@ CUDA_BOTH static inline float softmax_xent_exp(float logit, float max)
 }
 
 /* label_logits: of the target's labels */
-CUDA_BOTH static inline double softmax_xent_loss(const XentRow *row, const XentTarget *t,
+CUDA_BOTH static inline double softmax_xent_loss(const XentRow *row, const LossTarget *t,
                                                  const float *label_logits, double smoothing,
                                                  double classes)
 {

@@ -90,10 +90,10 @@ expect "what needs no teacher" 0 run 1 bench loader "$SCRATCH/small.yaml" --crc 
     "train.teacher=$SCRATCH/nowhere"
 train_fails other 64 "is a checkpoint of this run (run.dir), which replaces it" 1 "${learns[@]}" \
     train.max_steps=8 "train.teacher=$SCRATCH/other"
-train_fails refused 65 "its images have 32 pixels, but data.image_size is 40" 1 "${learns[@]}" \
+train_fails refused 65 "takes images of 32 pixels, but data.image_size is 40" 1 "${learns[@]}" \
     data.image_size=40 data.eval_resize=40
 train_fails refused 65 "has 10 classes, but this network has 12" 1 "${learns[@]}" model.classes=12
-train_fails refused 65 "its images have 3 channels, but model.in_channels is 1" 1 "${learns[@]}" \
+train_fails refused 65 "takes images with 3 channels, but model.in_channels is 1" 1 "${learns[@]}" \
     model.in_channels=1
 train_fails refused 65 "name the network with train.teacher_model" 1 "${learns[@]}" \
     "train.teacher=$SCRATCH/teacher.safetensors"
@@ -118,8 +118,8 @@ have_mpi && train_fails refused 65 "$SCRATCH/nowhere: does not exist" 2 \
     "train.teacher=$SCRATCH/nowhere"
 mapfile -t classes < <(ls "$SCRATCH/data/train")
 printf '%s\n' "${classes[1]}" "${classes[0]}" "${classes[@]:2}" > "$SCRATCH/swapped"
-train_fails refused 65 "class 0 of data.train, ${classes[1]}, is not its class 0" 1 "${learns[@]}" \
-    "data.class_map=$SCRATCH/swapped"
+train_fails refused 65 "has another class 0 than data.train, where it is ${classes[1]}" 1 \
+    "${learns[@]}" "data.class_map=$SCRATCH/swapped"
 # Folders 0, 1, 10, 2: the third is label 2 of weights without names, and says so.
 mkdir -p "$SCRATCH/folders"
 folders=(0 1 10 2 3 4 5 6 7 8)

@@ -7,6 +7,8 @@
 OP_LIST(FAMILY)
 #undef FAMILY
 
+/* For GRN too, whose slots are the same. */
+void families_layernorm_build(const int64_t *p, Problem *out);
 int64_t draw_between(Rng *rng, int64_t low, int64_t high); /* both included */
 /* below, at, above and between multiples of 8 and 16 */
 int64_t draw_channels(Rng *rng);

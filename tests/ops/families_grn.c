@@ -28,20 +28,12 @@ static void draw(Rng *rng, int64_t *p)
     p[ZERO] = p[C] > 1 && draw_chance(rng, 4);
 }
 
+/* Terms of a sum: the positions of an image. */
 static void build(const int64_t *p, Problem *out)
 {
-    const TensorDesc x = desc_f32(p[N], p[C], p[H], p[W]), vector = desc_f32(p[C], 0, 0, 0);
-    out->attr.layernorm = (LayerNormAttr){ .eps = 1e-6F };
+    families_layernorm_build(p, out);
+    out->attr.layernorm.eps = 1e-6F;
     out->terms = p[H] * p[W];
-    if (out->kind == OP_GRN) {
-        out->in[LAYERNORM_IN_X] = x;
-        out->in[LAYERNORM_IN_GAMMA] = out->in[LAYERNORM_IN_BETA] = vector;
-        out->wanted[LAYERNORM_OUT_Y] = true;
-        return;
-    }
-    out->in[LAYERNORM_BWD_IN_DY] = out->in[LAYERNORM_BWD_IN_X] = x;
-    out->in[LAYERNORM_BWD_IN_GAMMA] = vector;
-    for (int i = 0; i <= LAYERNORM_BWD_OUT_DBETA; i++) out->wanted[i] = true;
 }
 
 static void fill(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, Host *in)

@@ -32,12 +32,12 @@ static void draw(Rng *rng, int64_t *p)
     p[OFFSET] = draw_chance(rng, 4) ? draw_between(rng, -20, 20) : 0;
 }
 
-static void build(const int64_t *p, Problem *out)
+void families_layernorm_build(const int64_t *p, Problem *out)
 {
     const TensorDesc x = desc_f32(p[N], p[C], p[H], p[W]), vector = desc_f32(p[C], 0, 0, 0);
     out->attr.layernorm = (LayerNormAttr){ .eps = 1e-5F };
     out->terms = p[C];
-    if (out->kind == OP_LAYERNORM) {
+    if (out->kind == OP_LAYERNORM || out->kind == OP_GRN) {
         out->in[LAYERNORM_IN_X] = x;
         out->in[LAYERNORM_IN_GAMMA] = out->in[LAYERNORM_IN_BETA] = vector;
         out->wanted[LAYERNORM_OUT_Y] = true;
@@ -56,9 +56,15 @@ static void fill(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, 
 }
 
 /* Of one channel everything but beta's part is zero. */
-const Family family_layernorm = {
-    OP_LAYERNORM, FAMILY_NAN, 1, 12, params, fixed, draw, build, fill
-};
-const Family family_layernorm_bwd = {
-    OP_LAYERNORM_BWD, FAMILY_NAN | FAMILY_ACCUMULATES, 1, 12, params, fixed, draw, build, fill
-};
+const Family family_layernorm = { OP_LAYERNORM, FAMILY_NAN, 1,    12,
+                                  params,       fixed,      draw, families_layernorm_build,
+                                  fill };
+const Family family_layernorm_bwd = { OP_LAYERNORM_BWD,
+                                      FAMILY_NAN | FAMILY_ACCUMULATES,
+                                      1,
+                                      12,
+                                      params,
+                                      fixed,
+                                      draw,
+                                      families_layernorm_build,
+                                      fill };

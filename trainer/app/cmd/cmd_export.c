@@ -33,9 +33,9 @@ static const ArgRow rows[] = {
               ".onnx file: the network for inference",
       .flags = ARG_WRITES | ARG_OPTIONAL },
     { "--hub", "DIR",
-      .help = "instead of OUT: a folder that timm.create_model(\"local-dir:DIR\", pretrained=True) "
-              "reads, as it does \"hf-hub:\" of what is uploaded from it: " HUB_CONFIG
-              " and " HUB_WEIGHTS },
+      .help = "instead of OUT: write a folder with " HUB_CONFIG " and " HUB_WEIGHTS
+              " for timm.create_model(\"local-dir:DIR\", pretrained=True), or for upload to the "
+              "Hugging Face Hub" },
     ARG_ROW_EMA,
     ARG_ROW_RAW,
     { "--names", "NAMES",
@@ -182,7 +182,7 @@ static Status export_hub(const CheckpointModel *m, const Args *args, const char 
     TRY(fs_make_dirs(dir));
     TRY(export_safetensors(m, weights, MODEL_NAMES_TIMM, false));
     if (m->config->data.labels == LABELS_MULTI)
-        log_info("%s: any number of labels per image: take the sigmoid of each logit", dir);
+        log_info("%s: trained with several labels per image: apply a sigmoid to each logit", dir);
     return hub_write_config(m, config);
 }
 

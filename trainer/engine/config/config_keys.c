@@ -103,9 +103,9 @@ const ConfigKey config_keys[] = {
      "(idx), CIFAR files (cifar), text that fairseq-preprocess wrote (fairseq), or generated "
      "images (synthetic); auto detects it"},
     {ENUM(data, labels, "single", label_kind_names), KEY_MATH,
-     "Labels per image: one (single), or any number, also none (multi), for lists with several "
-     "labels in a row; requires train.loss: bce. Evaluation then reports mean average precision "
-     "(mAP) instead of top-1"},
+     "Labels per image: one (single), or any number including none (multi), from lists with "
+     "several labels in a row; multi requires train.loss: bce, and evaluation then reports mean "
+     "average precision (mAP) instead of top-1"},
     {BOOL(data, allow_empty_classes, "false"), KEY_RUNTIME,
      "Accept class folders without images, in a tar too (torchvision's allow_empty), and a "
      "data.val without some classes of data.train; false: both are errors"},
@@ -290,18 +290,18 @@ const ConfigKey config_keys[] = {
      "Weight of each class in the loss: auto is images / (classes x images of the class); or a "
      "file with one number per line and class; empty: all equal"},
     {STRING(train, teacher, ""), KEY_RUNTIME,
-     "Distillation: the network to learn from besides the labels: a checkpoint, a run folder (its "
-     "best checkpoint), or a .safetensors or .pth file of other weights; of the same classes and "
-     "image size. Its own data.mean and data.std apply to its images"},
+     "Distillation: the network to learn from, besides the labels: a checkpoint, a run folder (its "
+     "best checkpoint), or other weights in a .safetensors or .pth file. It must have the same "
+     "classes and image size; its own data.mean and data.std are applied to its images"},
     {STRING(train, teacher_model, ""), KEY_MATH,
-     "Network of other weights in teacher, as predict --model takes it: resnet50, or "
-     "resnet50:IMAGENET1K_V2 for its published images; else a file that does not say how its "
-     "images are prepared gets the student's"},
+     "Network of a teacher that is not a Convoy checkpoint, as in predict --model: resnet50, or "
+     "resnet50:IMAGENET1K_V2 to prepare images as for those published weights. Without a tag, a "
+     "file that does not say how images are prepared gets the student's"},
     {DOUBLE(train, distill_temperature, "4", 0, 1000), KEY_MATH | KEY_OPEN_MIN,
      "T: logits of both networks are divided by it (Hinton et al. 2015)"},
     {DOUBLE(train, distill_weight, "0.5", 0, 1), KEY_MATH | KEY_OPEN_MIN,
-     "a: the loss is (1 - a) times that of the labels plus a T^2 times the divergence of the "
-     "student's softmax from the teacher's"},
+     "a: the loss is (1 - a) times the loss of the labels plus a T^2 times the Kullback-Leibler "
+     "divergence between the teacher's softmax and the student's"},
     {DOUBLE(train, eval_every, "1", 0, 1e6), KEY_RUNTIME,
      "Evaluate every N epochs; 0: only at the end"},
 

@@ -16,7 +16,8 @@ typedef struct ForeignModel {
     WeightsChoice which;
 } ForeignModel;
 
-/* ERR_DATA naming path where it is no checkpoint of ours; option: what would say its network. */
+/* ERR_DATA naming path if the file is not a Convoy checkpoint. option: the option or key that says
+ * which network other weights are for. */
 Status foreign_model_need_own(const char *path, const char *option);
 
 /* As checkpoint_model_open(), for a file of weights (weights.h). The number of classes is the
@@ -26,8 +27,8 @@ Status foreign_model_open(CheckpointModel *out, const char *path, const ForeignM
 /* The metadata of an exported file that says how its images are prepared: "data.image_size=224" and
  * so on, one per line, from the configuration. */
 #define FOREIGN_MODEL_IMAGES "images"
-/* "multi": images have any number of labels, those with a probability above the other one. There
- * only where that is so. */
+/* Metadata of exported networks with several labels per image: "multi", and the probability above
+ * which a class is a label. */
 #define FOREIGN_MODEL_LABELS    "labels"
 #define FOREIGN_MODEL_THRESHOLD "threshold"
 void foreign_model_add_images(const Config *c, StrBuf *out);

@@ -427,7 +427,7 @@ static Status check_apart(const Session *s)
                 file);
 }
 
-/* Where images have any number of labels: of classes that no image of the set has. */
+/* With several labels per image: warns of classes that no image of the set has. */
 static Status check_unseen(const Session *s, const Dataset *d, const char *key, const char *then)
 {
     StrBuf text FREED_BY(str_free) = { 0 };
@@ -443,6 +443,12 @@ static Status check_unseen(const Session *s, const Dataset *d, const char *key, 
     return OK;
 }
 
+static Status check_labelled(const Session *s)
+{
+    TRY(check_unseen(s, s->train, "data.train", "these will not be learnt"));
+    return check_unseen(s, s->val, "data.val", "mAP leaves them out");
+}
+
 /* learnt: of a checkpoint, on rank 0; NULL: they are not known. */
 static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Purpose purpose)
 {
@@ -456,11 +462,7 @@ static Status open_data(Session *s, SessionUse use, const ClassList *learnt, Pur
         s->config->data.val_split <= 0 && apart_is_same(s->train, s->val))
         log_warning("data.val is data.train; evaluation will use training images");
     TRY(comm_agree(s->comm, plan_local(s, use, count)));
-    if (purpose == LEARNS)
-        TRY(comm_agree(s->comm,
-                       check_unseen(s, s->train, "data.train", "these will not be learnt")));
-    if (purpose == LEARNS)
-        TRY(comm_agree(s->comm, check_unseen(s, s->val, "data.val", "mAP leaves them out")));
+    if (purpose == LEARNS) TRY(comm_agree(s->comm, check_labelled(s)));
     if (use == SESSION_TRAIN)
         TRY(class_weights_open(&s->class_weights, s->config, s->train, s->classes, s->comm));
     TRY(comm_agree(s->comm, check_same_data(s)));

@@ -26,7 +26,7 @@ static Status open_model(Teacher *t, const Config *c)
     return checkpoint_model_choose(&t->model, WEIGHTS_OF_BEST, t->path);
 }
 
-/* ---- what it must have in common with the student ---- */
+/* ---- what teacher and student must have in common ---- */
 
 static Status check_images(const Teacher *t, const Config *c)
 {
@@ -37,10 +37,10 @@ static Status check_images(const Teacher *t, const Config *c)
         return fail(ERR_DATA, "%s: was trained with several labels per image (data.labels)",
                     t->path);
     if (its->model.in_channels != c->model.in_channels)
-        return fail(ERR_DATA, "%s: its images have %lld channels, but model.in_channels is %lld",
+        return fail(ERR_DATA, "%s: takes images with %lld channels, but model.in_channels is %lld",
                     t->path, (long long)its->model.in_channels, (long long)c->model.in_channels);
     if (its->data.image_size != c->data.image_size)
-        return fail(ERR_DATA, "%s: its images have %lld pixels, but data.image_size is %lld",
+        return fail(ERR_DATA, "%s: takes images of %lld pixels, but data.image_size is %lld",
                     t->path, (long long)its->data.image_size, (long long)c->data.image_size);
     for (int i = 0; def->one_size && i < progressive_stage_count(c); i++)
         if (progressive_image_size(c, i) != c->data.image_size)
@@ -51,7 +51,7 @@ static Status check_images(const Teacher *t, const Config *c)
     return OK;
 }
 
-/* Class for class; of weights that say nothing of classes, rows are labels. */
+/* The classes must be the same in the same order. Weights without class names cannot be checked. */
 static Status check_names(const Teacher *t, const Dataset *train, Learnt *learnt, int *places)
 {
     const ClassList own = dataset_class_list(train, "data.train");
@@ -61,8 +61,8 @@ static Status check_names(const Teacher *t, const Dataset *train, Learnt *learnt
     TRY(class_list_match_set(places, &own, &learnt->list));
     for (int k = 0; k < own.count; k++)
         if (places[k] != k)
-            return fail(ERR_DATA, "%s: class %d of data.train, %s, is not its class %d", t->path, k,
-                        own.names[k], k);
+            return fail(ERR_DATA, "%s: has another class %d than data.train, where it is %s",
+                        t->path, k, own.names[k]);
     return OK;
 }
 
@@ -138,7 +138,7 @@ Status teacher_graph(Graph **out, const Teacher *t, const GraphOptions *student)
 
 /* ---- its weights ---- */
 
-/* From x, which has them, into the student's program. */
+/* Copies the weights from x into the student's program. */
 static Status copy_weights(Teacher *t, const Executor *x, Backend *backend, const Program *student)
 {
     char name[NAME_BYTES];
@@ -162,7 +162,7 @@ static Status copy_weights(Teacher *t, const Executor *x, Backend *backend, cons
     return OK;
 }
 
-/* Into a network by itself, as which those of others are made to fit. */
+/* Loads the weights into a graph of the teacher alone, where those of others are adapted. */
 static Status read_weights(const Teacher *t, Executor *x)
 {
     const CheckpointModel *m = &t->model;

@@ -6,19 +6,20 @@
 #include "trainer/engine/files/checkpoint_model.h"
 
 typedef struct Teacher {
-    Config *config; /* its network and its images, on all ranks; NULL: there is no teacher */
-    char *path;     /* the file; it and the model on rank 0 alone */
+    Config
+        *config; /* its network and how its images are prepared, on all ranks; NULL: no teacher */
+    char *path;  /* the file; it and the model on rank 0 alone */
     CheckpointModel model;
     int64_t print; /* of its network and weights, once they are in place; 0: not known */
 } Teacher;
 
-/* Collective and agreed; nothing where c names no teacher. train: the set of the student, which has
- * that many classes. ERR_DATA naming train.teacher and the file: no weights of a network, or of one
- * that reads text, or other images or classes than the student's. teacher_close() in any case. */
+/* Collective, agreed. Does nothing if c names no teacher. train, classes: the student's. ERR_DATA
+ * naming train.teacher and the file if it holds no weights, or its network reads text, or has other
+ * images or classes than the student. Call teacher_close() in any case. */
 Status teacher_open(Teacher *t, const Config *c, const Dataset *train, int64_t classes, Comm *comm);
-/* Its evaluation of such batches; returns to caller (graph_destroy). */
+/* Its evaluation of the student's batches. The caller owns *out (graph_destroy). */
 Status teacher_graph(Graph **out, const Teacher *t, const GraphOptions *student);
-/* On rank 0: its weights, where a program of the student (after commit) has them. */
+/* Rank 0: loads its weights into the student's program, which is committed. */
 Status teacher_place(Teacher *t, Backend *backend, const Program *student);
 void teacher_close(Teacher *t); /* {0} ok */
 #endif

@@ -234,7 +234,7 @@ static Status check_and_restore(Loop *l, const SafeFile *file, const CheckpointM
     return status;
 }
 
-/* A run goes on with what it has learnt from; one that only begins at a checkpoint need not. */
+/* A continued run keeps its teacher; one that only starts from a checkpoint may have another. */
 static Status check_teacher(const Loop *l, const CheckpointMeta *meta, const char *path, bool own)
 {
     const Teacher *t = &l->s->teacher;
@@ -281,7 +281,8 @@ static Status take_checkpoint(Loop *l, const SafeFile *file, const CheckpointMet
         log_warning("data.val has other %s or labels than those of the best in %s; the best starts "
                     "from scratch",
                     units_of(l->s->config)->many, path);
-    else if (own) { /* another run's best is not in this folder */ l->best.score = meta->best_score;
+    else if (own) { /* the best of another run is not in this folder */
+        l->best.score = meta->best_score;
         l->best.stale = meta->stale;
     }
     /* a run that goes back knows what it has spent since */

@@ -39,8 +39,8 @@ static const ArgRow rows[] = {
     { "--threshold", "T",
       .help =
           "networks trained with data.labels: multi: print all classes with a probability above "
-          "T (default 0.5, or what export wrote), or with --top the first K of them; says so of "
-          "third-party weights",
+          "T (default 0.5, or what export wrote), or with --top the first K of them; for "
+          "third-party weights it also means that they are multi-label",
       .max = 1 },
     { "--json",
       .help =

@@ -23,8 +23,7 @@ typedef struct Predictor {
     int64_t *top;  /* [count], of which an answer has found */
     int64_t count, found;
     bool count_given;
-    bool
-        multi; /* any number of labels: each class with a probability above the model's threshold */
+    bool multi;        /* answers are all classes above the model's threshold */
     double threshold;  /* chosen instead of the model's; below 0: not */
     int64_t senseless; /* answers in which no finite numbers came out */
     WeightsChoice which;
