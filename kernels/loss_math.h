@@ -57,7 +57,7 @@ CUDA_BOTH static inline double loss_math_bce(float z, double t, double *slope)
     return (z > 0.0f ? (double)z : 0.0) - (double)z * t + (double)log1pf(e);
 }
 
-/* Over the classes of a row, each by the largest of its own logits. */
+/* Sums over the classes of a row, exponents less the largest logit of each network. */
 typedef struct LossSums {
     double student, teacher; /* of exp(logit / T) */
     double apart;            /* of exp(teacher / T) (teacher - student) / T */
@@ -87,7 +87,7 @@ CUDA_BOTH static inline LossSoft loss_math_soft(const LossSums *s, float tempera
     return out;
 }
 
-/* The derivative of its loss by the row's own logit. */
+/* The derivative of that loss with respect to the student's logit. */
 CUDA_BOTH static inline double loss_math_soft_slope(const LossSoft *s, float student, float teacher)
 {
     const double t = s->temperature, p = (double)expf((float)((double)student / t - s->student)),

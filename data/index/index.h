@@ -7,9 +7,8 @@
  * torchvision's ImageFolder (folder, then name). A million images cost about 8 bytes each plus
  * their path, 24 more where samples lie inside larger files (shards, tar, TFRecord).
  *
- * Where samples have any number of labels each (INDEX_MULTI), rows of bits say which, and all
- * samples count to class 0: class_start says nothing of labels then, nor do index_label() and
- * index_class_images().
+ * With several labels per sample (INDEX_MULTI) rows of bits say which. All samples are in class 0
+ * then, and class_start, index_label() and index_class_images() say nothing of labels.
  *
  * STAMPS say what the block was made from: folders with their modification times (ImageFolder), or
  * container files with size and time. Where samples lie in containers, the file of a sample is a

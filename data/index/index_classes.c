@@ -95,7 +95,7 @@ static Status take_list(Map *m)
 static void list_samples(Map *m)
 {
     uint64_t *at = m->start;
-    if (m->whole->labels) { /* all stay: who has none of these classes has no label */
+    if (m->whole->labels) { /* all stay; some have no label then */
         for (int64_t i = 0; i < m->whole->images; i++) m->ids[i] = i;
         for (int c = 0; c <= m->classes; c++) at[c] = c ? (uint64_t)m->whole->images : 0;
         return;

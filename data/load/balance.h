@@ -1,6 +1,6 @@
 /* balance.h - a stream in which all classes come equally often, however many samples they have.
- * Where samples have any number of labels each, one is drawn for each of its classes, and those
- * without a label are a class more. */
+ * With several labels per sample, a sample counts in each of its classes, and samples without a
+ * label are one more class. */
 #ifndef CONVOY_DATA_LOAD_BALANCE_H
 #define CONVOY_DATA_LOAD_BALANCE_H
 #include "base/status.h"

@@ -223,7 +223,7 @@ static Status check_sets(const Index *index, const char *path, bool divided)
 {
     int of_set[4] = { -1, -1, -1, -1 };
     StrBuf advice = { 0 };
-    if (index->labels) return OK; /* a list, of which classes are no folders */
+    if (index->labels) return OK; /* a list: classes are not folders */
     for (int c = 0; c < index->classes; c++) {
         const char *name = index_class_name(index, c);
         const int set = packed_files_set(name, strlen(name));

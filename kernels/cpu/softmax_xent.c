@@ -87,7 +87,7 @@ static float teacher_at(const Work *w, int64_t n, int64_t k)
     return cpu_lanes_load(w->teacher->data, n * w->classes + k, cpu_layout_type(w->teacher));
 }
 
-/* Before the gradient lies over the logits. */
+/* To be called before the gradient overwrites the logits. */
 static LossSoft soft_of(const Work *w, int64_t n, const float *logits)
 {
     const float temperature = w->attr->temperature;
@@ -102,7 +102,7 @@ static LossSoft soft_of(const Work *w, int64_t n, const float *logits)
     return loss_math_soft(&sums, temperature, most);
 }
 
-/* hard: that of the labels' loss at class k, with its scale. */
+/* hard: the gradient of the labels' loss at class k, already scaled. */
 static float gradient_at(const Work *w, int64_t n, int64_t k, float logit, double hard)
 {
     const double a = (double)w->attr->distill;

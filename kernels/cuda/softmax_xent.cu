@@ -173,7 +173,7 @@ struct Image {
     LossSoft soft; /* where there is a teacher */
 };
 
-/* hard: that of the labels' loss at class k, with its scale. */
+/* hard: the gradient of the labels' loss at class k, already scaled. */
 __device__ __forceinline__ float gradient_at(const XentPass &pass, const Image &image, int k,
                                              float logit, double hard)
 {

@@ -1,9 +1,9 @@
 /* teacher.c - the network of a teacher within that of its student; see graph_add_teacher() in
  * graph.h.
  *
- * Its nodes come first: when the student's begin, nothing of its activations is left but the
- * logits, so that it takes memory only where it needs more than the student's step. No parameter of
- * the student is above them, so backward passes them by. */
+ * Its nodes come first. Once the student's begin, only its logits are kept, so it adds memory only
+ * if it needs more than the student's step. No parameter of the student comes before them, so the
+ * backward pass leaves them out. */
 #include "models/graph/graph_edit.h"
 #include "models/graph/graph_internal.h"
 #include <string.h>
@@ -36,7 +36,7 @@ static void copy_tensors(const Copy *c)
     }
 }
 
-/* What the student's input is made of makes the teacher's, too. */
+/* The teacher's input is made of the same pixels as the student's. */
 static void take_input(const Copy *c, GraphNode *n, InputAttr *attr)
 {
     const InputAttr *own = c->input->attr;

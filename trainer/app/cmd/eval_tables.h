@@ -9,8 +9,8 @@ bool eval_tables_wanted(const Args *args);
 /* A name that cannot be written to, or a table that this network has not, is said before the work,
  * not after it. */
 Status eval_tables_check(const Args *args, const Config *c);
-/* What the tables are made of: images [dataset_images(s->val)], or of images with any number of
- * labels the average precisions [s->classes]; NULL: the other one, or neither. */
+/* Results for the tables: images [dataset_images(s->val)] or, with several labels per image, ap,
+ * the average precision of each class [s->classes]. At least one is NULL. */
 typedef struct EvalTables {
     EvalImage *images;
     double *ap;

@@ -153,9 +153,9 @@ typedef struct EpochRecord {
 /* Of a classification, of masked words (whose top1 is the share of them found), of images with any
  * number of labels. */
 typedef enum EvalKind { EVAL_CLASSES, EVAL_MASKED, EVAL_MULTI, EVAL_KINDS } EvalKind;
-/* What is evaluated. Rows: name, unit, whether more is better, in which kind it decides which
- * evaluation is the best, when it is in a record, and when that of averaged weights is. map: mean
- * average precision over map_classes classes, those that an image has. */
+/* The metrics of an evaluation. Rows: name, unit, whether more is better, the kind of evaluation
+ * whose best it decides, when it is in a record, and when its value for averaged weights is. map:
+ * mean average precision over the map_classes classes that an image has. */
 #define METRIC_LIST(M, X, R)                                                                       \
     M(X, R, loss, "", false, EVAL_MASKED, ALWAYS, BY(R, has_ema))                                  \
     M(X, R, top1, "share", true, EVAL_CLASSES, KNOWN, BY_KNOWN(R, has_ema))                        \

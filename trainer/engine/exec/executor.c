@@ -215,7 +215,7 @@ void executor_borrow_grads(Executor *x, void *memory)
     x->borrows_grads = true;
 }
 
-/* The teacher lies behind the parameters, so that it has compute copies as they do. */
+/* The teacher's weights follow the parameters in one allocation, so they get compute copies too. */
 static Status alloc_slabs(Executor *x)
 {
     Backend *b = x->backend;

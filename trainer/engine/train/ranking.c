@@ -1,5 +1,6 @@
-/* ranking.c - see ranking.h. All ranks gather the scores of some classes, of which each ranks every
- * world-th one; so a class is summed by one rank, over all images, whatever the ranks are. */
+/* ranking.c - see ranking.h. Scores of a few classes at a time are gathered on all ranks, each of
+ * which takes every world-th class, over all images. So results do not depend on the number of
+ * ranks. */
 #include "trainer/engine/train/ranking.h"
 #include "base/both.h"
 #include "base/mem.h"
