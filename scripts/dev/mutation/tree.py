@@ -17,9 +17,10 @@ import sandbox
 # Tests and the reference, into which no fault is put, are as fast as ever: what a test takes here
 # is about what it takes without notes.
 COVER_FLAGS = ["WARNINGS=-w", "PLAIN_FLAGS=", "CPU_FLAGS=-fno-math-errno",
-               "DATA_FLAGS=-ffp-contract=off", "LDFLAGS=-no-pie build/cover.o",
-               "CFLAGS=-fno-pie -fdebug-prefix-map=$(CURDIR)=/cover "
-               "$(if $(filter tests/% kernels/ref/%,$<),-O2,-O1 -fsanitize-coverage=trace-pc)"]
+               "DATA_FLAGS=-ffp-contract=off",
+               "LDFLAGS=$(if $(filter %.so,$@),,-no-pie build/cover.o)",
+               "CFLAGS=$(if $(filter %.so,$@),,-fno-pie -fdebug-prefix-map=$(CURDIR)=/cover "
+               "$(if $(filter tests/% kernels/ref/%,$<),-O2,-O1 -fsanitize-coverage=trace-pc))"]
 PLAIN_FLAGS = ["CFLAGS=-g0"]  # objects with the same code are the same files
 # Objects that no archive holds: what a program wants of them its command names.
 PROGRAMS_OWN = re.compile(
@@ -72,7 +73,8 @@ class Tree:
         for kept in glob.glob(self.path("build/kept/*")):  # a run was ended amidst a mutant
             name = os.path.basename(kept)
             self.put(kept, self.path(name if name == "convoy" else "build/" + name))
-        done = subprocess.run(["make", "-j1", "build", *flags], cwd=self.root, text=True,
+        done = subprocess.run(["make", "-j%d" % os.cpu_count(), "build", *flags],
+                              cwd=self.root, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             raise Trouble("%s does not build:\n%s" % (self.root, done.stdout[-2000:]))
