@@ -66,7 +66,8 @@ static const ArgRow rows[] = {
               "device.backend: cpu, else auto",
       .choices = backend_words, .foreign = "device accelerator gpu cuda no_cuda use_cuda" },
     { "--precision", "NAME",
-      .help = "default: train.precision of the run, or fp32 where the device lacks that",
+      .help = "default: train.precision of the run, or fp32 where the device lacks that; auto "
+              "with --model",
       .choices = precision_words,
       .foreign = "amp amp_dtype fp16 bf16 half mixed_precision use_amp dtype" },
     ARG_ROW_SET,
