@@ -51,4 +51,20 @@ if python3 -m pip --version > /dev/null 2>&1; then
 else
     echo "not tested: wrong files for setup.sh --onednn3: python3 has no pip"
 fi
+
+# A oneDNN whose results are not there when a call returns is refused.
+cat > "$SCRATCH/sycl.c" << 'END'
+static const struct { int number[3]; const char *hash; unsigned cpu, gpu; } version = {
+    { 9, 8, 7 }, "", 512, 0 };
+const void *dnnl_version(void) { return &version; }
+END
+read -ra compiler <<< "${CC:-gcc}"
+if "${compiler[@]}" -shared -fPIC "$SCRATCH/sycl.c" -o "$SCRATCH/sycl.so" 2> "$out"; then
+    make_config
+    settings refused data.format=synthetic data.synthetic_images=8 data.train= model.name=mlp
+    expect "SYCL" 78 env "LD_PRELOAD=$SCRATCH/sycl.so" "$CONVOY" train "${sets[@]}"
+    expect_text "SYCL" 1 "oneDNN 9.8.7 is built for SYCL, but Convoy requires one built for OpenMP"
+else
+    echo "not tested: a oneDNN built for SYCL: no compiler"
+fi
 exit "$failed"
