@@ -2,7 +2,7 @@
 """Do the tests notice faults? Puts one at a time into the product, runs the tests that reach it.
 
     scripts/dev/mutants.py [--count 200] [--seed 14] [--only TEXT] [--survivors] [--keep]
-    scripts/dev/mutants.py --table        the survivors as rows of docs/laboratory/mutants.md
+    scripts/dev/mutants.py --table        the survivors, then the sums
 
 The draw. Sites are found in all C files of base, data, models, kernels/cpu and trainer that this
 machine's build compiles, and in their headers (scripts/dev/mutation/sites.py). Each of the five
@@ -341,20 +341,12 @@ class Mutants:
         return dead >= 0.8 * len(counted)
 
     def table(self, chosen):
-        """Survivors as rows; the verdict is taken from the page, where it knows the fault."""
-        known = {}
-        page = os.path.join(self.root, "docs/laboratory/mutants.md")
-        if os.path.exists(page):
-            with open(page) as f:
-                for line in f:
-                    cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-                    if len(cells) == 4:
-                        known[tuple(cells[:2])] = cells[2:]
+        """The survivors, a line each."""
         for site, r in chosen:
             if r["verdict"] == "survived":
-                where = "`%s` %s" % (site.source.path, site.function[2] if site.function else "")
-                cells = (where.strip(), "`%s`" % site.fault.replace("|", "\\|"))
-                say("| %s | %s | %s |" % (*cells, " | ".join(known.get(cells, [r["why"], ""]))))
+                name = site.function[2] if site.function else ""
+                say("%s:%d %s | %s | %s" % (site.source.path, site.line, name, site.fault,
+                                            r["why"]))
 
 
 def main():
@@ -364,7 +356,8 @@ def main():
     parser.add_argument("--only", default="", help="draw in files whose path begins so")
     parser.add_argument("--survivors", action="store_true", help="run survivors again, no others")
     parser.add_argument("--keep", action="store_true", help="results of earlier states stand")
-    parser.add_argument("--table", action="store_true", help="show results; run nothing")
+    parser.add_argument("--table", action="store_true",
+                        help="list survivors, then the sums; run nothing")
     parser.add_argument("--old-map", action="store_true", help="take map.json as it is")
     parser.add_argument("--patience", type=float, default=1,
                         help="times all of these seconds, on a busy machine")
