@@ -40,6 +40,8 @@ grep -qx "# Using devices" "$out" || broken_run "devices: no line above them"
 awk '$3 == "float" { print $1, $NF }' "$out" | xargs > "$SCRATCH/sizes"
 [[ $(< "$SCRATCH/sizes") == "1024 N/A 4096 N/A 16384 N/A" ]] ||
     broken_run "other sizes, or checked ones"
+expect_error "neither checked nor not" 64 "--check 2: must be a whole number from 0 to 1" 1 \
+    bench allreduce -c 2
 expect_error "no factor" 64 "--factor" 1 bench allreduce -f 1
 expect_error "-b elsewhere" 64 "unknown option -b" 1 bench step -b 1
 expect "an odd size" 64 run 1 bench allreduce --max-bytes 26

@@ -48,7 +48,7 @@ for command in train eval "bench step"; do
 done
 answers "libjpeg-turbo" --version
 answers "data.decoder fast: on" --version
-answers "oneDNN" --version
+answers "backend cpu: oneDNN" --version
 answers "backend cuda: " --version
 # The commit, where the sources came with git; "dirty" as tests may run before a commit.
 commit=$([[ ! -e .git ]] || git describe --always --exclude='*' 2> /dev/null)

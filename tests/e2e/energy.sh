@@ -106,6 +106,7 @@ expect_field "source" main epoch energy_source "CPUs of 1 of 1 hosts by RAPL"
 grep -q '"joules_per_image":[0-9.]*[1-9]' "$SCRATCH/main/metrics.jsonl" ||
     broken "no joules an image"
 expect "report" 0 run 1 report "$SCRATCH/main"
+sound_tables "$SCRATCH/main/report.html"
 for text in "Energy and cost" "USD (36 per host hour; made up)" "hosts by RAPL"; do
     grep -qF "$text" "$SCRATCH/main/report.html" || broken "the report does not hold '$text'"
 done

@@ -97,6 +97,7 @@ gallery()
         --checkpoint "$(latest whole)" --gallery "$SCRATCH/$1.html" --per-class "$SCRATCH/$1.csv"
 }
 gallery 1
+sound_tables "$SCRATCH/1.html"
 for text in "Evaluation of resnet20" "expected calibration error" "Confusion matrix" \
     "The most confident mistakes" "</html>"; do
     grep -qF "$text" "$SCRATCH/1.html" || broken "the page does not hold '$text'"

@@ -42,6 +42,8 @@ hosts_up h1 h2 h3
 launch_in_background --min-hosts 1 -- main "${endless[@]}"
 wait_for_start_with 3 30
 expect_field "three hosts" main start host h1
+grep -qE "launch: start 1: 3 ranks on( [^ ]+:1){3}$" "$SCRATCH/main.out" ||
+    broken "the first start does not say on which hosts"
 
 # A link that comes back in time is no loss.
 cut_link h2

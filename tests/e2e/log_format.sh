@@ -17,6 +17,8 @@ first=$(sed -n '1,3p' "$out" | paste -sd '|')
     broken_run "quiet: other first lines"
 expect_text "quiet" 0 "products run by: conv2d"
 expect_text "quiet" 0 "memory: peak"
+grep -qE "device.fuse: in evaluation [1-9][0-9]* of [1-9][0-9]* batch norms are fused" \
+    "$SCRATCH/quiet/log.txt" || broken "log.txt lacks what is fused in evaluation"
 grep -q "products run by: conv2d" "$SCRATCH/quiet/log.txt" ||
     broken "log.txt lacks what the engine chose"
 awk 'length > 80 && !/:/ { exit 1 }' "$out" || broken_run "quiet: a line of more than 80 columns"
@@ -116,6 +118,8 @@ train_fails onto 64 "monitor.emf: $SCRATCH/small.yaml is also read" 1 \
     "monitor.emf=$SCRATCH/small.yaml"
 train_fails onto 64 "monitor.prometheus: $SCRATCH/json/metrics.jsonl belongs to the run" 1 \
     "monitor.prometheus=$SCRATCH/json/metrics.jsonl"
+train_fails onto 64 "monitor.prometheus: $SCRATCH/both.0.1 is also written by log.file" 1 \
+    "log.file=$SCRATCH/both.%r.1" "monitor.prometheus=$SCRATCH/both.%r.%w"
 [[ ! -e $SCRATCH/onto ]] || broken "onto: a run that was refused has left its folder"
 mkdir "$SCRATCH/there" && cp "$SCRATCH/small.yaml" "$SCRATCH/there/config.yaml"
 expect_error "a run over its own config" 64 "run.dir: the run would write its config.yaml over" 1 \

@@ -74,6 +74,7 @@ wait_to_end 30
 sound_metrics long
 [[ $(events long gpu) -ge 2 ]] || broken "long: $(events long gpu) looks at GPUs in 2 seconds"
 expect "report of a run with GPUs" 0 run 1 report "$SCRATCH/long"
+sound_tables "$SCRATCH/long/report.html"
 for text in 'aria-label="GPU utilisation"' 'aria-label="GPU memory"' 'aria-label="GPU power"' \
     'aria-label="GPU clock"' '<h2>GPUs</h2>'; do
     grep -qF "$text" "$SCRATCH/long/report.html" || broken "the report does not hold '$text'"

@@ -5,12 +5,13 @@ source tests/e2e/lib/common.sh
 make_data "$SCRATCH/data" 4 2
 make_config
 
-# page_holds FILE TEXT... - the page is there and holds each text.
+# page_holds FILE TEXT... - it is there and holds each text; tables of a page are whole.
 page_holds()
 {
     local file=$1 text
     shift
     for text in "$@"; do grep -qF -- "$text" "$file" || broken "$file: does not hold '$text'"; done
+    [[ $file != *.html ]] || sound_tables "$file"
 }
 
 train one 1 train.epochs=3 "data.val=$SCRATCH/data/val"

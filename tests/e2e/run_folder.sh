@@ -197,6 +197,7 @@ for folder in "$SCRATCH/round" "$SCRATCH/round/"; do
 done
 expect "export RUN" 0 run 1 export "$run" "$SCRATCH/run.safetensors"
 expect_text "export RUN" 1 "from $best at step 2"
+grep -q "^$SCRATCH/run.safetensors: " "$out" || broken_run "export RUN: does not say the file"
 expect_error "export RUN onto itself" 64 "belongs to the run (checkpoints/*)" 1 \
     export "$run" "$best"
 expect "inspect checkpoint RUN" 0 run 1 inspect checkpoint "$run"

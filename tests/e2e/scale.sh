@@ -95,6 +95,8 @@ expect_error "a prediction for no fabric" 65 "none.json" 1 scale "${args[@]}" --
 expect "a prediction" 0 run 1 scale "${args[@]}" \
     --predict configs/fabrics/p4d.24xlarge-efa.json,configs/fabrics/p4d.24xlarge-tcp.json
 expect_text "a prediction" 2 "prediction, not a measurement"
+grep -qxE ' *ranks +buckets +sums ms +step ms +images/s +effic. %' "$out" ||
+    broken_run "a prediction: other columns"
 grep -qF 'Predictions, not measurements' "$series/report.html" ||
     broken "the report does not show the predictions"
 grep -qF 'data-x="256"' "$series/report.html" ||

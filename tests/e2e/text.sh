@@ -86,6 +86,14 @@ cmp -s <(grep '"event":"step"' "$SCRATCH/few/metrics.jsonl" | grep '"loss":null'
     <(grep '"masked":0,"ppl":null' "$SCRATCH/few/metrics.jsonl") ||
     broken "few: not only steps without masked words are without a loss"
 run=$SCRATCH/whole
+
+# The same words, masked at the same places, on any threads and in any version.
+for threads in 1 3; do
+    expect "bench loader --crc" 0 run 1 bench loader "$SCRATCH/small.yaml" --crc --steps 2 \
+        "data.threads=$threads"
+    [[ $(sed -n 's/.* crc \([^ ]*\) .*/\1/p' "$out" | xargs) == "05cbc1ef c0a3648f" ]] ||
+        broken_run "bench loader --crc, $threads threads: other words, or other masks"
+done
 expect "eval" 0 run 1 eval "$run"
 expect_text "eval" 1 "of the masked words found, 60 sequences"
 expect_text "eval" 1 "(base 2), ppl"
@@ -112,6 +120,7 @@ expect "inspect config of classes" 0 run 1 inspect config "$SCRATCH/small.yaml" 
 expect_text "inspect config of classes" 1 "memory           0.0" # of 50,265 words 0.2 GiB
 expect "inspect model" 0 run 1 inspect model roberta_large data.tokens=512
 expect_text "inspect model" 1 "parameters 355411033"
+expect "inspect model, masked" 0 run 1 inspect model roberta_base data.tokens=64 data.mask=0.3
 
 # ---- <mask> filled in ----
 lines=$SCRATCH/lines
@@ -190,7 +199,9 @@ expect_error "eval of other words" 65 "$differs" 1 eval "$run" "data.val=$other"
 expect_error "eval of no labels" 65 "data.val has no labels, which model.head: classify requires" \
     1 eval "$SCRATCH/glad" "data.val=$data"
 train_fails words 64 "model.classes is 9, but the dictionary" 1 model.classes=9
-expect_error "eval --per-class" 64 "learns masked words" 1 eval "$run" --per-class "$SCRATCH/a.csv"
+expect_error "eval --per-class" 64 \
+    "--per-class: roberta_tiny (model.name) learns masked words" 1 eval "$run" \
+    --per-class "$SCRATCH/a.csv"
 expect_error "eval --gallery" 64 "reads text" 1 eval "$SCRATCH/glad" --gallery "$SCRATCH/a.html"
 expect_error "export" 64 "only .safetensors" 1 export "$run" "$SCRATCH/a.onnx"
 expect_error "preview" 64 "reads text" 1 preview "$SCRATCH/small.yaml" --out "$SCRATCH/a.html"

@@ -106,6 +106,7 @@ static Status run_backend(Work *w, Rig *rig)
 static Status compare_with_reference(Work *w, const Case *c, const Subject *subject, Backend *ref,
                                      Rig *rig, Verdict *verdict)
 {
+    if (!rig->op.implementation) return fail(ERR_HEALTH, "what computes it has no name");
     if (subject->winograd && !strstr(rig->op.implementation, "winograd"))
         return fail(ERR_HEALTH, "%s computes it", rig->op.implementation);
     TRY(subject_round_inputs(subject, w->arena, &rig->op, w->in));

@@ -21,6 +21,11 @@ static void add_header(StrBuf *out, const char *path, char type, const char *lin
 {
     char h[512] = { 0 };
     unsigned sum = 0;
+    const char *slash = strrchr(path, '/');
+    if (strlen(path) > 100 && slash && slash - path <= 155) { /* ustar's prefix */
+        memcpy(h + 345, path, (size_t)(slash - path));
+        path = slash + 1;
+    }
     snprintf(h, 101, "%s", path);
     memcpy(h + 100, "0000644\0000000000\0000000000\0", 24);
     snprintf(h + 124, 12, "%011llo", (unsigned long long)bytes);

@@ -4,7 +4,7 @@
 #define CONVOY_TESTS_TOOLS_CONTAINER_WRITE_H
 #include "base/str.h"
 
-/* how names over 100 bytes are written */
+/* how names over 100 bytes are written; ustar: the folders, of up to 155 bytes, in the prefix */
 typedef enum TarNames { TAR_USTAR, TAR_PAX, TAR_GNU } TarNames;
 void tar_add(StrBuf *out, const char *path, const void *data, size_t bytes, TarNames names);
 /* A pax header with one record, which holds for the next member. */

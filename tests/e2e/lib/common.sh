@@ -310,6 +310,18 @@ norms()
         }' "$SCRATCH/$1/metrics.jsonl" | sort -n
 }
 
+# sound_tables PAGE - every row of a table has a cell below each head.
+sound_tables()
+{
+    awk 'BEGIN { RS = "</tr>" }
+        /<table>/ { heads = 0 }
+        { h = gsub(/<th[ >]/, "&"); d = gsub(/<td[ >]/, "&"); rows += d > 0 }
+        h && !d { heads = h; next }
+        h || d && d != heads { print d " cells below " heads " heads: " $0; wrong = 1 }
+        END { exit wrong || !rows }' "$1" > "$SCRATCH/tables" ||
+        broken "$1: a row has not a cell below each head: $(head -c 300 "$SCRATCH/tables")"
+}
+
 # latest RUN - path of the newest checkpoint.
 latest()
 {

@@ -447,6 +447,29 @@ TEST(linear_layers_start_uniform)
     graph_destroy(g);
 }
 
+/* Of squeeze and excitation: 256 channels to 16 and back. */
+TEST(biases_of_excitation_start_uniform)
+{
+    const ModelOptions o = options(1, 32, 10);
+    Graph *g = build("seresnet50", &o);
+    static const struct {
+        const char *name;
+        int fan;
+    } rows[] = { { "layer1.0.se.fc1.bias", 256 }, { "layer1.0.se.fc2.bias", 16 } };
+    for (int k = 0; k < 2; k++) {
+        int64_t count = 0;
+        double squares = 0;
+        float *w = init_by_name(g, rows[k].name, 3, &count);
+        for (int64_t i = 0; i < count; i++) {
+            CHECK(fabs((double)w[i]) <= (1 + 1e-6) / sqrt(rows[k].fan));
+            squares += (double)w[i] * (double)w[i];
+        }
+        CHECK(sqrt(squares / (double)count) > 0.3 / sqrt(rows[k].fan));
+        mem_free(w);
+    }
+    graph_destroy(g);
+}
+
 TEST(batchnorm_starts_as_the_identity)
 {
     ModelOptions o = options(3, 32, 10);

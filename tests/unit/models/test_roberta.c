@@ -419,6 +419,35 @@ TEST(a_longer_table_of_positions_is_cut)
     close_text(&t);
 }
 
+/* ---- dropout ---- */
+
+TEST(single_values_are_dropped_in_training_alone)
+{
+    static const char *const networks[] = { "roberta_base", "bert_base" };
+    for (int i = 0; i < 4; i++) {
+        Text t = { .def = model_find(networks[i / 2]), .masked = 4 };
+        Graph *g = NULL;
+        int drops = 0, attentions = 0;
+        ModelOptions o = options(&t, true, i % 2);
+        o.layers = 2;
+        o.dropout = o.attention_dropout = -1; /* as published */
+        REQUIRE_OK(model_build(&g, t.def, &o));
+        for (int n = 0; n < graph_node_count(g); n++) {
+            const GraphNode *node = graph_node(g, n);
+            const AttentionAttr *attention = node->attr;
+            const DropAttr *a = node->kind == OP_ATTENTION ? &attention->drop : node->attr;
+            if (node->kind != OP_ATTENTION && node->kind != OP_DROP) continue;
+            CHECK_NEAR((double)a->rate, i % 2 ? 0.1 : 0, 1e-7);
+            CHECK(!a->per_image);
+            attentions += node->kind == OP_ATTENTION;
+            drops += node->kind == OP_DROP;
+        }
+        CHECK_INT(attentions, 2);
+        CHECK_INT(drops, i % 2 ? 1 + 2 * 2 : 0); /* embeddings, and both halves of a layer */
+        graph_destroy(g);
+    }
+}
+
 /* ---- the gradient of what two layers share ---- */
 
 TEST(the_words_gradient_is_complete_last)

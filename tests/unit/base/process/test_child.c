@@ -38,6 +38,19 @@ TEST(output_errors_and_code_are_kept)
     child_result_free(&r);
 }
 
+/* Signals that the caller holds back do reach its children. */
+TEST(a_child_begins_with_no_signal_blocked)
+{
+    sigset_t blocked, before;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    REQUIRE(sigprocmask(SIG_BLOCK, &blocked, &before) == 0);
+    ChildResult r = run("kill -TERM $$; exit 3", 10);
+    CHECK(sigprocmask(SIG_SETMASK, &before, NULL) == 0);
+    CHECK_INT(r.code, 128 + SIGTERM);
+    child_result_free(&r);
+}
+
 /* Whether all children and adopted orphans end by themselves within five seconds. */
 static bool all_gone(void)
 {

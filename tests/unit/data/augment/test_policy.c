@@ -402,6 +402,10 @@ TEST(erased_boxes_follow_their_distribution)
     CHECK_NEAR(squares / erased, 0.4752, 0.02);
     CHECK_NEAR((double)at_top / erased, 0.0104, 0.004);
     CHECK_INT(policy_draw_erase(0, S, S, &(AugmentDraw){ .seed = 1 }).height, 0);
+    for (int id = 0; id < 500; id++) { /* as torchvision, no side is the image's */
+        EraseBox b = policy_draw_erase(1, 4, 4, &(AugmentDraw){ .seed = 8, .sample = id });
+        CHECK(b.width < 4 && b.height < 4);
+    }
 }
 
 /* ---- mixup and cutmix ---- */
@@ -419,6 +423,8 @@ TEST(cutmix_boxes_leave_lambda)
                    1e-12);
         mean += m.lambda / DRAWS;
     }
+    /* Runs that go on with a later version draw as before. */
+    CHECK_NEAR(mix_draw(&o, 3, 5, 32, S, S).lambda, 0.8920200892857143, 1e-12);
     CHECK_NEAR(mean, 0.6829, 0.006); /* reference: torchvision's draws; the border cuts boxes off */
 }
 

@@ -296,7 +296,9 @@ TEST(what_was_ready_before_a_failure_is_given_out)
     int slot = -1;
     REQUIRE_OK(ring_create(&ring, &o));
     REQUIRE(ring_take_ticket(ring, &tickets[0]) && ring_take_ticket(ring, &tickets[1]));
+    CHECK_INT(ring_ready_slots(ring), 0);
     ring_done(ring, &tickets[0], true, false);
+    CHECK_INT(ring_ready_slots(ring), 1);
     ring_fail(ring, ERR_DATA, "the second one");
     CHECK_OK(ring_next(ring, &slot, &more, NULL));
     CHECK(more && slot == 0);

@@ -168,7 +168,14 @@ TEST(no_good_file_at_all)
     REQUIRE(d != NULL);
     LoaderOptions o = loader_options(2, 2);
     CHECK_STATUS(loader_run(d, &o, 2), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "no readable sample");
+    CHECK_CONTAINS(status_message(), "no readable sample in 100 tries");
+    dataset_close(d);
+    /* A single good one is found within those tries. */
+    tree_write_shape(test_scratch(), "c/9.jpg", 0, 9, 40);
+    d = loader_open_data(test_scratch(), DATA_TRAIN);
+    REQUIRE(d != NULL);
+    o.max_bad_fraction = 1;
+    CHECK_OK(loader_run(d, &o, 2));
     dataset_close(d);
 }
 

@@ -174,10 +174,16 @@ TEST(replay_refuses_a_box_outside_the_image)
     CHECK_STATUS(worker_replay(w, &sample, &plan, &o, out), ERR_DATA);
     CHECK_CONTAINS(status_message(), "exceeds the image");
     plan.box_y = 0;
-    plan.window_x = INT32_MAX;
-    CHECK_STATUS(worker_replay(w, &sample, &plan, &o, out), ERR_DATA);
-    CHECK_CONTAINS(status_message(), "the window is more than");
-    plan.window_x = 0;
+    int *const windows[] = { &plan.window_x, &plan.window_y };
+    for (int i = 0; i < 4; i++) {
+        const int far = i % 2 ? -(1 << 30) : 1 << 30;
+        *windows[i / 2] = far;
+        CHECK_OK(worker_replay(w, &sample, &plan, &o, out));
+        *windows[i / 2] = far + (far > 0 ? 1 : -1);
+        CHECK_STATUS(worker_replay(w, &sample, &plan, &o, out), ERR_DATA);
+        CHECK_CONTAINS(status_message(), "the window is more than 1073741824 pixels away");
+        *windows[i / 2] = 0;
+    }
     CHECK_OK(worker_replay(w, &sample, &plan, &o, out));
     worker_destroy(w);
     free_memory(&m);

@@ -179,6 +179,10 @@ TEST(what_a_tar_may_hold)
         memcpy(lengthy + 206, "jpg", 4);
         lengthy[201]++;
     }
+    memcpy(lengthy + 120, "/0002.jpg", 10);
+    tar_add(&tar, lengthy, "prefix", 6, TAR_USTAR);
+    memcpy(lengthy + 126, "cls", 4);
+    tar_add(&tar, lengthy, "1", 1, TAR_USTAR);
     tar_add(&tar, "none.json", "{}", 2, TAR_USTAR); /* left out, with a warning */
     tar_end(&tar);
     tree_write(scratch_path(1, "t"), "t.tar", tar.text, tar.length);
@@ -187,22 +191,25 @@ TEST(what_a_tar_may_hold)
     tree_write(scratch_paths[1], "classes.txt", names, strlen(names));
     Dataset *d = dataset_open_as(scratch_paths[1], DATA_AUTO);
     REQUIRE(d != NULL);
-    CHECK_INT(dataset_images(d), 4);
+    CHECK_INT(dataset_images(d), 5);
     CHECK_INT(dataset_classes(d), 5);
     CHECK_STR(dataset_class_name(d, 1), "one");
     CHECK_STR(dataset_class_name(d, 4), "four");
     CHECK(dataset_named_classes(d));
-    static const int labels[] = { 0, 1, 1, 3 };
-    for (int64_t i = 0; i < 4; i++) CHECK_INT(dataset_label(d, i), labels[i]);
+    static const int labels[] = { 0, 1, 1, 1, 3 };
+    for (int64_t i = 0; i < 5; i++) CHECK_INT(dataset_label(d, i), labels[i]);
     dataset_describe_sample(d, 0, text, sizeof text);
     CHECK_CONTAINS(text, "/t/t.tar[8.PNG]");
-    dataset_describe_sample(d, 3, text, sizeof text);
+    dataset_describe_sample(d, 4, text, sizeof text);
     CHECK_CONTAINS(text, "/t/t.tar[a.b/7.jpg]");
-    dataset_describe_sample(d, 2, text, sizeof text);
+    dataset_describe_sample(d, 3, text, sizeof text);
     CHECK_CONTAINS(text, "ddd/1001.jpg]");
+    dataset_describe_sample(d, 1, text, sizeof text);
+    CHECK_CONTAINS(text, "/t/t.tar[ddd");
+    CHECK_CONTAINS(text, "ddd/0002.jpg]");
     ByteBuf buf = { 0 };
     Sample s;
-    CHECK_OK(dataset_source(d)->kind->read(dataset_source(d), 3, &buf, &s));
+    CHECK_OK(dataset_source(d)->kind->read(dataset_source(d), 4, &buf, &s));
     CHECK(s.file.size == 5 && memcmp(s.file.bytes, "seven", 5) == 0);
     byte_buf_free(&buf);
     dataset_close(d);
@@ -366,6 +373,7 @@ TEST(labels_of_records)
     CHECK(!dataset_named_classes(d));
     dataset_close(d);
     str_clear(&records);
+    tree_write(scratch_paths[1], "notes-1-of-", "no record", 9);
     add_record(&records, "image/encoded", "image/class/label", 3, "n3"); /* ImageNet: from 1 */
     add_record(&records, "image/encoded", "image/class/label", 1, "n1");
     add_record(&records, "image/encoded", "image/class/label", 1025, "middle"); /* more than 1024 */
@@ -384,6 +392,20 @@ TEST(labels_of_records)
     }
     dataset_close(d);
     str_free(&records);
+}
+
+TEST(a_name_with_a_nul_is_refused)
+{
+    StrBuf records = { 0 }, features = { 0 }, example = { 0 };
+    tfexample_add_bytes(&features, "image/encoded", "picture", 7);
+    tfexample_add_int(&features, "image/class/label", 1, false);
+    tfexample_add_bytes(&features, "image/class/synset", "n1\0x", 4);
+    tfexample_wrap(&example, &features);
+    tfrecord_add(&records, example.text, example.length);
+    check_records(&records, "record 0: image/class/synset is not a valid name");
+    str_free(&records);
+    str_free(&features);
+    str_free(&example);
 }
 
 TEST(wrong_records_are_named)
@@ -433,6 +455,7 @@ TEST(records_cut_or_flipped_anywhere_are_refused)
         tree_write(scratch_paths[1], "train-00000-of-00001", bytes, size);
         bytes[at] ^= 0x10;
         CHECK_CONTAINS(dataset_open_error(scratch_paths[1], DATA_AUTO), "wrong checksum");
+        if (at == 0) CHECK_CONTAINS(status_message(), "the record at byte 0 has a wrong checksum");
     }
     mem_free(bytes);
 }

@@ -7,6 +7,7 @@
 #include "data/load/dataset_internal.h"
 #include "tests/test.h"
 #include "tests/tools/data_tree.h"
+#include "tests/tools/dataset_check.h"
 #include "tests/tools/token_write.h"
 #include <stdio.h>
 #include <string.h>
@@ -100,6 +101,30 @@ TEST(facts_of_a_set)
     CHECK_CONTAINS(status_message(), "sequences of 4 tokens; from 8 to 32768 are allowed");
 }
 
+/* A file that has gone reads as zeros; one that begins with a zero has not. */
+TEST(the_first_byte_of_a_text_may_be_zero)
+{
+    StrBuf text = { 0 };
+    char word[16] = "";
+    for (int i = 0; i < 300; i++) str_printf(&text, "w%d ", i);
+    str_add(&text, "\n");
+    token_write_dictionary(test_scratch(), text.text);
+    str_free(&text);
+    Dictionary *d = NULL;
+    char *path = fs_join(test_scratch(), "dict.txt");
+    REQUIRE_OK(dictionary_load(&d, path, false));
+    for (int i = 0; i < 300 && dictionary_find(d, word) != 256; i++)
+        snprintf(word, sizeof word, "w%d", i);
+    CHECK_INT(dictionary_find(d, word), 256);
+    dictionary_destroy(d);
+    mem_free(path);
+    write_part("train", word, TOKENS_U16);
+    Dataset *set = NULL;
+    REQUIRE_OK(open_tokens(&set, test_scratch(), DATA_TRAIN, 8, BREAK_EOS));
+    check_sample(set, 0, "0 256 2");
+    dataset_close(set);
+}
+
 TEST(blocks_go_on_from_part_to_part)
 {
     Dataset *d = NULL;
@@ -137,6 +162,7 @@ TEST(a_classification_has_one_text_or_two_and_labels)
     REQUIRE_OK(open_tokens(&d, test_scratch(), DATA_TRAIN, 8, BREAK_NONE));
     CHECK(sequences_facts(d, &f) && f.classified && !f.pairs);
     CHECK_INT(dataset_classes(d), 2);
+    CHECK(dataset_named_classes(d));
     CHECK_STR(dataset_class_name(d, 0), "good");
     CHECK_INT(dataset_class_images(d, 0), 2);
     CHECK_INT(dataset_label(d, 1), 1);
@@ -146,7 +172,13 @@ TEST(a_classification_has_one_text_or_two_and_labels)
     CHECK_INT(f.tokens, 4 + 3 + 8);
     dataset_close(d);
     write_set("input1", "train", "b\nb b\na\n");
-    REQUIRE_OK(open_tokens(&d, test_scratch(), DATA_TRAIN, 8, BREAK_NONE));
+    const DatasetOptions o = { .path = test_scratch(),
+                               .role = DATA_TRAIN,
+                               .text = { .tokens = 8, .mask = .15 } };
+    CHECK_CONTAINS(dataset_open_says(&d, &o),
+                   ": 1 of 3 sequences are longer than data.tokens (8) and are cut; pairs without "
+                   "any of their second text: 1\n");
+    REQUIRE(d != NULL);
     CHECK(sequences_facts(d, &f) && f.classified && f.pairs);
     check_sample(d, 0,
                  "0 4 5 2 2 4 2"); /* by the second text's own ids, which fairseq reads so too */

@@ -4,6 +4,7 @@
 #include "models/graph/graph.h"
 #include "tests/test.h"
 #include "tests/tools/graph_look.h"
+#include <stdio.h>
 #include <string.h>
 
 static GraphOptions small_options(bool training)
@@ -257,6 +258,18 @@ TEST(dot_names_every_node)
     for (const char *s = out.text; (s = strstr(s, " -> ")); s++) arrows++;
     CHECK(labels == graph_node_count(g));
     CHECK(arrows >= graph_node_count(g) - 1);
+    for (int i = 0; i < graph_node_count(g); i++) {
+        const GraphNode *n = graph_node(g, i);
+        char line[256];
+        snprintf(line, sizeof line, "  n%d [label=\"%s | %s ", i, n->name, op_name(n->kind));
+        CHECK_CONTAINS(out.text, line);
+        for (int k = 0; k < OP_MAX_INPUTS; k++) {
+            if (n->in[k] == TENSOR_NONE || graph_tensor(g, n->in[k])->producer < 0) continue;
+            snprintf(line, sizeof line, "\n  n%d -> n%d;\n", graph_tensor(g, n->in[k])->producer,
+                     i);
+            CHECK_CONTAINS(out.text, line);
+        }
+    }
     CHECK(str_starts_with(out.text, "digraph") && strcmp(out.text + out.length - 2, "}\n") == 0);
     str_free(&out);
     graph_destroy(g);

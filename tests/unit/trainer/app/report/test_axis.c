@@ -42,6 +42,10 @@ TEST(ticks_are_round_and_told_in_thousands)
         { AXIS_VALUES, 0, 3.1e6, "0 0.5M 1.0M 1.5M 2.0M 2.5M 3.0M 3.5M" },
         { AXIS_VALUES, 0, 4.1e7, "0 10M 20M 30M 40M 50M" },
         { AXIS_VALUES, 0, 7900, "0 2000 4000 6000 8000" },
+        { AXIS_EXACT, 0, 72,
+          "0 10 20 30 40 50 60 70" }, /* a sixth is 1.2, 2.4 or 6 times a round */
+        { AXIS_EXACT, 0, 144, "0 20 40 60 80 100 120 140" },
+        { AXIS_EXACT, 0, 36, "0 5 10 15 20 25 30 35" },
         { AXIS_VALUES, 0.02, 0.301, "0.00 0.05 0.10 0.15 0.20 0.25 0.30" },
         { AXIS_VALUES, 0, 3.2, "0.0 0.5 1.0 1.5 2.0 2.5 3.0 3.5" },
         { AXIS_EXACT, 0, 90, "0 20 40 60 80" },

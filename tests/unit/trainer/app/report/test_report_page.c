@@ -19,6 +19,7 @@ typedef struct Made { /* a run of made-up records */
     int world, gpus;
     double loss; /* of the first step */
     bool evaluates;
+    int memory_gib; /* of each GPU in use; 0: not told */
 } Made;
 
 static double time_of(const Made *m, int step)
@@ -38,8 +39,10 @@ static void write_made(const Made *m)
         for (int g = 0; g < m->gpus; g++)
             str_printf(&b,
                        "{\"event\":\"gpu\",\"time\":%.1f,\"gpu\":%d,\"utilization\":%g,"
-                       "\"utilization_min\":0.5,\"power_w\":%d,\"sm_clock_mhz\":%d}\n",
-                       time_of(m, s) - 1, g, 0.9 - 0.1 * g, 300 + 100 * g, 1980 - 200 * g);
+                       "\"utilization_min\":0.5,\"power_w\":%d,\"sm_clock_mhz\":%d%s%.0f}\n",
+                       time_of(m, s) - 1, g, 0.9 - 0.1 * g, 300 + 100 * g, 1980 - 200 * g,
+                       m->memory_gib ? ",\"memory_used_bytes\":" : ",\"none\":",
+                       (double)m->memory_gib * (1 << 30));
         str_printf(&b,
                    "{\"event\":\"step\",\"time\":%.1f,\"epoch\":%d,\"step\":%d,\"epochs\":%g,"
                    "\"loss\":%g,\"lr\":0.1,\"images_per_s\":%d,\"step_ms\":10,\"data_wait_ms\":%d,"
@@ -100,11 +103,11 @@ static int occurrences(const char *text, const char *what)
 
 TEST(runs_are_in_the_order_of_their_ranks)
 {
-    static const Made made[] = { { "n1-r1", "", 1, 0, 2, true },
-                                 { "n16-r1", "", 16, 0, 2, true },
-                                 { "n16-r2", "", 16, 0, 2, true },
-                                 { "n2-r1", "", 2, 0, 2, true },
-                                 { "n2-r2", "", 2, 0, 2, true } };
+    static const Made made[] = { { "n1-r1", "", 1, 0, 2, true, 0 },
+                                 { "n16-r1", "", 16, 0, 2, true, 0 },
+                                 { "n16-r2", "", 16, 0, 2, true, 0 },
+                                 { "n2-r1", "", 2, 0, 2, true, 0 },
+                                 { "n2-r2", "", 2, 0, 2, true, 0 } };
     static const char *const want[] = { "n1-r1", "n2-r1", "n2-r2", "n16-r1", "n16-r2" };
     RunSet set;
     collect_made(&set, made, 5);
@@ -126,7 +129,7 @@ TEST(runs_are_in_the_order_of_their_ranks)
 
 TEST(gpus_are_read_look_by_look)
 {
-    static const Made made = { "gpus", "", 2, 3, 2, true };
+    static const Made made = { "gpus", "", 2, 3, 2, true, 0 };
     RunSet set;
     collect_made(&set, &made, 1);
     const ReportRun *r = &set.runs[0];
@@ -151,14 +154,45 @@ TEST(gpus_are_read_look_by_look)
     mem_free(page);
 }
 
+TEST(memory_of_gpus_is_drawn_in_gib)
+{
+    static const Made made = { "gpus", "", 1, 1, 2, true, 40 };
+    char *page = page_of(&made, 1), *from = strstr(page, "aria-label=\"GPU memory\"");
+    REQUIRE(from != NULL);
+    *strstr(from, "</svg>") = '\0';
+    CHECK_CONTAINS(from, ">40</text>");
+    mem_free(page);
+}
+
 TEST(nothing_is_drawn_of_what_nobody_recorded)
 {
-    static const Made made = { "plain", "", 1, 0, 2, false };
+    static const Made made = { "plain", "", 1, 0, 2, false, 0 };
     char *page = page_of(&made, 1);
     CHECK_INT(occurrences(page, "aria-label=\"Training loss\""), 3);
     CHECK_INT(occurrences(page, "aria-label=\"Evaluation: top-1\""), 0);
     CHECK_INT(occurrences(page, "aria-label=\"GPU power\""), 0);
     CHECK_INT(occurrences(page, "no value to draw"), 0);
+    CHECK_INT(occurrences(page, "Nothing was recorded yet."), 0);
+    mem_free(page);
+}
+
+TEST(a_run_that_has_just_begun_has_a_page)
+{
+    static const char start[] = "{\"event\":\"start\",\"time\":1790000000,\"model\":\"resnet20\","
+                                "\"world\":1,\"images\":1000,\"global_batch\":100,\"classes\":10,"
+                                "\"steps\":20}\n";
+    char dir[512], path[600], out[600];
+    const char *const inputs[] = { dir };
+    uint8_t *page = NULL;
+    size_t size;
+    snprintf(dir, sizeof dir, "%s/new", test_scratch());
+    snprintf(path, sizeof path, "%s/metrics.jsonl", dir);
+    snprintf(out, sizeof out, "%s/page.html", test_scratch());
+    REQUIRE_OK(fs_make_dirs(dir));
+    REQUIRE_OK(fs_write_atomic(path, start, strlen(start)));
+    REQUIRE_OK(report_write(out, inputs, 1));
+    REQUIRE_OK(fs_read_file(out, &page, &size));
+    CHECK_INT(occurrences((char *)page, "Nothing was recorded yet."), 1);
     mem_free(page);
 }
 
@@ -176,7 +210,7 @@ static void add_ticks(const char *svg, StrBuf *out)
 /* Steps, epochs and time; every plot against one of them has the same ends. */
 TEST(plots_share_what_they_are_drawn_against)
 {
-    static const Made made = { "axes", "", 1, 2, 2, true };
+    static const Made made = { "axes", "", 1, 2, 2, true, 0 };
     static const char *const grounds[][3] = { { "by-steps", ">steps</text>", ">20" },
                                               { "by-epochs", ">epochs</text>", ">2.0" },
                                               { "by-time", ">minutes</text>", ">15" } };
@@ -211,8 +245,8 @@ TEST(plots_share_what_they_are_drawn_against)
 
 TEST(values_show_where_one_points)
 {
-    static const Made made[] = { { "hover1", "", 1, 0, 2, false },
-                                 { "hover2", "", 1, 0, 3, false } };
+    static const Made made[] = { { "hover1", "", 1, 0, 2, false, 0 },
+                                 { "hover2", "", 1, 0, 3, false, 0 } };
     char *page = page_of(made, 2);
     CHECK_CONTAINS(page, "<title>steps 10\n1: 1\n2: 2</title>");
     CHECK_CONTAINS(page, "<title>steps 7\n1: 20000\n2: 20000</title>");
@@ -224,9 +258,9 @@ TEST(values_show_where_one_points)
 
 TEST(lines_that_hide_each_other_take_turns)
 {
-    static const Made made[] = { { "same1", "", 1, 0, 2, true },
-                                 { "same2", "", 1, 0, 2, true },
-                                 { "same3", "", 1, 0, 2.5, false } };
+    static const Made made[] = { { "same1", "", 1, 0, 2, true, 0 },
+                                 { "same2", "", 1, 0, 2, true, 0 },
+                                 { "same3", "", 1, 0, 2.5, false, 0 } };
     char *page = page_of(made, 3);
     char *from = page ? strstr(page, "aria-label=\"Training loss\"") : NULL,
          *end = from ? strstr(from, "</svg>") : NULL;
@@ -252,16 +286,16 @@ TEST(lines_that_hide_each_other_take_turns)
 
 TEST(what_differs_is_side_by_side)
 {
-    static const Made made[] = { { "lr1", "optimizer:\n  lr: 0.5\n", 1, 0, 2, false },
-                                 { "lr2", "optimizer:\n  lr: 0.25\n", 1, 0, 2, false } };
+    static const Made made[] = { { "lr1", "optimizer:\n  lr: 0.5\n", 1, 0, 2, false, 0 },
+                                 { "lr2", "optimizer:\n  lr: 0.25\n", 1, 0, 2, false, 0 } };
     char *page = page_of(made, 2);
     CHECK_CONTAINS(page, "Differences");
     CHECK_CONTAINS(page, ">optimizer.lr</th></tr>");
     CHECK_CONTAINS(page, ">0.5</td>");
     CHECK_CONTAINS(page, ">0.25</td>");
     mem_free(page);
-    static const Made twins[] = { { "twin1", "", 1, 0, 2, false },
-                                  { "twin2", "", 1, 0, 2, false } };
+    static const Made twins[] = { { "twin1", "", 1, 0, 2, false, 0 },
+                                  { "twin2", "", 1, 0, 2, false, 0 } };
     page = page_of(twins, 2);
     CHECK_CONTAINS(page, "All known configurations are the same.");
     mem_free(page);
@@ -282,4 +316,14 @@ TEST(smoothing_keeps_means_extremes_and_gaps)
     PlotPoint few[3] = { { .y = 1 }, { .y = 5 }, { .y = 9 } };
     plot_smooth(few, 3);
     CHECK_NEAR(few[1].y, 5, 0);
+}
+
+TEST(a_run_of_a_table_has_its_number_beside_its_line)
+{
+    StrBuf out = { 0 };
+    html_run_row(&out, 0, 7, "a & b");
+    CHECK_CONTAINS(out.text, " aria-label=\"7\"><line ");
+    CHECK_CONTAINS(out.text, ">7</text></svg></td>");
+    CHECK_CONTAINS(out.text, "a &amp; b");
+    str_free(&out);
 }

@@ -496,6 +496,7 @@ TEST(help_prints_every_key)
 {
     StrBuf text = { 0 };
     REQUIRE_OK(config_print_help(&text));
+    CHECK_CONTAINS(text.text, "\n    Passes over the training set; may be a fraction");
     for (int i = 0; i < config_key_count; i++) {
         char line[128];
         snprintf(line, sizeof line, "\n%s = ", config_keys[i].key);

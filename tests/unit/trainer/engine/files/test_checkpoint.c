@@ -457,6 +457,12 @@ TEST(a_checkpoint_of_another_version_is_not_read)
     CheckpointMeta meta;
     CHECK_STATUS(checkpoint_open(&f, &meta, path), ERR_DATA);
     CHECK_CONTAINS(status_message(), "step has the invalid value many");
+    static const char *const positive[] = { "global_batch", "dataset_images", "lr_factor" };
+    for (int i = 0; i < 3; i++) {
+        write_otherwise(positive[i], "0");
+        CHECK_STATUS(checkpoint_open(&f, &meta, path), ERR_DATA);
+        CHECK_CONTAINS(status_message(), "dataset_images and lr_factor must be above 0");
+    }
 }
 
 /* Where it is the newest, no older one takes its place. */

@@ -120,6 +120,24 @@ TEST(what_is_read_or_written_already_is_no_output)
     outputs_add_written(&o, "--csv", in_scratch("link/../list.csv"));
     CHECK_STATUS(outputs_check(&o), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "is also read (data.train)");
+    Config *c = NULL;
+    const char *sets[1];
+    char set[1300];
+    static const char *const keys[] = { "data.train",          "data.val",   "data.class_map",
+                                        "train.class_weights", "model.init", "train.teacher",
+                                        "checkpoint.resume" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        snprintf(set, sizeof set, "%s=%s", keys[i], in_scratch("list.csv"));
+        sets[0] = set;
+        REQUIRE_OK(config_load(&c, NULL, sets, 1));
+        o = (Outputs){ .run_dir = in_scratch("run") };
+        outputs_add_config(&o, c);
+        outputs_add_written(&o, "--csv", in_scratch("list.csv"));
+        CHECK_STATUS(outputs_check(&o), ERR_USAGE);
+        snprintf(set, sizeof set, "is also read (%s)", keys[i]);
+        CHECK_CONTAINS(status_message(), set);
+        config_destroy(c);
+    }
     CHECK_STATUS(check_one("picture.JPG", "run"), ERR_USAGE);
     CHECK_CONTAINS(status_message(), "contains images");
     REQUIRE_OK(fs_make_dirs(in_scratch("copied/checkpoints"))); /* without records */

@@ -55,3 +55,22 @@ TEST(few_places_are_nobodys)
     CHECK(unused(BREAK_EOS, &count) < 0.08);
     CHECK(count == CANVAS_MAX);
 }
+
+/* All batches have as many tokens: a program for those, and one for as many as there may be. */
+TEST(equal_batches_have_one_number_of_places)
+{
+    StrBuf text = { 0 };
+    int64_t places[CANVAS_MAX];
+    Dataset *d = NULL;
+    const DatasetOptions o = { .path = test_scratch(),
+                               .format = DATA_FAIRSEQ,
+                               .role = DATA_TRAIN,
+                               .text = { .tokens = TOKENS, .break_mode = BREAK_EOS, .mask = .15 } };
+    for (int i = 0; i < SENTENCES; i++) str_add(&text, "a b c d e f\n");
+    token_write_set(test_scratch(), "train", text.text);
+    str_free(&text);
+    REQUIRE_OK(dataset_open(&d, &o));
+    CHECK_INT(canvas_choose(d, BATCH, TOKENS, places), 2);
+    CHECK(places[0] >= BATCH * 8 && places[0] < BATCH * 16 && places[1] == BATCH * TOKENS);
+    dataset_close(d);
+}

@@ -79,6 +79,10 @@ TEST(decode_threads_that_are_missing)
     check_warning(
         &r, 8, "waits 50 % of the time: 3 more decode threads would be enough (data.threads: 5)");
     check_warning(&r, 4, "(data.threads: 5; a rank may not use that many CPUs)");
+    r.storage_limit = true; /* of reads that nothing waits for */
+    check_warning(&r, 8, "3 more decode threads would be enough (data.threads: 5)");
+    r.data_wait_percent = INPUT_LIMITS_PERCENT; /* as much as is allowed */
+    CHECK(!input_report_warn(&r, 8));
 }
 
 /* 200/s at 200 ms a read are 40 readers, and a quarter more. */

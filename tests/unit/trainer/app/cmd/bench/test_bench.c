@@ -99,6 +99,27 @@ TEST(operations_of_a_step_do_what_the_network_asks_for)
     mem_free(table);
 }
 
+/* The number behind a name at the start of a line. */
+static double value_of(const char *said, const char *name)
+{
+    char line[64];
+    double value = 0;
+    snprintf(line, sizeof line, "\n%s ", name);
+    const char *at = strstr(said, line);
+    CHECK(at != NULL && sscanf(at + strlen(line), "%lf", &value) == 1);
+    return value;
+}
+
+TEST(rates_are_of_the_steps_that_count)
+{
+    char *said = bench("step CONFIG --steps 50 --warmup 1000");
+    const double rate = value_of(said, "images_per_s"), mean = value_of(said, "mean_images_per_s");
+    CHECK_NEAR(rate * value_of(said, "step_ms"), 8e3, 0.001 * 8e3 + 0.001 * rate);
+    /* With the first 1000 steps it would be 1/21 of the rate. */
+    CHECK(mean > rate / 7 && mean < rate * 3);
+    mem_free(said);
+}
+
 /* ---- nccl-tests ---- */
 
 TEST(sums_have_the_head_of_nccl_tests)
