@@ -169,21 +169,23 @@ static bool rounds_products(void)
 #endif
 }
 
-/* oneDNN's direct sums with AVX-512 are in shorter pieces and half as far from exact as those with
- * AVX2; Winograd's bits are the same. The highest seen: 2.98 with AVX2, 3.99 with AVX-512. */
-static bool direct_sums_are_short(void)
+/* By how much Winograd may be further from exact: its bits are the same, but the pieces in which
+ * oneDNN's direct sums are made depend on the instructions. The highest seen: 2.98 with AVX2, 3.99
+ * with AVX-512, 6.95 with less. */
+static double times_allowed(void)
 {
     char text[256] = "";
     Backend *b = NULL;
     CHECK_OK(backend_cpu_create(&b, &(CpuOptions){ .threads = 1 }));
     if (b) b->v->describe(b, text, sizeof text);
     backend_destroy(b);
-    return strstr(text, "blocks of 16") != NULL;
+    if (strstr(text, ", AVX2,")) return rounds_products() ? 4 : 3;
+    return strstr(text, "blocks of 16") ? 6 : 8;
 }
 
 TEST(errors_are_few_times_those_of_direct_sums)
 {
-    const double times = (rounds_products() ? 4 : 3) * (direct_sums_are_short() ? 1.5 : 1);
+    const double times = times_allowed();
     static const Shape shapes[] = { { 4, 64, 16, 16, 64 }, { 2, 128, 14, 14, 128 },
                                     { 4, 256, 7, 7, 256 }, { 8, 32, 16, 16, 32 },
                                     { 2, 64, 28, 28, 64 }, { 3, 48, 20, 12, 192 },
