@@ -112,17 +112,29 @@ static double pixel(const float *plane, Shape s, int64_t y, int64_t x)
     return y < 0 || y >= s.h || x < 0 || x >= s.w ? 0 : (double)plane[y * s.w + x];
 }
 
-/* Element i of what the direction makes, in float64. */
-static double exact(Shape s, int direction, float *const *values, int64_t i)
+/* A sum in float64, and the same in float32 one product after the other, as direct sums are. */
+typedef struct Sum {
+    double exact;
+    float direct;
+} Sum;
+
+static void add_product(Sum *sum, float a, double b)
+{
+    sum->exact += (double)a * b;
+    sum->direct = fmaf(a, (float)b, sum->direct);
+}
+
+/* Element i of what the direction makes. */
+static Sum sum_of(Shape s, int direction, float *const *values, int64_t i)
 {
     const int64_t plane = s.h * s.w, y = i / s.w % s.h, x = i % s.w;
-    double sum = 0;
+    Sum sum = { 0 };
     if (direction == WEIGHTS) {
         const int64_t k = i / 9 / s.c, c = i / 9 % s.c, r = i % 9 / 3 - 1, q = i % 3 - 1;
         for (int64_t n = 0; n < s.n; n++)
             for (int64_t p = 0; p < plane; p++)
-                sum += (double)values[2][(n * s.k + k) * plane + p] *
-                       pixel(values[0] + (n * s.c + c) * plane, s, p / s.w + r, p % s.w + q);
+                add_product(&sum, values[2][(n * s.k + k) * plane + p],
+                            pixel(values[0] + (n * s.c + c) * plane, s, p / s.w + r, p % s.w + q));
         return sum;
     }
     const bool back = direction == DATA;
@@ -131,19 +143,19 @@ static double exact(Shape s, int direction, float *const *values, int64_t i)
     for (int64_t l = 0; l < read; l++)
         for (int t = 0; t < 9; t++) {
             const int64_t filter = back ? l * s.c + m : m * s.c + l;
-            sum += (double)values[1][filter * 9 + (back ? 8 - t : t)] *
-                   pixel(values[back ? 2 : 0] + (n * read + l) * plane, s, y + t / 3 - 1,
-                         x + t % 3 - 1);
+            add_product(&sum, values[1][filter * 9 + (back ? 8 - t : t)],
+                        pixel(values[back ? 2 : 0] + (n * read + l) * plane, s, y + t / 3 - 1,
+                              x + t % 3 - 1));
         }
     return sum;
 }
 
-/* Root of the mean square error of about 500 elements. */
-static double error_of(Shape s, int direction, float *const *values, CpuUse use)
+/* Root of the mean square error of about 500 elements; *plain: that of float32 sums in order. */
+static double error_of(Shape s, int direction, float *const *values, CpuUse use, double *plain)
 {
     static const int made[DIRECTIONS] = { 2, 0, 1 };
     int64_t sizes[3], count = 0;
-    double squares = 0;
+    double squares = 0, plain_squares = 0;
     sizes_of(s, sizes);
     const int64_t size = sizes[made[direction]];
     float *kept = mem_calloc((size_t)size, sizeof *kept), *use_values[3];
@@ -152,10 +164,13 @@ static double error_of(Shape s, int direction, float *const *values, CpuUse use)
     use_values[made[direction]] = kept;
     compute(s, direction, 2, use, use_values);
     for (int64_t i = 0; i < size; i += 1 + size / 500, count++) {
-        const double off = (double)kept[i] - exact(s, direction, values, i);
+        const Sum sum = sum_of(s, direction, values, i);
+        const double off = (double)kept[i] - sum.exact, plain_off = (double)sum.direct - sum.exact;
         squares += off * off;
+        plain_squares += plain_off * plain_off;
     }
     mem_free(kept);
+    *plain = sqrt(plain_squares / (double)count);
     return sqrt(squares / (double)count);
 }
 
@@ -169,23 +184,22 @@ static bool rounds_products(void)
 #endif
 }
 
-/* By how much Winograd may be further from exact: its bits are the same, but the pieces in which
- * oneDNN's direct sums are made depend on the instructions. The highest seen: 2.98 with AVX2, 3.99
- * with AVX-512, 6.95 with less. */
-static double times_allowed(void)
+/* In what pieces oneDNN's direct sums are made depends on the instructions: those with AVX-512 are
+ * closer to exact than those with AVX2, which are near sums in order. */
+static bool sums_are_avx2s(void)
 {
     char text[256] = "";
     Backend *b = NULL;
     CHECK_OK(backend_cpu_create(&b, &(CpuOptions){ .threads = 1 }));
     if (b) b->v->describe(b, text, sizeof text);
     backend_destroy(b);
-    if (strstr(text, ", AVX2,")) return rounds_products() ? 4 : 3;
-    return strstr(text, "blocks of 16") ? 6 : 8;
+    return strstr(text, ", AVX2,") != NULL;
 }
 
-TEST(errors_are_few_times_those_of_direct_sums)
+TEST(errors_are_at_most_three_times_those_of_direct_sums)
 {
-    const double times = times_allowed();
+    const double times = rounds_products() ? 4 : 3;
+    const bool avx2 = sums_are_avx2s();
     static const Shape shapes[] = { { 4, 64, 16, 16, 64 }, { 2, 128, 14, 14, 128 },
                                     { 4, 256, 7, 7, 256 }, { 8, 32, 16, 16, 32 },
                                     { 2, 64, 28, 28, 64 }, { 3, 48, 20, 12, 192 },
@@ -196,10 +210,12 @@ TEST(errors_are_few_times_those_of_direct_sums)
             float *values[3];
             fill(shapes[i], relu, values);
             for (int d = 0; d < DIRECTIONS; d++) {
-                const double direct = error_of(shapes[i], d, values, CPU_USE_NONE),
-                             winograd = error_of(shapes[i], d, values, CPU_USE_EVERY);
+                double plain, other;
+                const double direct = error_of(shapes[i], d, values, CPU_USE_NONE, &other),
+                             winograd = error_of(shapes[i], d, values, CPU_USE_EVERY, &plain);
                 /* |winograd / direct| from 0 to the limit */
-                CHECK_NEAR(winograd / direct, times / 2, times / 2);
+                CHECK_NEAR(winograd / plain, times / 2, times / 2);
+                if (avx2) CHECK_NEAR(winograd / direct, times / 2, times / 2);
             }
             free_all(values);
         }
