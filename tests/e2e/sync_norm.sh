@@ -3,7 +3,7 @@
 # split over ranks, groups of ranks are what they say, a run resumes bit for bit, and a rank that
 # fails or hangs within a step leaves nobody waiting.
 source tests/e2e/lib/common.sh
-have_mpi || exit 77
+have_mpi || { echo "built without Open MPI" && exit 77; }
 no_grace
 make_data "$SCRATCH/data" 12 2
 make_config

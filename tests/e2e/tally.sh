@@ -100,6 +100,8 @@ expect_text "ci with failures" 1 ", 2 failed, $left skipped"
 plant() { cat > "tests/e2e/$1.sh"; }
 echo 'echo "not tested: a part: no tool"; echo "not tested: a part: no tool"' | plant passes
 echo 'echo "why not"; exit 77' | plant skips
+echo 'exit 77' | plant silent
+echo ': > "$SCRATCH/broken"; echo "why not"; exit 77' | plant hides
 echo 'echo "skip not.counted: it failed"; exit 3' | plant fails
 echo 'echo $$ > build/hangs; sleep 99' | plant hangs
 echo 'trap "echo asked; exit 0" INT; kill -INT $$; exit 4' | plant interrupted
@@ -107,14 +109,16 @@ printf '%s\n' '# alone: it says so' 'ls -d build/e2e-*/*/ | wc -l > build/beside
 # "fails" comes before it by name, and leaves its folder.
 printf '%s\n' '# first: it says so' '((E2E_JOBS > 1)) || ! ls -d build/e2e-*/fails' | plant z
 for jobs in 1 2; do
-    closes "e2e, $jobs at a time" 1 "4 passed, 2 failed, 2 skipped" \
+    closes "e2e, $jobs at a time" 1 "4 passed, 4 failed, 2 skipped" \
         env E2E_JOBS=$jobs E2E_LIMIT_S=4 scripts/e2e.sh
     expect_text "e2e" 1 "skip passes, in part: a part: no tool"
     expect_text "e2e" 1 "skip skips: why not"
     expect_text "e2e" 1 "FAIL fails: status 3"
+    expect_text "e2e" 1 "FAIL silent: skipped without a reason, or after something was broken"
+    expect_text "e2e" 1 "FAIL hides: skipped without a reason, or after something was broken"
     expect_text "e2e" 1 "FAIL hangs: took longer than 4 s"
-    # its own folder, and those that fails and hangs leave
-    [[ $(cat build/beside) == 3 ]] || broken_run "e2e: something ran beside lone"
+    # its own folder, and those that fails, hangs, silent and hides leave
+    [[ $(cat build/beside) == 5 ]] || broken_run "e2e: something ran beside lone"
     rm -rf build/e2e-*
 done
 rm -f build/hangs

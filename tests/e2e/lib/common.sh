@@ -16,6 +16,7 @@ broken()
 {
     echo "$*"
     failed=1
+    : > "$SCRATCH/broken" # for scripts/e2e.sh: no skip hides it
 }
 
 # broken_run WHAT... - the same, and shows what the last command printed.
