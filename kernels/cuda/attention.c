@@ -2,7 +2,8 @@
  * by our own kernels or by cuDNN. All but lse are of the compute type.
  *
  * Ours can do all that there is to do, but use no tensor cores, and nothing has to be compiled for
- * them; cuDNN's engines are for 16 bits, drop nothing and take no starts. What decides is
+ * them; cuDNN's engines are for 16 bits. They read what is dropped as a mask, and of sequences that
+ * differ where each lies, which kernels of ours write into the workspace first. What decides is
  * CudaOptions.attention:
  *   KERNELS_OWN    ours
  *   KERNELS_CUDNN  cuDNN, wherever it has an engine
@@ -11,10 +12,12 @@
  * Each shape of each pass is decided once. What forward leaves means the same by either hand, so
  * backward may be the other's. */
 #include "kernels/cuda/attention.h"
+#include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/cudnn/attention_plan.h"
 #include "kernels/cuda/cudnn/cudnn_context.h"
 #include "kernels/cuda/decision.h"
+#include "kernels/drop.h"
 #include "kernels/ops/attention.h"
 #include <inttypes.h>
 #include <string.h>
@@ -43,33 +46,60 @@ static bool takes_cudnn(const OpInstance *op)
     const CudaBackend *b = cuda_backend(op);
     const AttentionAttr *a = op->attr;
     const bool times = b->options.attention == KERNELS_AUTO && cudnn_context_times(b->cudnn);
-    AttentionAttr alike; /* of layers that drop nothing */
-    if (a->longest > 0) return false;
+    AttentionAttr alike; /* of layers that drop as much or as little */
     if (b->on_trial != TRIAL_NONE) return b->on_trial == TRIAL_CUDNN;
-    if (b->options.attention == KERNELS_OWN || b->compute == DTYPE_F32 || a->drop.rate > 0)
-        return false;
+    if (b->options.attention == KERNELS_OWN || b->compute == DTYPE_F32) return false;
     memset(&alike, 0, sizeof alike);
     alike.heads = a->heads;
+    alike.longest = a->longest;
+    alike.drop.rate = a->drop.rate > 0 ? 0.5f : 0;
     return cuda_decision_of_op(op, &alike, op_name(op->kind), times ? KERNELS_AUTO : KERNELS_CUDNN,
                                true);
 }
 
+static AttentionShape shape_of(const OpInstance *op, const AttentionSizes *z, bool statistics)
+{
+    const AttentionAttr *a = op->attr;
+    return (AttentionShape){ .n = z->n,
+                             .heads = z->heads,
+                             .length = z->length,
+                             .width = z->width,
+                             .packed = a->longest > 0 ? z->positions : 0,
+                             .scale = z->scale,
+                             .factor = a->drop.rate > 0 ? drop_address(&a->drop, 0, 0).factor : 0,
+                             .io = cuda_backend(op)->compute,
+                             .statistics = statistics };
+}
+
+/* What our kernels write for a plan: in the workspace, behind the plan's own. */
+typedef struct Extra {
+    size_t mask, places, end; /* from which byte on */
+} Extra;
+
+static Extra extra_of(const AttentionPlan *plan)
+{
+    const AttentionShape *part = attention_plan_part(plan);
+    Extra e = { .mask = (attention_plan_workspace(plan) + 255) / 256 * 256 };
+    e.places = (e.mask + attention_plan_mask_bytes(part) + 255) / 256 * 256;
+    e.end = e.places + attention_plan_places_bytes(part, attention_plan_parts(plan));
+    return e;
+}
+
 /* op->state: cuDNN's plan, or NULL. */
-static Status choose_plan(OpInstance *op, AttentionGraph pass, const TensorDesc *qkv)
+static Status choose_plan(OpInstance *op, AttentionGraph pass, const OpTensor *qkv,
+                          const OpTensor *starts)
 {
     CudaBackend *b = cuda_backend(op);
-    const AttentionSizes z = attention_sizes(op->attr, qkv, NULL);
-    const bool statistics = pass == ATTENTION_FORWARD && op->out[ATTENTION_OUT_LSE].desc.rank != 0;
-    const AttentionShape shape = {
-        z.n, z.heads, z.length, z.width, z.scale, b->compute, statistics
-    };
+    const AttentionSizes z = attention_sizes(op->attr, &qkv->desc, &starts->desc);
+    const AttentionShape shape =
+        shape_of(op, &z, pass == ATTENTION_FORWARD && op->out[ATTENTION_OUT_LSE].desc.rank != 0);
     AttentionPlan *plan = NULL;
     op->implementation = "attention_tiles";
     if (!takes_cudnn(op)) return OK;
     TRY(attention_plan_create(&plan, b, pass, &shape));
     op->state = plan;
     op->implementation = attention_plan_name(plan);
-    op->workspace_bytes = attention_plan_workspace(plan);
+    op->workspace_bytes = extra_of(plan).end;
     return OK;
 }
 
@@ -116,35 +146,85 @@ static AttentionPass make_pass(const OpInstance *op, const OpTensor *qkv, const 
                             .lse = lse->data };
 }
 
+static Status bind_plan(OpInstance *op, const OpTensor *qkv, void **operands)
+{
+    char *workspace = op->workspace;
+    const Extra e = extra_of(op->state);
+    const int64_t list = attention_plan_places_row(attention_plan_part(op->state)->n);
+    for (int i = 0; i < 3; i++) operands[ATTENTION_OP_Q + i] = part_of(op, qkv, i);
+    operands[ATTENTION_OP_MASK] = workspace + e.mask;
+    for (int i = 0; i < ATTENTION_PLACES; i++)
+        operands[ATTENTION_OP_LENGTHS + i] =
+            workspace + e.places + (size_t)(i * list) * sizeof(int32_t);
+    return attention_plan_bind(op->state, operands, workspace);
+}
+
+/* p: the pass, as our own kernels would run it. */
+static Status run_plan(const OpInstance *op, const AttentionPass *p, cudaStream_t stream)
+{
+    const AttentionShape *part = attention_plan_part(op->state);
+    const Extra e = extra_of(op->state);
+    char *workspace = op->workspace;
+    const AttentionExtra extra = { .mask = workspace + e.mask,
+                                   .places = (int32_t *)(void *)(workspace + e.places),
+                                   .parts = attention_plan_parts(op->state),
+                                   .n = (int)part->n,
+                                   .mask_row = (int)attention_plan_mask_row(part->length),
+                                   .places_row = (int)attention_plan_places_row(part->n) };
+    if (p->starts) TRY_CUDA(cuda_launch_attention_places(p, &extra, stream));
+    for (int i = 0; i < extra.parts; i++) {
+        if (p->scalars) TRY_CUDA(cuda_launch_attention_mask(p, &extra, i, stream));
+        TRY(attention_plan_run(op->state, i, stream));
+    }
+    return OK;
+}
+
+static Status run_pass(const OpInstance *op, AttentionPass *p, const Stream *stream)
+{
+    if (!op->state) return CUDA_STATUS(cuda_launch_attention(p, stream->stream));
+    return run_plan(op, p, stream->stream);
+}
+
+Status attention_fill_starts(const OpInstance *op, const OpTensor *starts)
+{
+    const AttentionAttr *a = op->attr;
+    const int in = op->kind == OP_ATTENTION ? (int)ATTENTION_IN_QKV : (int)ATTENTION_BWD_IN_QKV;
+    const AttentionSizes z = attention_sizes(a, &op->in[in].desc, &starts->desc);
+    const int64_t even = z.positions / z.n, length = even < a->longest ? even : a->longest;
+    int32_t *list = mem_alloc(starts->bytes);
+    if (!list) return ERR_MEMORY;
+    for (int64_t n = 0; n <= z.n; n++) list[n] = (int32_t)(n * length);
+    const cudaError_t error = cudaMemcpy(starts->data, list, starts->bytes, cudaMemcpyHostToDevice);
+    mem_free(list);
+    return CUDA_STATUS(error);
+}
+
 static Status prepare_attention(OpInstance *op)
 {
     TRY(decide_attention(op, &op->in[ATTENTION_IN_QKV], &op->out[ATTENTION_OUT_Y],
                          &op->out[ATTENTION_OUT_LSE], &op->in[ATTENTION_IN_SCALARS],
                          &op->in[ATTENTION_IN_STARTS]));
-    return choose_plan(op, ATTENTION_FORWARD, &op->in[ATTENTION_IN_QKV].desc);
+    return choose_plan(op, ATTENTION_FORWARD, &op->in[ATTENTION_IN_QKV],
+                       &op->in[ATTENTION_IN_STARTS]);
 }
 
 static Status bind(OpInstance *op)
 {
-    const OpTensor *qkv = &op->in[ATTENTION_IN_QKV];
-    void *const operands[ATTENTION_OPERAND_COUNT] = {
-        [ATTENTION_OP_Q] = part_of(op, qkv, 0),
-        [ATTENTION_OP_K] = part_of(op, qkv, 1),
-        [ATTENTION_OP_V] = part_of(op, qkv, 2),
+    void *operands[ATTENTION_OPERAND_COUNT] = {
         [ATTENTION_OP_Y] = op->out[ATTENTION_OUT_Y].data,
         [ATTENTION_OP_LSE] = op->out[ATTENTION_OUT_LSE].data,
     };
-    return op->state ? attention_plan_bind(op->state, operands, op->workspace) : OK;
+    if (!op->state) return OK;
+    return bind_plan(op, &op->in[ATTENTION_IN_QKV], operands);
 }
 
 static Status run_attention(OpInstance *op, Stream *stream)
 {
     const OpTensor *y = &op->out[ATTENTION_OUT_Y];
-    if (op->state) return attention_plan_run(op->state, stream->stream);
     AttentionPass p = make_pass(op, &op->in[ATTENTION_IN_QKV], y, &op->out[ATTENTION_OUT_LSE],
                                 &op->in[ATTENTION_IN_SCALARS], &op->in[ATTENTION_IN_STARTS]);
     p.y = y->data;
-    return CUDA_STATUS(cuda_launch_attention(&p, stream->stream));
+    return run_pass(op, &p, stream);
 }
 
 static Status prepare_bwd(OpInstance *op)
@@ -156,16 +236,14 @@ static Status prepare_bwd(OpInstance *op)
     cuda_decide_activation(b, &op->in[ATTENTION_BWD_IN_DY]);
     cuda_decide_activation(b, &op->out[ATTENTION_BWD_OUT_DQKV]);
     op->workspace_bytes = lse->bytes;
-    return choose_plan(op, ATTENTION_BWD, &op->in[ATTENTION_BWD_IN_QKV].desc);
+    return choose_plan(op, ATTENTION_BWD, &op->in[ATTENTION_BWD_IN_QKV],
+                       &op->in[ATTENTION_BWD_IN_STARTS]);
 }
 
 static Status bind_bwd(OpInstance *op)
 {
-    const OpTensor *qkv = &op->in[ATTENTION_BWD_IN_QKV], *dqkv = &op->out[ATTENTION_BWD_OUT_DQKV];
-    void *const operands[ATTENTION_OPERAND_COUNT] = {
-        [ATTENTION_OP_Q] = part_of(op, qkv, 0),
-        [ATTENTION_OP_K] = part_of(op, qkv, 1),
-        [ATTENTION_OP_V] = part_of(op, qkv, 2),
+    const OpTensor *dqkv = &op->out[ATTENTION_BWD_OUT_DQKV];
+    void *operands[ATTENTION_OPERAND_COUNT] = {
         [ATTENTION_OP_Y] = op->in[ATTENTION_BWD_IN_Y].data,
         [ATTENTION_OP_DY] = op->in[ATTENTION_BWD_IN_DY].data,
         [ATTENTION_OP_DQ] = part_of(op, dqkv, 0),
@@ -173,12 +251,12 @@ static Status bind_bwd(OpInstance *op)
         [ATTENTION_OP_DV] = part_of(op, dqkv, 2),
         [ATTENTION_OP_LSE] = op->in[ATTENTION_BWD_IN_LSE].data,
     };
-    return op->state ? attention_plan_bind(op->state, operands, op->workspace) : OK;
+    if (!op->state) return OK;
+    return bind_plan(op, &op->in[ATTENTION_BWD_IN_QKV], operands);
 }
 
 static Status run_attention_bwd(OpInstance *op, Stream *stream)
 {
-    if (op->state) return attention_plan_run(op->state, stream->stream);
     AttentionPass p = make_pass(op, &op->in[ATTENTION_BWD_IN_QKV], &op->in[ATTENTION_BWD_IN_Y],
                                 &op->in[ATTENTION_BWD_IN_LSE], &op->in[ATTENTION_BWD_IN_SCALARS],
                                 &op->in[ATTENTION_BWD_IN_STARTS]);
@@ -186,7 +264,7 @@ static Status run_attention_bwd(OpInstance *op, Stream *stream)
     p.made = op->in[ATTENTION_BWD_IN_Y].data;
     p.dqkv = op->out[ATTENTION_BWD_OUT_DQKV].data;
     p.inner = op->workspace;
-    return CUDA_STATUS(cuda_launch_attention(&p, stream->stream));
+    return run_pass(op, &p, stream);
 }
 
 const OpImpl cuda_attention = { prepare_attention, bind, run_attention, release_attention };

@@ -11,7 +11,9 @@
  *
  * 16 x 16 threads stand on a tile of scores: a thread has rows ty + 16 r and columns tx + 16 c of
  * it, and of tiles [EDGE,D] the same rows and D / 16 columns. Rows of scores are made and read by
- * the same half of a warp. All is computed in f32. */
+ * the same half of a warp. All is computed in f32.
+ *
+ * Also what cuDNN's plans read besides: where sequences lie, and masks. */
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/vector.cuh"
 #include "kernels/drop.h"
@@ -153,14 +155,19 @@ static __device__ __forceinline__ DropAddress address_now(DropAddress d, const f
     return d;
 }
 
+/* Of key 0 of a query; four keys are drawn at once. */
+static __device__ __forceinline__ uint32_t first_draw(const AttentionPass &p, int head, int query)
+{
+    const uint32_t blocks = (uint32_t)(p.length + 3) / 4;
+    return ((uint32_t)head * (uint32_t)p.length + (uint32_t)query) * blocks;
+}
+
 static __device__ __forceinline__ float kept(const AttentionPass &p, const DropAddress &d,
                                              const HeadPlace &h, int query, int key)
 {
     if (!p.scalars) return 1.0f;
-    const uint32_t blocks = (uint32_t)(p.length + 3) / 4,
-                   row = (uint32_t)h.head * (uint32_t)p.length + (uint32_t)query;
     float factors[4];
-    drop_factors(&d, h.n, row * blocks + (uint32_t)key / 4, factors);
+    drop_factors(&d, h.n, first_draw(p, h.head, query) + (uint32_t)key / 4, factors);
     return key % 4 < 2 ? (key % 4 ? factors[1] : factors[0])
                        : (key % 4 == 3 ? factors[3] : factors[2]);
 }
@@ -338,6 +345,48 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS) zero_rest_kernel(con
     }
 }
 
+/* ---- what cuDNN reads besides ---- */
+
+static __global__ void __launch_bounds__(ATTENTION_THREADS)
+    places_kernel(const AttentionPass p, const AttentionExtra e)
+{
+    const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x), part = i / e.places_row,
+              n = i % e.places_row, width = p.heads * p.width;
+    if (part >= e.parts || n > e.n) return;
+    const int start = p.starts[part * e.n + n];
+    int32_t *to = e.places + (int64_t)part * 4 * e.places_row + n;
+    if (n < e.n) to[0] = p.starts[part * e.n + n + 1] - start;
+    to[e.places_row] = start * 3 * width;
+    to[2 * e.places_row] = start * width;
+    to[3 * e.places_row] = start;
+}
+
+/* A thread has eight keys of a query. Nothing is drawn behind the end of a sequence, where cuDNN
+ * has no weights. */
+template <typename T>
+static __global__ void __launch_bounds__(ATTENTION_THREADS)
+    mask_kernel(const AttentionPass p, const AttentionExtra e, const DropAddress address, int part)
+{
+    constexpr int KEYS = 8;
+    const int vectors = e.mask_row / KEYS;
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row = i / vectors;
+    const int key = (int)(i % vectors) * KEYS, query = (int)(row % p.length),
+              head = (int)(row / p.length % p.heads);
+    const int64_t n = row / p.length / p.heads, sequence = (int64_t)part * e.n + n;
+    if (n >= e.n) return;
+    const int length = p.starts ? p.starts[sequence + 1] - p.starts[sequence] : p.length;
+    const DropAddress drop = address_now(address, p.scalars);
+    float factors[KEYS] = {};
+    for (int k = 0; k < KEYS; k += 4)
+        if (query < length && key + k < length)
+            drop_factors(&drop, sequence, first_draw(p, head, query) + (uint32_t)(key + k) / 4,
+                         factors + k);
+    T *to = static_cast<T *>(e.mask) + i * KEYS;
+#pragma unroll
+    for (int k = 0; k < KEYS; k++)
+        vector_store_element(to + k, factors[k] > 0.0f && key + k < length ? 1.0f : 0.0f);
+}
+
 /* ---- launches ---- */
 
 template <int D> static unsigned tile_blocks(const AttentionPass *p)
@@ -359,15 +408,17 @@ static cudaError_t launch_width(const AttentionPass *p, const DropAddress *d, cu
                        stream, *p, *d);
 }
 
+template <typename T> static cudaError_t launch_rest(const AttentionPass *p, cudaStream_t stream)
+{
+    return CUDA_LAUNCH(zero_rest_kernel<T>, launch_blocks(p->positions, REST_ROWS),
+                       ATTENTION_THREADS, stream, *p);
+}
+
 template <typename T>
 static cudaError_t launch(const AttentionPass *p, const DropAddress *d, cudaStream_t stream)
 {
-    if (p->starts) {
-        const cudaError_t error =
-            CUDA_LAUNCH(zero_rest_kernel<T>, launch_blocks(p->positions, REST_ROWS),
-                        ATTENTION_THREADS, stream, *p);
-        if (error != cudaSuccess) return error;
-    }
+    const cudaError_t error = p->starts ? launch_rest<T>(p, stream) : cudaSuccess;
+    if (error != cudaSuccess) return error;
     return p->width <= 32   ? launch_width<T, 32>(p, d, stream)
            : p->width <= 64 ? launch_width<T, 64>(p, d, stream)
                             : launch_width<T, 128>(p, d, stream);
@@ -377,4 +428,29 @@ cudaError_t cuda_launch_attention(const AttentionPass *p, cudaStream_t stream)
 {
     const DropAddress d = drop_address(&p->drop, 0, 0);
     return LAUNCH_BY_TYPE(p->dtype, launch, p, &d, stream);
+}
+
+cudaError_t cuda_launch_attention_places(const AttentionPass *p, const AttentionExtra *e,
+                                         cudaStream_t stream)
+{
+    const cudaError_t error = CUDA_LAUNCH(
+        places_kernel, launch_blocks((int64_t)e->parts * e->places_row, ATTENTION_THREADS),
+        ATTENTION_THREADS, stream, *p, *e);
+    return error != cudaSuccess ? error : LAUNCH_BY_TYPE(p->dtype, launch_rest, p, stream);
+}
+
+template <typename T>
+static cudaError_t launch_mask(const AttentionPass *p, const AttentionExtra *e,
+                               const DropAddress *d, int part, cudaStream_t stream)
+{
+    const int64_t vectors = (int64_t)e->n * p->heads * p->length * (e->mask_row / 8);
+    return CUDA_LAUNCH(mask_kernel<T>, launch_blocks(vectors, ATTENTION_THREADS), ATTENTION_THREADS,
+                       stream, *p, *e, *d, part);
+}
+
+cudaError_t cuda_launch_attention_mask(const AttentionPass *p, const AttentionExtra *e, int part,
+                                       cudaStream_t stream)
+{
+    const DropAddress d = drop_address(&p->drop, 0, 0);
+    return LAUNCH_BY_TYPE(p->dtype, launch_mask, p, e, &d, part, stream);
 }

@@ -21,9 +21,25 @@ typedef struct AttentionPass {
     float *inner; /* backward: as lse, scratch */
 } AttentionPass;
 struct OpInstance;
-/* Of a prepared op: in how many parts cuDNN takes its images, one after the other in the same
+struct OpTensor;
+/* Of a prepared op: in how many parts cuDNN takes its sequences, one after the other in the same
  * workspace; 0: kernels of our own run it. */
 int attention_parts(const struct OpInstance *op);
+/* i32 [N+1] of the op in device memory: sequences of equal length, for timing. */
+Status attention_fill_starts(const struct OpInstance *op, const struct OpTensor *starts);
 /* Backward where there is a dqkv. */
 C_LINKAGE cudaError_t cuda_launch_attention(const AttentionPass *p, cudaStream_t stream);
+
+/* What cuDNN's plans read besides (cudnn/attention_plan.h), which take the sequences in equal parts
+ * of n. */
+typedef struct AttentionExtra {
+    void *mask;      /* p->dtype [n,heads,length,mask_row], of one part */
+    int32_t *places; /* [parts,4,places_row]: lengths, and starts in rows of qkv, of y and of lse */
+    int parts, n, mask_row, places_row;
+} AttentionExtra;
+/* The lists of all parts; zeros in the results behind the last sequence. */
+C_LINKAGE cudaError_t cuda_launch_attention_places(const AttentionPass *p, const AttentionExtra *e,
+                                                   cudaStream_t stream);
+C_LINKAGE cudaError_t cuda_launch_attention_mask(const AttentionPass *p, const AttentionExtra *e,
+                                                 int part, cudaStream_t stream);
 #endif

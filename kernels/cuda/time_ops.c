@@ -3,6 +3,7 @@
  * finds in the cache what it would find there. No cache is flushed between passes. All memory is
  * given back before return, since the memory plan is yet to be made. */
 #include "kernels/cuda/time_ops.h"
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/contest.h"
 #include "kernels/cuda/cudnn/cudnn_context.h"
 #include "kernels/cuda/pattern.h"
@@ -83,10 +84,11 @@ Status cuda_time_ops_try(CudaBackend *b, const CudaTimedRow *row)
 
 /* ---- memory ---- */
 
-static Status place(OpTensor *t, const Stream *s)
+static Status place(const OpInstance *op, OpTensor *t, const Stream *s)
 {
     if (t->desc.rank == 0) return OK;
     TRY_CUDA(cudaMalloc(&t->data, t->bytes));
+    if (t->desc.dtype == DTYPE_I32) return attention_fill_starts(op, t);
     return cuda_pattern_fill(t->data, t->bytes, s->stream);
 }
 
@@ -94,10 +96,10 @@ static Status place_all(Row *r, const Stream *s)
 {
     for (int i = 0; i < r->count; i++) {
         OpInstance *op = &r->ops[i];
-        for (int k = 0; k < OP_MAX_OUTPUTS; k++) TRY(place(&op->out[k], s));
+        for (int k = 0; k < OP_MAX_OUTPUTS; k++) TRY(place(op, &op->out[k], s));
         for (int k = 0; k < OP_MAX_INPUTS; k++) {
             if (r->from[i][k]) op->in[k].data = r->from[i][k]->data;
-            else TRY(place(&op->in[k], s));
+            else TRY(place(op, &op->in[k], s));
         }
         if (op->workspace_bytes) TRY_CUDA(cudaMalloc(&op->workspace, op->workspace_bytes));
         TRY(r->b->base.v->ops[op->kind]->bind(op));

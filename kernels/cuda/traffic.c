@@ -110,21 +110,20 @@ static void grn(const OpInstance *op, OpTraffic *t)
     t->out[LAYERNORM_BWD_OUT_DGAMMA].reads = t->out[LAYERNORM_BWD_OUT_DBETA].reads = op->accumulate;
 }
 
+/* cuDNN's reads masks there, in parts that write it anew. */
 static void attention(const OpInstance *op, OpTraffic *t)
 {
+    through_workspace(op, t);
     t->product = attention_parts(op) > 0;
+    if (t->product) t->other_bytes *= attention_parts(op);
 }
 
 /* Of ours by blocks of queries, then by blocks of keys, which find the inner products of dy and
  * y. */
 static void attention_bwd(const OpInstance *op, OpTraffic *t)
 {
-    through_workspace(op, t);
     attention(op, t);
-    if (t->product) {
-        t->other_bytes *= attention_parts(op);
-        return;
-    }
+    if (t->product) return;
     t->in[ATTENTION_BWD_IN_DY].reads = t->in[ATTENTION_BWD_IN_QKV].reads =
         t->in[ATTENTION_BWD_IN_LSE].reads = 2;
 }

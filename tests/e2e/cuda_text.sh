@@ -45,7 +45,11 @@ train calm 1 model.dropout=0 model.attention_dropout=0
 follows "without dropout" calm calm_cpu "$(in_any_order 1e-5)"
 far "without dropout it is another run" calm fp32 1e-3
 train bf16 1 train.precision=bf16
+expect_text "attention by cuDNN" 1 "attention_bwd 4 of 4 shapes"
 follows "bf16" bf16 cpu 0.03
+train own 1 train.precision=bf16 device.attention=own
+follows "attention by our kernels" own cpu 0.03
+far "they round elsewhere" own bf16 1e-9
 far "bf16 is another computation" bf16 cpu 1e-5
 train fp16 1 train.precision=fp16
 follows "fp16" fp16 cpu 0.01

@@ -11,7 +11,7 @@ train cpu 1 "${net[@]}" device.backend=cpu
 train begun 1 "${net[@]}" device.backend=cpu train.max_steps=2
 train fp32 1 "${net[@]}" train.max_steps=2
 follows "fp32" fp32 begun "$(in_any_order 1e-5)"
-# Attention without dropout is cuDNN's in 16 bits, unless that is switched off.
+# Attention is cuDNN's in 16 bits, unless that is switched off.
 train bf16 1 "${net[@]}" train.precision=bf16 train.max_steps=2
 expect_text "attention by cuDNN" 1 "by cuDNN (device.batchnorm, depthwise, attention): attention"
 expect_text "each shape of it" 1 "attention_bwd 1 of 1 shapes"
@@ -21,11 +21,13 @@ train own 1 "${net[@]}" train.precision=bf16 train.max_steps=2 device.attention=
 grep -q "device.batchnorm, depthwise, attention" "$out" && broken "our own kernels are spoken of"
 follows "attention by our kernels" own begun 0.03
 far "they round elsewhere" own bf16 1e-9
-train drops 1 "${net[@]}" train.precision=bf16 train.max_steps=1 model.attention_dropout=0.1
-grep -q "device.batchnorm, depthwise, attention" "$out" && broken "what drops is not cuDNN's"
-settings refused "${net[@]}" device.attention=cudnn model.attention_dropout=0.1
-expect "cuDNN's attention drops nothing" 64 run 1 train "${sets[@]}"
-expect_text "it names the key" 1 "device.attention: cudnn does not support model.attention_dropout"
+# What drops reads masks that our kernels draw: the same as ours and the CPU's.
+drop=("${net[@]}" train.max_steps=2 model.attention_dropout=0.4)
+train drops_cpu 1 "${drop[@]}" device.backend=cpu
+train drops 1 "${drop[@]}" train.precision=bf16
+expect_text "attention with dropout by cuDNN" 1 "attention_bwd 1 of 1 shapes"
+follows "dropout by cuDNN" drops drops_cpu 0.03
+far "dropout is another run" drops bf16 1e-3
 settings by_auto "${net[@]}" device.attention=cudnn train.precision=auto train.precision_auto=fp32
 expect "cuDNN's attention where auto is fp32" 64 run 1 train "${sets[@]}"
 expect_text "it tells in what the run is" 1 "cudnn does not support the precision of this run: fp32"

@@ -1,8 +1,8 @@
 /* cudnn_tune.c - plans timed on the device and compared with each other (contest.h).
  *
- * Operands are random numbers (pattern.h). No cache is flushed between runs; in a training step,
- * too, the inputs were written just before. All memory is given back before return, since the
- * memory plan is yet to be made. */
+ * Operands are random numbers (pattern.h), or what the request has as an example. No cache is
+ * flushed between runs; in a training step, too, the inputs were written just before. All memory is
+ * given back before return, since the memory plan is yet to be made. */
 #include "kernels/cuda/cudnn/cudnn_tune.h"
 #include "base/log.h"
 #include "kernels/cuda/contest.h"
@@ -33,6 +33,9 @@ static Status open_bench(Bench *b, size_t workspace)
         }
         TRY_CUDA(cudaMalloc(&b->operands[i], r->operand_bytes[i]));
         TRY(cuda_pattern_fill(b->operands[i], r->operand_bytes[i], b->contest.stream));
+        if (r->example[i])
+            TRY_CUDA(cudaMemcpy(b->operands[i], r->example[i], r->operand_bytes[i],
+                                cudaMemcpyHostToDevice));
         if (r->written >> i & 1)
             b->contest.outputs[b->contest.output_count++] =
                 (CudaContestOutput){ b->operands[i], r->operand_bytes[i], r->operand_types[i] };

@@ -9,10 +9,13 @@ enum { FIRST_BETWEEN = 100 };
 
 static cudnnDataType_t data_type(DType t)
 {
-    ASSERT(t == DTYPE_F32 || t == DTYPE_BF16 || t == DTYPE_F16);
-    return t == DTYPE_F32    ? CUDNN_DATA_FLOAT
-           : t == DTYPE_BF16 ? CUDNN_DATA_BFLOAT16
-                             : CUDNN_DATA_HALF;
+    static const cudnnDataType_t types[DTYPE_COUNT] = { [DTYPE_F32] = CUDNN_DATA_FLOAT,
+                                                        [DTYPE_BF16] = CUDNN_DATA_BFLOAT16,
+                                                        [DTYPE_F16] = CUDNN_DATA_HALF,
+                                                        [DTYPE_I32] = CUDNN_DATA_INT32,
+                                                        [DTYPE_U8] = CUDNN_DATA_BOOLEAN };
+    ASSERT(t != DTYPE_F64 && t != DTYPE_I64);
+    return types[t];
 }
 
 Status cudnn_write_make_tensor(const CudnnApi *api, const CudnnTensor *t,
@@ -31,8 +34,9 @@ Status cudnn_write_make_tensor(const CudnnApi *api, const CudnnTensor *t,
         { CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment },
         { CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &t->between },
         { CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &t->by_value },
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, t->offsets),
     };
-    return cudnn_api_make(api, out, CUDNN_BACKEND_TENSOR_DESCRIPTOR, attributes, 7,
+    return cudnn_api_make(api, out, CUDNN_BACKEND_TENSOR_DESCRIPTOR, attributes, t->offsets ? 8 : 7,
                           "tensor descriptor");
 }
 
@@ -79,36 +83,48 @@ CudnnPart cudnn_write_between(CudnnWriter *w, DType type)
     return cudnn_write_tensor(w, &t);
 }
 
-static CudnnPart pointwise_mode(CudnnWriter *w, cudnnPointwiseMode_t mode)
+static CudnnPart pointwise_mode(CudnnWriter *w, cudnnPointwiseMode_t mode, DType type, int64_t axis)
 {
-    const cudnnDataType_t math = CUDNN_DATA_FLOAT;
+    const cudnnDataType_t math = data_type(type);
     const CudnnAttribute attributes[] = {
         { CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode },
         { CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &math },
+        { CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis },
     };
-    return cudnn_write_part(w, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, attributes, 2,
+    return cudnn_write_part(w, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, attributes, axis < 0 ? 2 : 3,
                             "pointwise descriptor");
+}
+
+CudnnPart cudnn_write_pointwise_as(CudnnWriter *w, const CudnnPointwise *p)
+{
+    const CudnnPart how = pointwise_mode(w, p->mode, p->math, p->axis);
+    const CudnnAttribute attributes[] = {
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, p->a),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, p->y),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, p->b),
+        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, p->choice),
+    };
+    cudnn_write_step(w, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, attributes,
+                     p->choice ? 5
+                     : p->b    ? 4
+                               : 3,
+                     "pointwise operation");
+    return p->y;
 }
 
 CudnnPart cudnn_write_pointwise(CudnnWriter *w, cudnnPointwiseMode_t mode, CudnnPart a, CudnnPart b,
                                 CudnnPart y)
 {
-    const CudnnPart how = pointwise_mode(w, mode), to = y ? y : cudnn_write_between(w, DTYPE_F32);
-    const CudnnAttribute attributes[] = {
-        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how),
-        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, a),
-        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, to),
-        CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b),
-    };
-    cudnn_write_step(w, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, attributes, b ? 4 : 3,
-                     "pointwise operation");
-    return to;
+    const CudnnPart to = y ? y : cudnn_write_between(w, DTYPE_F32);
+    return cudnn_write_pointwise_as(
+        w, &(CudnnPointwise){ .mode = mode, .axis = -1, .a = a, .b = b, .y = to });
 }
 
 CudnnPart cudnn_write_pointwise_bwd(CudnnWriter *w, cudnnPointwiseMode_t mode, CudnnPart dy,
                                     CudnnPart x, CudnnPart dx)
 {
-    const CudnnPart how = pointwise_mode(w, mode);
+    const CudnnPart how = pointwise_mode(w, mode, DTYPE_F32, -1);
     const CudnnAttribute attributes[] = {
         CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how),
         CUDNN_DESCRIPTOR(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, dy),

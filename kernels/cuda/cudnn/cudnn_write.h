@@ -12,10 +12,12 @@
 typedef struct CudnnTensor {
     int64_t id; /* unique in the graph */
     DType type;
-    int64_t dims[4];    /* N,C,H,W; packed as N,H,W,C */
-    int64_t strides[4]; /* of tensors that lie otherwise; all 0 for that packing */
-    bool between;       /* never in memory: between two operations */
-    bool by_value;      /* one number in the host's memory, read when the plan is executed */
+    int64_t dims[4];                  /* N,C,H,W; packed as N,H,W,C */
+    int64_t strides[4];               /* of tensors that lie otherwise; all 0 for that packing */
+    cudnnBackendDescriptor_t offsets; /* NULL, or of i32 [N+1,1,1,1]: where each of N begins, in
+                                         elements; cuDNN's ragged offset */
+    bool between;                     /* never in memory: between two operations */
+    bool by_value; /* one number in the host's memory, read when the plan is executed */
 } CudnnTensor;
 
 Status cudnn_write_make_tensor(const CudnnApi *api, const CudnnTensor *t,
@@ -29,8 +31,8 @@ Status cudnn_write_make_tensor(const CudnnApi *api, const CudnnTensor *t,
 
 typedef cudnnBackendDescriptor_t CudnnPart;
 
-#define CUDNN_WRITER_PARTS 96
-#define CUDNN_WRITER_STEPS 24
+#define CUDNN_WRITER_PARTS 128
+#define CUDNN_WRITER_STEPS 32
 typedef struct CudnnWriter {
     const CudnnApi *api;
     int64_t between_dims[4]; /* of the tensors between two steps */
@@ -52,6 +54,15 @@ CudnnPart cudnn_write_between(CudnnWriter *w, DType type);          /* a tensor 
  * Returns y. */
 CudnnPart cudnn_write_pointwise(CudnnWriter *w, cudnnPointwiseMode_t mode, CudnnPart a, CudnnPart b,
                                 CudnnPart y);
+/* As before, of modes whose arithmetic is not f32 or that need more: bool is a DTYPE_U8. axis: -1
+ * for none; choice: NULL, or where a is taken, b elsewhere. */
+typedef struct CudnnPointwise {
+    cudnnPointwiseMode_t mode;
+    DType math;
+    int64_t axis;
+    CudnnPart a, b, choice, y;
+} CudnnPointwise;
+CudnnPart cudnn_write_pointwise_as(CudnnWriter *w, const CudnnPointwise *p);
 /* dx = mode's gradient at its input x, given dy. Returns dx. */
 CudnnPart cudnn_write_pointwise_bwd(CudnnWriter *w, cudnnPointwiseMode_t mode, CudnnPart dy,
                                     CudnnPart x, CudnnPart dx);

@@ -231,8 +231,6 @@ static Status check_combinations(const Config *c, const ConfigOrigin *origin)
           ": balanced cannot be combined with data.repeated_augmentation, which counts by epochs" },
         { balanced && c->data.augment == AUGMENT_AIRBENCH, "data.order",
           ": balanced cannot be combined with data.augment: airbench, which flips by epochs" },
-        { cudnn && c->model.attention_dropout > 0, "device.attention",
-          ": cudnn does not support model.attention_dropout; use own or auto" },
         { cudnn && (c->train.precision == PRECISION_FP32 || c->train.precision == PRECISION_TF32),
           "device.attention",
           ": cudnn does not support train.precision: fp32 and tf32; use own or auto" },

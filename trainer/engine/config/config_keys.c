@@ -559,8 +559,8 @@ const ConfigKey config_keys[] = {
      "cuDNN's engines, the fast ones compiled at the first start; auto: whichever was measured to "
      "be faster, as above"},
     {ENUM(device, attention, "auto", kernel_mode_names), KEY_RUNTIME,
-     "GPU: attention of transformers in 16-bit precisions without model.attention_dropout; "
-     "everything else uses Convoy's kernels. own: Convoy's kernels, in fp32 without tensor cores; "
+     "GPU: attention of transformers in 16-bit precisions; fp32 and tf32 use Convoy's kernels. "
+     "own: Convoy's kernels, in fp32 without tensor cores; "
      "cudnn: cuDNN's fused engines wherever there is one, compiled at the first start; auto: the "
      "same, but with device.plan_cache only those measured to be faster"},
     {INT(device, workspace_mb, "0", 0, 65536), KEY_RUNTIME,

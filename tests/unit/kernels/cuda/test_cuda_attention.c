@@ -55,7 +55,7 @@ static bool is_own(Backend *b, bool backward, int64_t length, float rate)
     return is_own_within(b, backward, length, rate, 0);
 }
 
-TEST(cudnn_gets_attention_in_16_bits_that_drops_nothing)
+TEST(cudnn_gets_attention_in_16_bits)
 {
     static const Precision precisions[] = { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16,
                                             PRECISION_FP16 };
@@ -65,9 +65,11 @@ TEST(cudnn_gets_attention_in_16_bits_that_drops_nothing)
             Backend *b;
             if (!open_device(&b, precisions[p], modes[m])) return;
             for (int backward = 0; backward < 2; backward++) {
-                CHECK_INT(is_own(b, backward, 50, 0), p < 2 || modes[m] == KERNELS_OWN);
-                CHECK(is_own(b, backward, 50, 0.1f));
-                CHECK(is_own_within(b, backward, 50, 0, 20));
+                const bool own = p < 2 || modes[m] == KERNELS_OWN;
+                CHECK_INT(is_own(b, backward, 50, 0), own);
+                CHECK_INT(is_own(b, backward, 50, 0.1f), own);
+                CHECK_INT(is_own_within(b, backward, 50, 0, 20), own);
+                CHECK_INT(is_own_within(b, backward, 50, 0.1f, 20), own);
             }
             backend_destroy(b);
         }
@@ -82,16 +84,17 @@ TEST(what_cudnn_runs_of_attention_is_said)
         is_own(b, false, 50, 0);
         is_own(b, true, 50, 0);
         is_own(b, true, 50, 0.5f);
+        is_own(b, true, 50, 0.25f); /* not another shape: only that something is dropped counts */
     }
     is_own(b, false, 51, 0);
     b->v->describe_kernels(b, says, sizeof says);
     CHECK_CONTAINS(says, "attention 2 of 2 shapes");
-    CHECK_CONTAINS(says, "attention_bwd 1 of 1 shapes");
+    CHECK_CONTAINS(says, "attention_bwd 2 of 2 shapes");
 #ifdef CONVOY_EMU
     ((CudaBackend *)b)->workspace_limit = 0;
     CHECK(is_own(b, true, 50, 0));
     b->v->describe_kernels(b, says, sizeof says);
-    CHECK_CONTAINS(says, "attention_bwd 1 of 2 shapes, 1 without an engine");
+    CHECK_CONTAINS(says, "attention_bwd 2 of 3 shapes, 1 without an engine");
 #endif
     backend_destroy(b);
 }
@@ -108,6 +111,10 @@ TEST(auto_measures_attention_where_the_answer_is_kept)
     CHECK_INT(is_own(b, false, 7, 0), first);
     CHECK_INT(is_own(b, true, 7, 0), second);
     CHECK_INT(emu_cudnn_choices(c), 2);
+    /* of text, on sequences that are made for it */
+    const bool text = is_own_within(b, true, 20, 0.1f, 7);
+    CHECK_INT(is_own_within(b, true, 20, 0.1f, 7), text);
+    CHECK_INT(emu_cudnn_choices(c), 3);
     backend_destroy(b);
 }
 

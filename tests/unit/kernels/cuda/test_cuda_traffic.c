@@ -295,6 +295,14 @@ TEST(traffic_of_cudnns_attention)
     const ModelOptions o = network_narrow(8, 64);
     check_network(NETWORK_CUDA_BF16_FUSED, "vit_b_16", &o, &wanted);
 }
+
+TEST(traffic_of_cudnns_attention_with_masks)
+{
+    static const Wanted wanted = { { OP_EMBED, OP_COUNT },
+                                   { OP_ATTENTION, OP_ATTENTION_BWD, OP_COUNT } };
+    const ModelOptions o = of_text(64);
+    check_network(NETWORK_CUDA_BF16_FUSED, "roberta_tiny", &o, &wanted);
+}
 #else
 typedef int test_cuda_traffic_has_nothing_to_test_here;
 #endif
