@@ -15,7 +15,7 @@
  *
  * With starts i32 [N+1], qkv is one image [1,3E,H,W] of T = H W positions, which holds N sequences
  * one behind the other: sequence n has positions starts[n] to starts[n+1] - 1, none or at most
- * `longest`, and attends within itself. lse is [1,heads,T] then; draws are addressed by n, with L =
+ * `longest`, and attends within itself. lse is [1,T,heads] then; draws are addressed by n, with L =
  * longest. The positions from starts[N] on are nobody's: there y, lse and dqkv are 0.
  * OP_ATTENTION_BWD: dqkv, from y and lse as forward left them. */
 enum { ATTENTION_IN_QKV, ATTENTION_IN_SCALARS /*optional*/, ATTENTION_IN_STARTS /*optional*/ };

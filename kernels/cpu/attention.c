@@ -213,13 +213,14 @@ static int64_t rows_from(const AttentionCall *c, int64_t first)
 
 static Status forward_head(const OpInstance *op, AttentionCall *c, const AttentionScratch *s)
 {
-    float *lse = cpu_attention_lse(c, &op->out[ATTENTION_OUT_LSE]);
+    const OpTensor *lse = &op->out[ATTENTION_OUT_LSE];
     gather_parts(c, s, &op->in[ATTENTION_IN_QKV]);
     for (int64_t first = 0, rows; first < c->at.length; first += rows) {
         rows = rows_from(c, first);
         const int64_t at = first * c->z.width;
         TRY(multiply_widths(c, rows, s->part[0] + at, s->part[1], s->scores));
-        for (int64_t i = 0; i < rows; i++) cpu_attention_soften(c, s, first + i, i, lse);
+        for (int64_t i = 0; i < rows; i++)
+            cpu_attention_soften(c, s, first + i, i, cpu_attention_lse(c, lse, first + i));
         TRY(multiply_rows(c, rows, s->scores, s->part[2], s->y + at));
     }
     scatter(&op->out[ATTENTION_OUT_Y], s->y, c, c->head * c->z.width);
@@ -231,13 +232,13 @@ static Status backward_block(const OpInstance *op, const AttentionCall *c,
                              const AttentionScratch *s, int64_t first, int64_t rows)
 {
     const int64_t width = c->z.width, at = first * width;
-    const float *lse = cpu_attention_lse(c, &op->in[ATTENTION_BWD_IN_LSE]);
+    const OpTensor *lse = &op->in[ATTENTION_BWD_IN_LSE];
     float *dy = s->y + at, *dq = s->dpart[0] + at;
     TRY(multiply_widths(c, rows, s->part[0] + at, s->part[1], s->scores));
     TRY(multiply_widths(c, rows, dy, s->part[2], s->slopes));
     for (int64_t i = 0; i < rows; i++)
-        cpu_attention_soften_bwd(c, s, first + i, i, lse[first + i], dy + i * width, dq + i * width,
-                                 DTYPE_F32);
+        cpu_attention_soften_bwd(c, s, first + i, i, *cpu_attention_lse(c, lse, first + i),
+                                 dy + i * width, dq + i * width, DTYPE_F32);
     TRY(multiply_add(c, rows, first == 0, s->scores, dy, s->dpart[2]));
     TRY(multiply_add(c, rows, first == 0, s->slopes, s->part[0] + at, s->dpart[1]));
     return multiply_rows(c, rows, s->slopes, s->part[1], dq);
@@ -317,9 +318,9 @@ static Status run_all(const OpInstance *op, Stream *stream, int qkv, int scalars
     if (starts) {
         const int64_t end = starts[c.z.n];
         zero_rest(out, end);
-        for (int64_t i = 0; lse && lse->data && i < c.z.heads; i++)
-            memset((float *)lse->data + i * c.z.positions + end, 0,
-                   (size_t)(c.z.positions - end) * sizeof(float));
+        if (lse && lse->data)
+            memset((float *)lse->data + end * c.z.heads, 0,
+                   (size_t)((c.z.positions - end) * c.z.heads) * sizeof(float));
     }
     return run_heads(op, &c, starts, run);
 }

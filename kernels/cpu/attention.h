@@ -57,8 +57,8 @@ typedef struct AttentionScratch {
 
 /* ---- rows of the softmax ---- */
 
-/* Where the logarithms of a head's sums lie, or NULL. */
-float *cpu_attention_lse(const AttentionCall *c, const OpTensor *lse);
+/* Where the logarithm of a query's sum lies, or NULL. */
+float *cpu_attention_lse(const AttentionCall *c, const OpTensor *lse, int64_t query);
 /* Row `row` of s->scores, a query's, becomes its weights; lse: cpu_attention_lse(). */
 void cpu_attention_soften(const AttentionCall *c, const AttentionScratch *s, int64_t query,
                           int64_t row, float *lse);

@@ -68,12 +68,12 @@ Status cpu_attention_forward_bf16(const OpInstance *op, AttentionCall *c, const 
 {
     const HeadProduct *products = take_products(op, c);
     uint16_t *const *part = s->narrow.part;
-    float *lse = cpu_attention_lse(c, &op->out[ATTENTION_OUT_LSE]);
+    const OpTensor *lse = &op->out[ATTENTION_OUT_LSE];
     for (int i = 0; i < ATTENTION_PARTS; i++)
         pull(c, &op->in[ATTENTION_IN_QKV], attention_channel(&c->z, i, c->head), part[i]);
     TRY(run_product(products, c, s, PRODUCT_SCORES, part[0], part[1], s->scores));
     for (int64_t i = 0; i < c->at.length; i++) {
-        cpu_attention_soften(c, s, i, i, lse);
+        cpu_attention_soften(c, s, i, i, cpu_attention_lse(c, lse, i));
         narrow_row(c, s->narrow.weights, s->scores, i);
     }
     zero_last_rows(c, s->narrow.weights);
@@ -88,10 +88,10 @@ static void soften_bwd_rows(const OpInstance *op, const AttentionCall *c, const 
     const OpTensor *t = &op->in[ATTENTION_BWD_IN_Y];
     const CpuView v = cpu_view(t);
     const uint16_t *y = rows_at(&v, t, c, c->head * d);
-    const float *lse = cpu_attention_lse(c, &op->in[ATTENTION_BWD_IN_LSE]);
+    const OpTensor *lse = &op->in[ATTENTION_BWD_IN_LSE];
     for (int64_t i = 0; i < c->at.length; i++) {
-        cpu_attention_soften_bwd(c, s, i, i, lse[i], s->narrow.dy + i * d, y + i * v.step,
-                                 DTYPE_BF16);
+        cpu_attention_soften_bwd(c, s, i, i, *cpu_attention_lse(c, lse, i), s->narrow.dy + i * d,
+                                 y + i * v.step, DTYPE_BF16);
         narrow_row(c, s->narrow.weights, s->scores, i);
         narrow_row(c, s->narrow.slopes, s->slopes, i);
     }

@@ -81,13 +81,13 @@ void cpu_attention_soften(const AttentionCall *c, const AttentionScratch *s, int
 {
     float most, *scores = s->scores + row * c->row;
     const double sum = exponentials(scores, c->at.length, c->z.scale, &most);
-    if (lse) lse[query] = (float)((double)most + log(sum));
+    if (lse) *lse = (float)((double)most + log(sum));
     multiply_row(scores, draw_row(c, s, query), c->at.length, (float)(1 / sum));
 }
 
-float *cpu_attention_lse(const AttentionCall *c, const OpTensor *lse)
+float *cpu_attention_lse(const AttentionCall *c, const OpTensor *lse, int64_t query)
 {
-    return lse->data ? (float *)lse->data + attention_lse_at(&c->z, &c->at, c->head) : NULL;
+    return lse->data ? (float *)lse->data + attention_lse_at(&c->z, &c->at, c->head, query) : NULL;
 }
 
 void cpu_attention_soften_bwd(const AttentionCall *c, const AttentionScratch *s, int64_t query,

@@ -71,18 +71,17 @@ static AttentionShape shape_of(const OpInstance *op, const AttentionSizes *z, bo
                              .statistics = statistics };
 }
 
-/* What our kernels write for a plan: in the workspace, behind the plan's own. */
+/* Where in the workspace what our kernels write for a plan lies, and then the plan's own. */
 typedef struct Extra {
-    size_t mask, places, end; /* from which byte on */
+    size_t mask, places, own; /* from which byte on */
 } Extra;
 
 static Extra extra_of(const AttentionPlan *plan)
 {
     const AttentionShape *part = attention_plan_part(plan);
-    Extra e = { .mask = (attention_plan_workspace(plan) + 255) / 256 * 256 };
-    e.places = (e.mask + attention_plan_mask_bytes(part) + 255) / 256 * 256;
-    e.end = e.places + attention_plan_places_bytes(part, attention_plan_parts(plan));
-    return e;
+    const size_t mask = attention_plan_mask_bytes(part),
+                 places = attention_plan_places_bytes(part, attention_plan_parts(plan));
+    return (Extra){ .mask = 0, .places = mask, .own = mask + places };
 }
 
 /* op->state: cuDNN's plan, or NULL. */
@@ -99,7 +98,7 @@ static Status choose_plan(OpInstance *op, AttentionGraph pass, const OpTensor *q
     TRY(attention_plan_create(&plan, b, pass, &shape));
     op->state = plan;
     op->implementation = attention_plan_name(plan);
-    op->workspace_bytes = extra_of(plan).end;
+    op->workspace_bytes = extra_of(plan).own + attention_plan_workspace(plan);
     return OK;
 }
 
@@ -156,7 +155,7 @@ static Status bind_plan(OpInstance *op, const OpTensor *qkv, void **operands)
     for (int i = 0; i < ATTENTION_PLACES; i++)
         operands[ATTENTION_OP_LENGTHS + i] =
             workspace + e.places + (size_t)(i * list) * sizeof(int32_t);
-    return attention_plan_bind(op->state, operands, workspace);
+    return attention_plan_bind(op->state, operands, workspace + e.own);
 }
 
 /* p: the pass, as our own kernels would run it. */
@@ -176,7 +175,7 @@ static Status run_plan(const OpInstance *op, const AttentionPass *p, cudaStream_
         if (p->scalars) TRY_CUDA(cuda_launch_attention_mask(p, &extra, i, stream));
         TRY(attention_plan_run(op->state, i, stream));
     }
-    return OK;
+    return p->starts ? CUDA_STATUS(cuda_launch_attention_rest(p, stream)) : OK;
 }
 
 static Status run_pass(const OpInstance *op, AttentionPass *p, const Stream *stream)
@@ -185,16 +184,19 @@ static Status run_pass(const OpInstance *op, AttentionPass *p, const Stream *str
     return run_plan(op, p, stream->stream);
 }
 
-Status attention_fill_starts(const OpInstance *op, const OpTensor *starts)
+Status attention_fill_starts(const OpInstance *op, const OpTensor *starts, cudaStream_t stream)
 {
     const AttentionAttr *a = op->attr;
+    ASSERT(op->kind == OP_ATTENTION || op->kind == OP_ATTENTION_BWD);
     const int in = op->kind == OP_ATTENTION ? (int)ATTENTION_IN_QKV : (int)ATTENTION_BWD_IN_QKV;
     const AttentionSizes z = attention_sizes(a, &op->in[in].desc, &starts->desc);
     const int64_t even = z.positions / z.n, length = even < a->longest ? even : a->longest;
     int32_t *list = mem_alloc(starts->bytes);
     if (!list) return ERR_MEMORY;
     for (int64_t n = 0; n <= z.n; n++) list[n] = (int32_t)(n * length);
-    const cudaError_t error = cudaMemcpy(starts->data, list, starts->bytes, cudaMemcpyHostToDevice);
+    cudaError_t error =
+        cudaMemcpyAsync(starts->data, list, starts->bytes, cudaMemcpyHostToDevice, stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
     mem_free(list);
     return CUDA_STATUS(error);
 }

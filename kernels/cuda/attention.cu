@@ -37,7 +37,7 @@ template <int D> struct Scores {
 
 struct HeadPlace { /* of a block */
     int n, head, first, length;
-    int64_t row, lse; /* the sequence's first of all tensors, and of lse */
+    int64_t row, lse, lse_step; /* the sequence's first of all tensors, and of lse */
 };
 
 template <int D> static __device__ __forceinline__ HeadPlace head_place(const AttentionPass &p)
@@ -50,7 +50,8 @@ template <int D> static __device__ __forceinline__ HeadPlace head_place(const At
     h.first = (int)blockIdx.x % tiles * Tiles<D>::EDGE;
     h.length = p.starts ? p.starts[h.n + 1] - p.starts[h.n] : p.length;
     h.row = p.starts ? p.starts[h.n] : (int64_t)h.n * p.length;
-    h.lse = (int64_t)(p.starts ? h.head : sequence) * p.positions + (p.starts ? h.row : 0);
+    h.lse = p.starts ? h.row * p.heads + h.head : (int64_t)sequence * p.positions;
+    h.lse_step = p.starts ? p.heads : 1;
     return h;
 }
 
@@ -246,7 +247,8 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
     for (int r = 0; r < OWN; r++) {
         const int query = h.first + ty + r * SIDE;
         const float inverse = 1.0f / s.sum[r];
-        if (p.lse && tx == 0 && query < h.length) p.lse[h.lse + query] = s.most[r] + logf(s.sum[r]);
+        if (p.lse && tx == 0 && query < h.length)
+            p.lse[h.lse + query * h.lse_step] = s.most[r] + logf(s.sum[r]);
 #pragma unroll
         for (int j = 0; j < COLUMNS; j++) s.y[r][j] *= inverse;
     }
@@ -270,7 +272,7 @@ static __device__ __forceinline__ void write_inner(const HeadPlace &h, const Til
             sum = fmaf(dy.at[row][column], y.at[row][column], sum);
         }
         sum = sum_of_row(sum);
-        if (tx == 0 && h.first + row < h.length) to[h.first + row] = sum;
+        if (tx == 0 && h.first + row < h.length) to[(h.first + row) * h.lse_step] = sum;
     }
 }
 
@@ -314,8 +316,9 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, 2)
             float e = 0.0f, slope = 0.0f;
             if (query < h.length && key < h.length) {
                 const float f = kept(p, drop, h, query, key);
-                e = expf(s[i / OWN][i % OWN] * p.scale - p.lse[h.lse + query]);
-                slope = e * (dp[i / OWN][i % OWN] * f - p.inner[h.lse + query]);
+                const int64_t at = h.lse + query * h.lse_step;
+                e = expf(s[i / OWN][i % OWN] * p.scale - p.lse[at]);
+                slope = e * (dp[i / OWN][i % OWN] * f - p.inner[at]);
                 e *= f;
             }
             slopes.at[row][column] = slope;
@@ -341,24 +344,41 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS) zero_rest_kernel(con
         for (int i = (int)threadIdx.x; i < width; i += ATTENTION_THREADS)
             vector_store_element(to + (int64_t)row * width + i, 0.0f);
         for (int i = (int)threadIdx.x; !p.dqkv && p.lse && i < p.heads; i += ATTENTION_THREADS)
-            p.lse[(int64_t)i * p.positions + row] = 0.0f;
+            p.lse[(int64_t)row * p.heads + i] = 0.0f;
     }
 }
 
 /* ---- what cuDNN reads besides ---- */
 
+/* Before 9.25 cuDNN is not made for sequences without positions (cudnn-frontend's issue 943). In
+ * the place of one it gets another of the batch once more, which writes the same numbers twice. */
+static __device__ __forceinline__ int stand_in(const AttentionPass &p, int n)
+{
+    int other = n;
+    while (other > 0 && p.starts[other + 1] == p.starts[other]) other--;
+    while (other < p.n - 1 && p.starts[other + 1] == p.starts[other]) other++;
+    return other;
+}
+
+static __device__ __forceinline__ int length_of(const AttentionPass &p, int n)
+{
+    return p.starts ? p.starts[n + 1] - p.starts[n] : p.length;
+}
+
+/* Where there are no positions at all, the one that is nobody's is each sequence's. */
 static __global__ void __launch_bounds__(ATTENTION_THREADS)
     places_kernel(const AttentionPass p, const AttentionExtra e)
 {
     const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x), part = i / e.places_row,
               n = i % e.places_row, width = p.heads * p.width;
     if (part >= e.parts || n > e.n) return;
-    const int start = p.starts[part * e.n + n];
+    const int sequence = part * e.n + n, other = n < e.n ? stand_in(p, sequence) : sequence,
+              start = p.starts[other];
     int32_t *to = e.places + (int64_t)part * 4 * e.places_row + n;
-    if (n < e.n) to[0] = p.starts[part * e.n + n + 1] - start;
+    if (n < e.n) to[0] = max(length_of(p, other), 1);
     to[e.places_row] = start * 3 * width;
     to[2 * e.places_row] = start * width;
-    to[3 * e.places_row] = start;
+    to[3 * e.places_row] = start * p.heads;
 }
 
 /* A thread has eight keys of a query. Nothing is drawn behind the end of a sequence, where cuDNN
@@ -372,9 +392,10 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS)
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row = i / vectors;
     const int key = (int)(i % vectors) * KEYS, query = (int)(row % p.length),
               head = (int)(row / p.length % p.heads);
-    const int64_t n = row / p.length / p.heads, sequence = (int64_t)part * e.n + n;
+    const int64_t n = row / p.length / p.heads;
     if (n >= e.n) return;
-    const int length = p.starts ? p.starts[sequence + 1] - p.starts[sequence] : p.length;
+    const int own = part * e.n + (int)n, sequence = p.starts ? stand_in(p, own) : own,
+              length = length_of(p, sequence);
     const DropAddress drop = address_now(address, p.scalars);
     float factors[KEYS] = {};
     for (int k = 0; k < KEYS; k += 4)
@@ -433,10 +454,14 @@ cudaError_t cuda_launch_attention(const AttentionPass *p, cudaStream_t stream)
 cudaError_t cuda_launch_attention_places(const AttentionPass *p, const AttentionExtra *e,
                                          cudaStream_t stream)
 {
-    const cudaError_t error = CUDA_LAUNCH(
-        places_kernel, launch_blocks((int64_t)e->parts * e->places_row, ATTENTION_THREADS),
-        ATTENTION_THREADS, stream, *p, *e);
-    return error != cudaSuccess ? error : LAUNCH_BY_TYPE(p->dtype, launch_rest, p, stream);
+    return CUDA_LAUNCH(places_kernel,
+                       launch_blocks((int64_t)e->parts * e->places_row, ATTENTION_THREADS),
+                       ATTENTION_THREADS, stream, *p, *e);
+}
+
+cudaError_t cuda_launch_attention_rest(const AttentionPass *p, cudaStream_t stream)
+{
+    return LAUNCH_BY_TYPE(p->dtype, launch_rest, p, stream);
 }
 
 template <typename T>

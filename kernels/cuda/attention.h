@@ -15,7 +15,7 @@ typedef struct AttentionPass {
     const int32_t *starts;                  /* NULL: each image is one sequence */
     const void *qkv;
     void *y;               /* forward */
-    float *lse;            /* [images,heads,positions]; written forward, where it is not NULL */
+    float *lse;            /* kernels/op_attention.h; written forward, where it is not NULL */
     const void *dy, *made; /* backward; made: y */
     void *dqkv;
     float *inner; /* backward: as lse, scratch */
@@ -25,8 +25,10 @@ struct OpTensor;
 /* Of a prepared op: in how many parts cuDNN takes its sequences, one after the other in the same
  * workspace; 0: kernels of our own run it. */
 int attention_parts(const struct OpInstance *op);
-/* i32 [N+1] of the op in device memory: sequences of equal length, for timing. */
-Status attention_fill_starts(const struct OpInstance *op, const struct OpTensor *starts);
+/* i32 [N+1] of the op in device memory: sequences of equal length, for timing. Waits until they are
+ * there. */
+Status attention_fill_starts(const struct OpInstance *op, const struct OpTensor *starts,
+                             cudaStream_t stream);
 /* Backward where there is a dqkv. */
 C_LINKAGE cudaError_t cuda_launch_attention(const AttentionPass *p, cudaStream_t stream);
 
@@ -37,9 +39,11 @@ typedef struct AttentionExtra {
     int32_t *places; /* [parts,4,places_row]: lengths, and starts in rows of qkv, of y and of lse */
     int parts, n, mask_row, places_row;
 } AttentionExtra;
-/* The lists of all parts; zeros in the results behind the last sequence. */
+/* The lists of all parts. No sequence is empty in them. */
 C_LINKAGE cudaError_t cuda_launch_attention_places(const AttentionPass *p, const AttentionExtra *e,
                                                    cudaStream_t stream);
 C_LINKAGE cudaError_t cuda_launch_attention_mask(const AttentionPass *p, const AttentionExtra *e,
                                                  int part, cudaStream_t stream);
+/* Zeros in the results behind the last sequence. */
+C_LINKAGE cudaError_t cuda_launch_attention_rest(const AttentionPass *p, cudaStream_t stream);
 #endif

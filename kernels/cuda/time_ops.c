@@ -88,7 +88,7 @@ static Status place(const OpInstance *op, OpTensor *t, const Stream *s)
 {
     if (t->desc.rank == 0) return OK;
     TRY_CUDA(cudaMalloc(&t->data, t->bytes));
-    if (t->desc.dtype == DTYPE_I32) return attention_fill_starts(op, t);
+    if (t->desc.dtype == DTYPE_I32) return attention_fill_starts(op, t, s->stream);
     return cuda_pattern_fill(t->data, t->bytes, s->stream);
 }
 

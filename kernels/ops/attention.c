@@ -48,7 +48,9 @@ static Status check(const OpSlots *s, int qkv, int scalars, int starts, TensorDe
                     op_name(s->kind), (long long)d[1], a->heads, ATTENTION_MAX_WIDTH);
     TRY(check_drop(s, &z, scalars));
     *y = tensor_desc(DTYPE_F32, 4, (const int64_t[]){ d[0], d[1] / 3, d[2], d[3] });
-    *lse = tensor_desc(DTYPE_F32, 3, (const int64_t[]){ d[0], z.heads, z.positions });
+    *lse = tensor_desc(DTYPE_F32, 3,
+                       (const int64_t[]){ d[0], z.packed ? z.positions : z.heads,
+                                          z.packed ? z.heads : z.positions });
     return OK;
 }
 

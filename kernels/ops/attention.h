@@ -6,8 +6,9 @@
 
 typedef struct AttentionSizes {
     int64_t n, heads, length, width; /* sequences; positions of the longest; d, of a head */
-    int64_t positions;               /* of an image, which may hold all sequences */
-    float scale;                     /* 1 / sqrt(d) */
+    int64_t positions;               /* of an image, which may hold all sequences: */
+    bool packed;
+    float scale; /* 1 / sqrt(d) */
 } AttentionSizes;
 
 /* qkv: [N,3E,H,W], or with starts [1,3E,H,W]; starts: NULL, or of rank 0, where absent */
@@ -21,6 +22,7 @@ static inline AttentionSizes attention_sizes(const AttentionAttr *a, const Tenso
                              .length = packed ? a->longest : positions,
                              .width = width,
                              .positions = positions,
+                             .packed = packed,
                              .scale = (float)(1 / sqrt((double)width)) };
 }
 
@@ -40,11 +42,12 @@ static inline AttentionPlace attention_place(const AttentionSizes *z, const int3
     return at;
 }
 
-/* Elements of lse in front of a sequence's of one head. */
+/* Elements of lse in front of that of a sequence's query and head. */
 static inline int64_t attention_lse_at(const AttentionSizes *z, const AttentionPlace *at,
-                                       int64_t head)
+                                       int64_t head, int64_t query)
 {
-    return (at->image * z->heads + head) * z->positions + at->first;
+    if (z->packed) return (at->first + query) * z->heads + head;
+    return (at->image * z->heads + head) * z->positions + query;
 }
 
 /* The channel of a head's first query (part 0), key (1) or value (2). */

@@ -87,7 +87,7 @@ static void forward_row(OpInstance *op, const Heads *h, int64_t query)
         for (int64_t i = 0; i < h->z.width; i++) y[at_y(h, query, i)] += p * h->qkv[at(h, 2, j, i)];
     }
     if (ref_has_out(op, ATTENTION_OUT_LSE))
-        ref_out(op, ATTENTION_OUT_LSE)[attention_lse_at(&h->z, &h->at, h->head) + query] = lse;
+        ref_out(op, ATTENTION_OUT_LSE)[attention_lse_at(&h->z, &h->at, h->head, query)] = lse;
 }
 
 /* What one row of the softmax gives all keys, values and its query. */
@@ -95,7 +95,7 @@ static void backward_row(OpInstance *op, const Heads *h, int64_t query)
 {
     const double *dy = ref_in(op, ATTENTION_BWD_IN_DY), *y = ref_in(op, ATTENTION_BWD_IN_Y);
     const double lse =
-        ref_in(op, ATTENTION_BWD_IN_LSE)[attention_lse_at(&h->z, &h->at, h->head) + query];
+        ref_in(op, ATTENTION_BWD_IN_LSE)[attention_lse_at(&h->z, &h->at, h->head, query)];
     double *out = ref_out(op, ATTENTION_BWD_OUT_DQKV), inner = 0;
     for (int64_t i = 0; i < h->z.width; i++) inner += dy[at_y(h, query, i)] * y[at_y(h, query, i)];
     for (int64_t j = 0; j < h->at.length; j++) {

@@ -92,4 +92,27 @@ for run in shared-srun shared-mpirun; do
     [[ $(field "$run" start world) == 2 ]] || broken "$run: $(field "$run" start world) ranks"
 done
 scancel "$first"
+
+# A network of text is trained, asked to leave and requeued as one of images.
+sed 's/[^a-z ]/ /g' README.md | grep '[a-z]' > "$SCRATCH/lines"
+mkdir "$SCRATCH/words"
+"$tools"/make_tokens "$SCRATCH/words" "train=$SCRATCH/lines" "valid=$SCRATCH/lines" ||
+    broken "make_tokens"
+cat > "$SCRATCH/small.yaml" << END
+model: {name: roberta_tiny, layers: 2, hidden: 128, heads: 2}
+data: {dir: $SCRATCH/words, tokens: 64, threads: 1}
+train: {precision: fp32, epochs: 400, batch_per_rank: 4}
+optimizer: {name: adamw, lr: 1.0e-3, lr_scaling: none}
+device: {backend: cpu, threads: 1}
+log: {every: 1}
+END
+fixed=(train.max_steps=150)
+train text_unbroken 2 "${fixed[@]}"
+submit text --nodes=2 -- "${fixed[@]}"
+wait_for_step text 5
+scancel --batch --signal=USR1 "$job"
+wait_for_starts text "2 2" 90
+slurm_wait "$job" COMPLETED 120 || broken "text: the job is $(slurm_state "$job")"
+[[ $(events text resume) == 1 ]] || broken "text: $(events text resume) resume events, expected 1"
+same "text, asked to leave and requeued" text_unbroken text
 slurm_end

@@ -91,7 +91,7 @@ static float *lse_of(const Head *h, int64_t query)
     const int64_t n = h->w->part * s->n + h->n;
     float *lse = h->w->data[ATTENTION_OP_LSE];
     if (s->packed)
-        return lse + h->head * s->packed + listed(h->w, ATTENTION_OP_LSE_STARTS, h->n) + query;
+        return lse + listed(h->w, ATTENTION_OP_LSE_STARTS, h->n) + query * s->heads + h->head;
     return lse + (n * s->heads + h->head) * s->length + query;
 }
 
@@ -177,7 +177,7 @@ static void run_work(const void *cookie)
     for (int64_t i = 0; i < s->n * s->heads; i++) {
         Head h = { w, i / s->heads, i % s->heads, s->length };
         if (s->packed) h.length = listed(w, ATTENTION_OP_LENGTHS, h.n);
-        ASSERT(h.length >= 0 && h.length <= s->length);
+        ASSERT(h.length >= 1 && h.length <= s->length);
         if (w->pass == ATTENTION_FORWARD) forward(&h);
         else backward(&h);
     }
@@ -247,8 +247,8 @@ static size_t bytes_of(const AttentionPlan *p, AttentionOperand operand)
     const int64_t rows = s->packed ? s->packed : p->parts * s->n * s->length;
     if (operand == ATTENTION_OP_MASK) return attention_plan_mask_bytes(s);
     if (operand >= ATTENTION_OP_LENGTHS) /* up to behind the last part's */
-        return attention_plan_places_bytes(s, p->parts) -
-               (size_t)((ATTENTION_PLACES - 1) * attention_plan_places_row(s->n)) * sizeof(int32_t);
+        return (size_t)(((p->parts - 1) * ATTENTION_PLACES + 1) * attention_plan_places_row(s->n)) *
+               sizeof(int32_t);
     if (operand == ATTENTION_OP_LSE) return (size_t)(rows * s->heads) * sizeof(float);
     return (size_t)((rows - 1) * row_of(s, operand) + s->heads * s->width) * dtype_bytes(s->io);
 }

@@ -86,7 +86,8 @@ static void build(const int64_t *p, Problem *out)
     }
     out->in[ATTENTION_BWD_IN_QKV] = qkv;
     out->in[ATTENTION_BWD_IN_DY] = out->in[ATTENTION_BWD_IN_Y] = y;
-    out->in[ATTENTION_BWD_IN_LSE] = desc_f32(p[AN], p[AHEADS], h * w, 0);
+    out->in[ATTENTION_BWD_IN_LSE] =
+        p[ASEQ] ? desc_f32(1, h, p[AHEADS], 0) : desc_f32(p[AN], p[AHEADS], h * w, 0);
     out->in[ATTENTION_BWD_IN_SCALARS] = scalars;
     out->in[ATTENTION_BWD_IN_STARTS] = starts;
 }
@@ -131,9 +132,9 @@ static void fill(const int64_t *p, const Problem *problem, Mode mode, Rng *rng, 
         const int64_t n = i / z.heads, head = i % z.heads;
         AttentionPlace at = attention_place(&z, NULL, n);
         if (starts->v) at = (AttentionPlace){ 0, (int64_t)starts->v[n], length_of(p, n) };
-        double *lse = in[ATTENTION_BWD_IN_LSE].v + attention_lse_at(&z, &at, head);
         for (int64_t query = 0; query < at.length; query++)
-            lse[query] = fill_float(lse_of(&z, qkv->v, &at, head, query));
+            in[ATTENTION_BWD_IN_LSE].v[attention_lse_at(&z, &at, head, query)] =
+                fill_float(lse_of(&z, qkv->v, &at, head, query));
     }
 }
 

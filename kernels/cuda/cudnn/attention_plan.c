@@ -15,7 +15,6 @@
 #include "kernels/cuda/cudnn/cudnn_write.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Behind the operands that others see: [N,heads,L] of f32, the inner product of dy and y of each
  * query, at the beginning of the workspace; then numbers by value. */
@@ -105,8 +104,7 @@ static DType type_of(const AttentionShape *s, int operand)
     return kind == ROWS || kind == MASK ? s->io : types[kind];
 }
 
-/* How many numbers of all heads lie between a position and the next; between heads of lse a row of
- * positions, so there it is the heads' share of one. */
+/* How many numbers of all heads there are for a position. */
 static int64_t row_step(const AttentionShape *s, int operand)
 {
     return s->heads * (table[operand].kind == ROWS ? table[operand].beside * s->width : 1);
@@ -151,7 +149,10 @@ static CudnnTensor describe_numbers(const Writer *w, int operand)
 {
     const AttentionShape *s = &w->operation->shape;
     CudnnTensor t = matrix(w, DTYPE_F32, s->length, 1);
-    if (s->packed && table[operand].starts) t.strides[1] = s->packed;
+    if (s->packed && table[operand].starts) {
+        t.strides[1] = 1;
+        t.strides[2] = s->heads;
+    }
     return t;
 }
 
@@ -391,16 +392,12 @@ static Status make_graph(const CudnnContext *c, const void *operation,
 static void format(const Operation *o, size_t limit, char *out, size_t bytes)
 {
     const AttentionShape *s = &o->shape;
-    snprintf(out, bytes, "attention %s%s%s %s n%lld heads%lld length%lld width%lld",
+    snprintf(out, bytes, "attention %s%s%s%s %s n%lld heads%lld length%lld width%lld limit %zu",
              o->pass == ATTENTION_FORWARD ? "forward" : "bwd",
              o->pass == ATTENTION_FORWARD && s->statistics ? " statistics" : "",
-             s->factor > 0 ? " mask" : "", dtype_name(s->io), (long long)s->n, (long long)s->heads,
-             (long long)s->length, (long long)s->width);
-    const size_t length = strlen(out);
-    if (s->packed)
-        snprintf(out + length, bytes - length, " packed%lld limit %zu", (long long)s->packed,
-                 limit);
-    else snprintf(out + length, bytes - length, " limit %zu", limit);
+             s->factor > 0 ? " mask" : "", s->packed ? " packed" : "", dtype_name(s->io),
+             (long long)s->n, (long long)s->heads, (long long)s->length, (long long)s->width,
+             limit);
 }
 
 /* Positions of all sequences; INNER has room for each as for the longest. */
@@ -446,7 +443,7 @@ static int32_t *make_example(const AttentionShape *s)
         lists[i] = i < s->n ? (int32_t)length : 0;
         lists[row + i] = (int32_t)(start * row_step(s, ATTENTION_OP_Q));
         lists[2 * row + i] = (int32_t)(start * row_step(s, ATTENTION_OP_Y));
-        lists[3 * row + i] = (int32_t)start;
+        lists[3 * row + i] = (int32_t)(start * row_step(s, ATTENTION_OP_LSE));
     }
     return lists;
 }
@@ -458,6 +455,9 @@ static Status get_plan(AttentionPlan *p, CudaBackend *b, const CudnnPlan **out)
     const size_t others = inner_bytes(p) + attention_plan_mask_bytes(&o->shape) +
                           attention_plan_places_bytes(&o->shape, p->parts),
                  limit = b->workspace_limit > others ? b->workspace_limit - others : 0;
+    if (others > b->workspace_limit)
+        return fail(ERR_ENV, "attention needs %zu bytes next to a plan's workspace, of at most %zu",
+                    others, b->workspace_limit);
     int32_t *example = o->shape.packed ? make_example(&o->shape) : NULL;
     if (o->shape.packed && !example) return ERR_MEMORY;
     format(o, limit, key, sizeof key);

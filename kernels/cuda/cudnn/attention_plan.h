@@ -36,9 +36,9 @@ typedef enum AttentionOperand {
     ATTENTION_OP_DQ,
     ATTENTION_OP_DK,
     ATTENTION_OP_DV,
-    ATTENTION_OP_LSE, /* f32 [N,heads,L]; packed [heads,packed] */
-    /* Packed, i32: positions of each sequence [N], and where it begins in rows of 3 heads width, in
-     * rows of heads width and in a head's row of lse, [N+1] each. Of all parts, one by one. */
+    ATTENTION_OP_LSE, /* f32 [N,heads,L]; packed [packed,heads] */
+    /* Packed, i32: positions of each sequence [N], one at least, and where it begins in rows of 3
+     * heads width, in rows of heads width and in lse, [N+1] each. Of all parts, one by one. */
     ATTENTION_OP_LENGTHS,
     ATTENTION_OP_QKV_STARTS,
     ATTENTION_OP_Y_STARTS,
@@ -59,17 +59,20 @@ static inline int64_t attention_plan_places_row(int64_t part_n)
     return (part_n + 4) / 4 * 4;
 }
 
-/* What the caller's mask and lists take; they count as workspace. s->n: of a part. */
+/* What the caller's mask and lists take, in multiples of 256; they count as workspace. s->n: of a
+ * part. */
 static inline size_t attention_plan_mask_bytes(const AttentionShape *s)
 {
     const int64_t row = attention_plan_mask_row(s->length);
-    return s->factor > 0 ? (size_t)(s->n * s->heads * s->length * row) * dtype_bytes(s->io) : 0;
+    const int64_t numbers = s->factor > 0 ? s->n * s->heads * s->length * row : 0;
+    return ((size_t)numbers * dtype_bytes(s->io) + 255) / 256 * 256;
 }
 
 static inline size_t attention_plan_places_bytes(const AttentionShape *s, int parts)
 {
     const int64_t row = attention_plan_places_row(s->n);
-    return s->packed ? (size_t)(parts * ATTENTION_PLACES * row) * sizeof(int32_t) : 0;
+    const int64_t numbers = s->packed ? parts * ATTENTION_PLACES * row : 0;
+    return ((size_t)numbers * sizeof(int32_t) + 255) / 256 * 256;
 }
 
 typedef struct AttentionPlan AttentionPlan;

@@ -34,12 +34,13 @@ static Status open_bench(Bench *b, size_t workspace)
         TRY_CUDA(cudaMalloc(&b->operands[i], r->operand_bytes[i]));
         TRY(cuda_pattern_fill(b->operands[i], r->operand_bytes[i], b->contest.stream));
         if (r->example[i])
-            TRY_CUDA(cudaMemcpy(b->operands[i], r->example[i], r->operand_bytes[i],
-                                cudaMemcpyHostToDevice));
+            TRY_CUDA(cudaMemcpyAsync(b->operands[i], r->example[i], r->operand_bytes[i],
+                                     cudaMemcpyHostToDevice, b->contest.stream));
         if (r->written >> i & 1)
             b->contest.outputs[b->contest.output_count++] =
                 (CudaContestOutput){ b->operands[i], r->operand_bytes[i], r->operand_types[i] };
     }
+    TRY_CUDA(cudaStreamSynchronize(b->contest.stream));
     if (workspace) TRY_CUDA(cudaMalloc(&b->workspace, workspace));
     for (int i = 0; i < b->count; i++)
         TRY(cudnn_plan_make_pack(b->c, &b->packs[i], r->operands, b->operands, b->workspace));

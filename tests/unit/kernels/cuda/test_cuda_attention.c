@@ -1,5 +1,7 @@
 /* test_cuda_attention.c - who runs attention: which instances cuDNN may be given, what the modes
  * make of them, what is said of it. */
+#include "base/rng.h"
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/ops/attention.h"
 #include "tests/test.h"
@@ -100,6 +102,92 @@ TEST(what_cudnn_runs_of_attention_is_said)
 }
 
 #ifdef CONVOY_EMU
+/* Numbers of ordinary size, the same at each call; starts: four sequences, one of them empty. */
+static void place(OpTensor *t)
+{
+    static const int32_t starts[] = { 0, 5, 5, 14, 17 };
+    static _Alignas(4) uint16_t halves[20 * 96];
+    Rng rng = rng_at(7, (RngPurpose)0, 0, 0);
+    const void *from = halves;
+    if (!t->desc.rank) return;
+    REQUIRE(t->bytes <= sizeof halves);
+    for (size_t i = 0; i < t->bytes / 2; i++) /* from 0.5 to 1, of either sign */
+        halves[i] = (uint16_t)(0x3800U | (rng_u32(&rng) & 0x83ffU));
+    for (size_t i = 0; t->desc.rank == 3 && i < t->bytes / 4; i++)
+        ((float *)(void *)halves)[i] = (float)(rng_u32(&rng) % 4) + 4;
+    if (t->desc.dtype == DTYPE_I32) from = starts;
+    REQUIRE(cudaMalloc(&t->data, t->bytes) == cudaSuccess);
+    REQUIRE(cudaMemcpy(t->data, from, t->bytes, cudaMemcpyHostToDevice) == cudaSuccess);
+}
+
+/* What a pass of attention over these writes, within a limit of workspace that makes so many
+ * parts. */
+static void run_within(bool backward, bool packed, size_t limit, int parts, uint16_t *out,
+                       size_t bytes)
+{
+    const AttentionAttr attr = { .heads = 2,
+                                 .longest = packed ? 9 : 0,
+                                 .drop = { .seed = 3, .layer = 1, .rate = 0.3f } };
+    const int64_t images = packed ? 1 : 4, length = packed ? 20 : 5;
+    const TensorDesc qkv = { DTYPE_F32, 4, { images, 96, length, 1 } },
+                     y = { DTYPE_F32, 4, { images, 32, length, 1 } },
+                     lse = { DTYPE_F32, 3, { images, packed ? length : 2, packed ? 2 : length } },
+                     scalars = { DTYPE_F32, 1, { SCALAR_COUNT } }, starts = { DTYPE_I32, 1, { 5 } };
+    OpInstance op = { .kind = backward ? OP_ATTENTION_BWD : OP_ATTENTION, .attr = &attr };
+    Backend *b;
+    Stream *stream = NULL;
+    if (!open_device(&b, PRECISION_FP16, KERNELS_CUDNN)) return;
+    ((CudaBackend *)b)->workspace_limit = limit;
+    op.backend = b;
+    op.in[backward ? ATTENTION_BWD_IN_QKV : ATTENTION_IN_QKV].desc = qkv;
+    op.in[backward ? ATTENTION_BWD_IN_SCALARS : ATTENTION_IN_SCALARS].desc = scalars;
+    if (packed) op.in[backward ? ATTENTION_BWD_IN_STARTS : ATTENTION_IN_STARTS].desc = starts;
+    if (backward) {
+        op.in[ATTENTION_BWD_IN_DY].desc = op.in[ATTENTION_BWD_IN_Y].desc = y;
+        op.in[ATTENTION_BWD_IN_LSE].desc = lse;
+        op.out[ATTENTION_BWD_OUT_DQKV].desc = qkv;
+    } else {
+        op.out[ATTENTION_OUT_Y].desc = y;
+        op.out[ATTENTION_OUT_LSE].desc = lse;
+    }
+    REQUIRE_OK(backend_prepare_op(&op));
+    for (int i = 0; i < OP_MAX_INPUTS; i++) place(&op.in[i]);
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) place(&op.out[i]);
+    REQUIRE(cudaMalloc(&op.workspace, op.workspace_bytes) == cudaSuccess);
+    CHECK(op.workspace_bytes <= limit);
+    REQUIRE_OK(b->v->stream_create(b, LANE_COMPUTE, &stream));
+    CHECK_OK(b->v->ops[op.kind]->bind(&op));
+    CHECK_OK(b->v->ops[op.kind]->run(&op, stream));
+    CHECK_OK(b->v->stream_wait(b, stream));
+    REQUIRE(op.out[0].bytes == bytes);
+    CHECK(cudaMemcpy(out, op.out[0].data, bytes, cudaMemcpyDeviceToHost) == cudaSuccess);
+    CHECK_INT(attention_parts(&op), parts);
+    for (int i = 0; i < OP_MAX_INPUTS; i++) cudaFree(op.in[i].data);
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) cudaFree(op.out[i].data);
+    cudaFree(op.workspace);
+    b->v->stream_destroy(b, stream);
+    backend_release_op(&op);
+    backend_destroy(b);
+}
+
+TEST(cudnns_attention_in_parts_is_the_same)
+{
+    static uint16_t whole[20 * 96], parts[20 * 96];
+    if (!cuda_is_there()) return;
+    for (int i = 0; i < 4; i++) {
+        const bool backward = i & 1, packed = i & 2;
+        const size_t bytes = 20 * (backward ? 96 : 32) * sizeof *whole;
+        run_within(backward, packed, 1 << 20, 1, whole, bytes);
+        run_within(backward, packed, packed ? 2048 : 600, 2, parts, bytes);
+        CHECK(memcmp(parts, whole, bytes) == 0);
+        run_within(backward, packed, packed ? 1280 : 300, 4, parts, bytes);
+        CHECK(memcmp(parts, whole, bytes) == 0);
+        /* behind the last sequence: zeros */
+        for (size_t k = packed ? bytes / 20 * 17 : bytes; k < bytes; k += 2)
+            CHECK_INT(whole[k / 2], 0);
+    }
+}
+
 TEST(auto_measures_attention_where_the_answer_is_kept)
 {
     Backend *b;

@@ -1,8 +1,8 @@
 /* test_cuda_attention_plan.c - cuDNN's graphs of attention. What they compute: a library that does
  * what the documentation of the backend API says of each operation stands for cuDNN, takes the
- * graph apart and runs it on the host, number by number; of packed sequences it reads NaN behind
- * the end of each, and writes nothing there. That cuDNN itself has engines for them on described
- * devices: compiled once, where it is there; the machine needs no GPU. */
+ * graph apart and runs it on the host, number by number; behind the end of a packed sequence it
+ * reads NaN, and a product writes there unless it is told not to. That cuDNN itself has engines for
+ * them on described devices: compiled once, where it is there; the machine needs no GPU. */
 #ifndef CONVOY_EMU /* its attention is plain loops */
 #include "base/mem.h"
 #include "base/rng.h"
@@ -44,8 +44,8 @@ static struct Library {
     int made, runs;
     Descriptor *all[MOST_DESCRIPTORS];
     const Descriptor *graph; /* the one that was finalised last */
-    const int32_t *lengths;  /* of packed sequences, while a graph runs */
-    const Descriptor *pack;  /* likewise */
+    const Descriptor *pack;  /* while a graph runs */
+    const int32_t *lengths;  /* likewise, of packed sequences */
 } lib;
 
 static const Attribute *attribute(const Descriptor *d, cudnnBackendAttributeName_t name)
@@ -228,7 +228,6 @@ static void write(Descriptor *t, const Descriptor *pack, const int64_t at[4], do
         t->numbers[i] = (double)rounded(t, v);
         return;
     }
-    if (is_behind(t, at)) return;
     void *data = memory_of(t, pack);
     ASSERT(data && !flag(t, CUDNN_ATTR_TENSOR_IS_BY_VALUE));
     if (type == CUDNN_DATA_FLOAT) ((float *)data)[i] = (float)v;
@@ -283,17 +282,31 @@ static double pointwise(const Step *s, const int64_t at[4])
                  b ? (double)read(b, s->pack, at) : 0);
 }
 
+/* How much of a side of a product there is, by the list that it is told. */
+static int64_t extent(const Step *s, cudnnBackendAttributeName_t override, const int64_t at[4],
+                      int64_t whole)
+{
+    const Descriptor *list = part(s->operation, override);
+    return list ? ((const int32_t *)memory_of(list, s->pack))[at[0]] : whole;
+}
+
+static bool is_left_out(const Step *s, const int64_t at[4])
+{
+    const Descriptor *c = part(s->operation, CUDNN_ATTR_OPERATION_MATMUL_CDESC);
+    return at[2] >= extent(s, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, at, dim(c, 2)) ||
+           at[3] >= extent(s, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, at, dim(c, 3));
+}
+
 static double product(const Step *s, const int64_t at[4])
 {
     const Descriptor *a = part(s->operation, CUDNN_ATTR_OPERATION_MATMUL_ADESC),
                      *b = part(s->operation, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
-    const Descriptor *m = part(s->operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC),
-                     *n = part(s->operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC),
-                     *terms = part(s->operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC);
+    const int64_t terms =
+        extent(s, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, at, dim(a, 3));
     double sum = 0;
     CHECK_INT(dim(a, 3), dim(b, 2));
-    if ((m && at[2] >= lib.lengths[at[0]]) || (n && at[3] >= lib.lengths[at[0]])) return 0;
-    for (int64_t k = 0; k < (terms ? lib.lengths[at[0]] : dim(a, 3)); k++)
+    if (is_left_out(s, at)) return 0;
+    for (int64_t k = 0; k < terms; k++)
         sum += (double)read(a, s->pack, (int64_t[4]){ at[0], at[1], at[2], k }) *
                (double)read(b, s->pack, (int64_t[4]){ at[0], at[1], k, at[3] });
     return sum;
@@ -357,11 +370,15 @@ static void run_step(const Step *s)
         return;
     }
     Descriptor *y = part(s->operation, result);
+    const bool in_memory = !flag(y, CUDNN_ATTR_TENSOR_IS_VIRTUAL);
     int64_t at[4];
     for (at[0] = 0; at[0] < dim(y, 0); at[0]++)
         for (at[1] = 0; at[1] < dim(y, 1); at[1]++)
             for (at[2] = 0; at[2] < dim(y, 2); at[2]++)
-                for (at[3] = 0; at[3] < dim(y, 3); at[3]++) write(y, s->pack, at, element(s, at));
+                for (at[3] = 0; at[3] < dim(y, 3); at[3]++) {
+                    const bool behind = element == product ? is_left_out(s, at) : is_behind(y, at);
+                    if (!in_memory || !behind) write(y, s->pack, at, element(s, at));
+                }
 }
 
 static cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
@@ -416,8 +433,8 @@ static void close_library(CudnnContext *c)
 /* ---- attention from the maths ---- */
 
 /* packed: of these lengths, one behind the other */
-static const int lengths[N] = { 3, 0, L, 1, 5, 2 };
-enum { PACKED = 3 + 0 + L + 1 + 5 + 2, MASK_ROW = 8 };
+static const int lengths[N] = { 3, 4, L, 1, 5, 2 };
+enum { PACKED = 3 + 4 + L + 1 + 5 + 2, MASK_ROW = 8 };
 static const float factor = 1.25f; /* of what is kept */
 
 typedef struct Tensors {
@@ -452,8 +469,8 @@ static double keeps(const Tensors *t, int n, int head, int query, int key)
 
 static float lse_at(const Tensors *t, int n, int head, int query)
 {
-    return t
-        ->lse[t->packed ? head * PACKED + first_row(t, n) + query : (n * HEADS + head) * L + query];
+    const int row = first_row(t, n) + query;
+    return t->lse[t->packed ? row * HEADS + head : (n * HEADS + head) * L + query];
 }
 
 static float half_at(const uint16_t *rows, int64_t width, int64_t row, int64_t channel)
@@ -551,7 +568,7 @@ static void fill_places(Tensors *t, int parts)
         if (k < n) to[0] = lengths[sequence];
         to[row] = first * 3 * E;
         to[2 * row] = first * E;
-        to[3 * row] = first;
+        to[3 * row] = first * HEADS;
     }
 }
 
@@ -601,8 +618,9 @@ static void check_graphs(bool packed, bool dropped)
                                       .factor = dropped ? factor : 0 };
         const size_t more =
             attention_plan_mask_bytes(&part) + attention_plan_places_bytes(&part, parts);
-        CHECK_INT(more, (dropped ? images * HEADS * L * MASK_ROW * 2 : 0) +
-                            (packed ? (size_t)parts * 4 * (images < 4 ? 4 : 8) * 4 : 0));
+        const size_t mask = dropped ? images * HEADS * L * MASK_ROW * 2 : 0,
+                     lists = packed ? (size_t)parts * 4 * (images < 4 ? 4 : 8) * 4 : 0;
+        CHECK_INT(more, (mask + 255) / 256 * 256 + (lists + 255) / 256 * 256);
         fill(&t, packed, dropped);
         open_library(&b, &c);
         /* workspace for so many parts; forward goes through them where there is a mask */
@@ -678,6 +696,17 @@ TEST(gradients_of_attention_need_room_and_a_cudnn_that_has_them)
     text.packed = INT32_MAX / (3 * E) + 1;
     CHECK_STATUS(attention_plan_create(&p, &b, ATTENTION_FORWARD, &text), ERR_ENV);
     CHECK_CONTAINS(status_message(), "their lists hold 32 bits");
+    /* a plan that needs no workspace, beside a mask that does not fit, not even of one image */
+    AttentionShape drops = small;
+    drops.factor = factor;
+    lib.workspace_an_image = 0;
+    b.workspace_limit = HEADS * L * MASK_ROW * 2 - 1;
+    CHECK_STATUS(attention_plan_create(&p, &b, ATTENTION_FORWARD, &drops), ERR_ENV);
+    CHECK_CONTAINS(status_message(), "next to a plan's workspace");
+    b.workspace_limit = 256;
+    CHECK_OK(attention_plan_create(&p, &b, ATTENTION_FORWARD, &drops));
+    CHECK_INT(attention_plan_parts(p), N);
+    attention_plan_destroy(p);
     close_library(&c);
 }
 
@@ -699,6 +728,7 @@ TEST(cudnn_has_engines_for_attention)
                  { "h200", DTYPE_F16, 197, 64, false, true, true, true },
                  { "a100", DTYPE_BF16, 197, 64, false, true, true, true },
                  { "a100", DTYPE_BF16, 512, 64, true, true, true, false },
+                 { "b200", DTYPE_BF16, 197, 64, false, true, true, true },
                  { "b200", DTYPE_BF16, 512, 64, true, true, true, false } };
     if (!cudnn_is_there()) return;
     if (!dlopen("libcuda.so.1", RTLD_NOW) && !dlopen(CONVOY_DRIVER_SHIM, RTLD_NOW | RTLD_GLOBAL)) {
