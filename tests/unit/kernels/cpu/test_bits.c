@@ -115,7 +115,7 @@ static void attend(int first, int count, int64_t positions, const float *qkv, co
     back.in[ATTENTION_BWD_IN_QKV] = op.in[ATTENTION_IN_QKV];
     back.in[ATTENTION_BWD_IN_Y] = (OpTensor){ .desc = y_desc, .data = y };
     back.in[ATTENTION_BWD_IN_LSE] =
-        (OpTensor){ .desc = tensor_desc(DTYPE_F32, 3, (int64_t[]){ 1, HEADS, positions }),
+        (OpTensor){ .desc = tensor_desc(DTYPE_F32, 3, (int64_t[]){ 1, positions, HEADS }),
                     .data = lse };
     back.in[ATTENTION_BWD_IN_SCALARS] = scalar_tensor;
     back.in[ATTENTION_BWD_IN_STARTS] = own_tensor;
