@@ -20,23 +20,29 @@ static bool open_device(Backend **b, Precision precision, KernelMode mode)
     return *b != NULL;
 }
 
-enum { HEADS = 2, WIDTH = 64 };
+enum { HEADS = 2 };
 
-/* Whether our kernels are to run it, forward with lse or backward. longest: AttentionAttr's. */
-static bool is_own_within(Backend *b, bool backward, int64_t length, float rate, int longest)
+/* Forward with lse, or backward, of n images of length positions, or with attr->longest of n
+ * sequences in so many. The op borrows attr. */
+static OpInstance make_op(Backend *b, bool backward, const AttentionAttr *attr, int64_t n,
+                          int64_t length, int64_t width)
 {
-    const AttentionAttr attr = { .heads = HEADS, .longest = longest, .drop = { .rate = rate } };
-    const int64_t images = longest ? 1 : 3;
-    const TensorDesc qkv = { DTYPE_F32, 4, { images, 3 * HEADS * WIDTH, length, 1 } },
-                     y = { DTYPE_F32, 4, { images, HEADS * WIDTH, length, 1 } },
-                     lse = { DTYPE_F32, 3, { images, HEADS, length } },
-                     scalars = { DTYPE_F32, 1, { SCALAR_COUNT } }, starts = { DTYPE_I32, 1, { 4 } };
+    const bool packed = attr->longest > 0;
+    const int64_t images = packed ? 1 : n;
+    const TensorDesc qkv = { DTYPE_F32, 4, { images, 3 * HEADS * width, length, 1 } },
+                     y = { DTYPE_F32, 4, { images, HEADS * width, length, 1 } },
+                     lse = { DTYPE_F32,
+                             3,
+                             { images, packed ? length : HEADS, packed ? HEADS : length } },
+                     scalars = { DTYPE_F32, 1, { SCALAR_COUNT } },
+                     starts = { DTYPE_I32, 1, { n + 1 } };
     OpInstance op = { .kind = backward ? OP_ATTENTION_BWD : OP_ATTENTION,
                       .backend = b,
-                      .attr = &attr };
+                      .attr = attr };
     op.in[backward ? ATTENTION_BWD_IN_QKV : ATTENTION_IN_QKV].desc = qkv;
-    if (longest) op.in[backward ? ATTENTION_BWD_IN_STARTS : ATTENTION_IN_STARTS].desc = starts;
-    if (rate > 0) op.in[backward ? ATTENTION_BWD_IN_SCALARS : ATTENTION_IN_SCALARS].desc = scalars;
+    if (packed) op.in[backward ? ATTENTION_BWD_IN_STARTS : ATTENTION_IN_STARTS].desc = starts;
+    if (attr->drop.rate > 0)
+        op.in[backward ? ATTENTION_BWD_IN_SCALARS : ATTENTION_IN_SCALARS].desc = scalars;
     if (backward) {
         op.in[ATTENTION_BWD_IN_DY].desc = op.in[ATTENTION_BWD_IN_Y].desc = y;
         op.in[ATTENTION_BWD_IN_LSE].desc = lse;
@@ -45,6 +51,14 @@ static bool is_own_within(Backend *b, bool backward, int64_t length, float rate,
         op.out[ATTENTION_OUT_Y].desc = y;
         op.out[ATTENTION_OUT_LSE].desc = lse;
     }
+    return op;
+}
+
+/* Whether our kernels are to run it. longest: AttentionAttr's. */
+static bool is_own_within(Backend *b, bool backward, int64_t length, float rate, int longest)
+{
+    const AttentionAttr attr = { .heads = HEADS, .longest = longest, .drop = { .rate = rate } };
+    OpInstance op = make_op(b, backward, &attr, 3, length, 64);
     CHECK_OK(backend_prepare_op(&op));
     const bool own = op.implementation && strcmp(op.implementation, "attention_tiles") == 0;
     CHECK(own == (op.state == NULL));
@@ -125,31 +139,14 @@ static void place(OpTensor *t)
 static void run_within(bool backward, bool packed, size_t limit, int parts, uint16_t *out,
                        size_t bytes)
 {
-    const AttentionAttr attr = { .heads = 2,
+    const AttentionAttr attr = { .heads = HEADS,
                                  .longest = packed ? 9 : 0,
                                  .drop = { .seed = 3, .layer = 1, .rate = 0.3f } };
-    const int64_t images = packed ? 1 : 4, length = packed ? 20 : 5;
-    const TensorDesc qkv = { DTYPE_F32, 4, { images, 96, length, 1 } },
-                     y = { DTYPE_F32, 4, { images, 32, length, 1 } },
-                     lse = { DTYPE_F32, 3, { images, packed ? length : 2, packed ? 2 : length } },
-                     scalars = { DTYPE_F32, 1, { SCALAR_COUNT } }, starts = { DTYPE_I32, 1, { 5 } };
-    OpInstance op = { .kind = backward ? OP_ATTENTION_BWD : OP_ATTENTION, .attr = &attr };
     Backend *b;
     Stream *stream = NULL;
     if (!open_device(&b, PRECISION_FP16, KERNELS_CUDNN)) return;
     ((CudaBackend *)b)->workspace_limit = limit;
-    op.backend = b;
-    op.in[backward ? ATTENTION_BWD_IN_QKV : ATTENTION_IN_QKV].desc = qkv;
-    op.in[backward ? ATTENTION_BWD_IN_SCALARS : ATTENTION_IN_SCALARS].desc = scalars;
-    if (packed) op.in[backward ? ATTENTION_BWD_IN_STARTS : ATTENTION_IN_STARTS].desc = starts;
-    if (backward) {
-        op.in[ATTENTION_BWD_IN_DY].desc = op.in[ATTENTION_BWD_IN_Y].desc = y;
-        op.in[ATTENTION_BWD_IN_LSE].desc = lse;
-        op.out[ATTENTION_BWD_OUT_DQKV].desc = qkv;
-    } else {
-        op.out[ATTENTION_OUT_Y].desc = y;
-        op.out[ATTENTION_OUT_LSE].desc = lse;
-    }
+    OpInstance op = make_op(b, backward, &attr, 4, packed ? 20 : 5, 16);
     REQUIRE_OK(backend_prepare_op(&op));
     for (int i = 0; i < OP_MAX_INPUTS; i++) place(&op.in[i]);
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) place(&op.out[i]);
