@@ -24,9 +24,8 @@
  * must be. All their engines are compiled when a plan is made, so they need tests/driver_shim too:
  * with --norms=offered it is enough that there is an engine; with --norms=compiled the chosen one
  * is compiled, and then loaded from what the cache would keep, seconds for each shape. With
- * --attention the same of attention (device.attention=cudnn), in 16 bits; networks of text in
- * training on Hopper alone. --all is for convolutions
- * alone.
+ * --attention the same of attention (device.attention=cudnn), in 16 bits; networks of text, with
+ * sequences of 512 tokens, in training on Hopper only. --all is for convolutions only.
  *
  * One program prepared is one test. The last line is "N passed, N failed, N skipped". Without cuDNN
  * it says so and tests nothing. */
@@ -203,7 +202,7 @@ static void sweep_model(Sweep *s, Backend *b, const char *gpu, Precision precisi
                                                       "evaluation" };
     Executor *x = NULL;
     Status st = executor_create(&x, b);
-    /* gradients of packed sequences have reproducible engines on Hopper alone */
+    /* gradients of packed sequences have reproducible engines on Hopper only */
     const bool forward_only =
         def->text && s->attention && ((CudaBackend *)b)->compute_capability / 10 != 9;
     for (int kind = forward_only ? EVALUATION : TRAINING; kind < PROGRAM_KINDS; kind++) {

@@ -80,11 +80,12 @@ static bool is_wanted(const Operation *o, When when)
 {
     const AttentionShape *s = &o->shape;
     const bool statistics = o->pass == ATTENTION_BWD || s->statistics;
-    return when == WITH_STATISTICS     ? statistics
-           : when == PACKED            ? s->packed > 0
-           : when == PACKED_STATISTICS ? s->packed > 0 && statistics
-           : when == DROPPED           ? s->factor > 0
-                                       : true;
+    const bool wanted[] = { [ALWAYS] = true,
+                            [WITH_STATISTICS] = statistics,
+                            [PACKED] = s->packed > 0,
+                            [PACKED_STATISTICS] = s->packed > 0 && statistics,
+                            [DROPPED] = s->factor > 0 };
+    return wanted[when];
 }
 
 static int operands_of(const Operation *o, int out[OPERANDS])
@@ -307,7 +308,7 @@ static Part is_within(Writer *w, Part s, int64_t axis)
     return cudnn_write_pointwise_as(&w->graph, &below);
 }
 
-/* scale q k^T; packed, minus infinity where there is no query or no key */
+/* scale q k^T. In packed sequences, scores past the end of a sequence are minus infinity. */
 static Part scaled_scores(Writer *w)
 {
     const Part *of = w->operands;

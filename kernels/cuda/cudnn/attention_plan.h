@@ -18,11 +18,11 @@ typedef enum AttentionGraph { ATTENTION_FORWARD, ATTENTION_BWD } AttentionGraph;
 
 typedef struct AttentionShape {
     int64_t n, heads, length, width; /* sequences; positions of the longest; of a head */
-    int64_t
-        packed; /* 0: each has `length` positions; else they differ, and lie one behind the other
-                       in so many positions */
+    /* 0: every sequence has `length` positions. Otherwise lengths differ, and the sequences lie one
+     * after the other in this many positions. */
+    int64_t packed;
     float scale;
-    float factor; /* of the weights that the mask keeps; 0: there is no mask */
+    float factor; /* scales the weights that dropout keeps; 0: no dropout, and no mask */
     DType io;
     bool statistics; /* ATTENTION_FORWARD: lse is written */
 } AttentionShape;

@@ -26,9 +26,8 @@ typedef struct PlanRequest {
     /* Likewise: the number of an operand that is given by value, in the host's memory; NULL for all
      * others. */
     const void *by_value[CUDNN_MAX_OPERANDS];
-    const void
-        *example[CUDNN_MAX_OPERANDS]; /* likewise: what they hold while plans are timed; NULL:
-                                                random numbers */
+    /* Likewise: what an operand holds while plans are timed; NULL: random numbers. */
+    const void *example[CUDNN_MAX_OPERANDS];
 } PlanRequest;
 
 CudnnPlan *cudnn_plan_find(const CudnnContext *c, const char *key); /* NULL: not known */
