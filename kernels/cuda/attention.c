@@ -12,7 +12,6 @@
  * Each shape of each pass is decided once. What forward leaves means the same by either hand, so
  * backward may be the other's. */
 #include "kernels/cuda/attention.h"
-#include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/cudnn/attention_plan.h"
 #include "kernels/cuda/cudnn/cudnn_context.h"
@@ -182,23 +181,6 @@ static Status run_pass(const OpInstance *op, AttentionPass *p, const Stream *str
 {
     if (!op->state) return CUDA_STATUS(cuda_launch_attention(p, stream->stream));
     return run_plan(op, p, stream->stream);
-}
-
-Status attention_fill_starts(const OpInstance *op, const OpTensor *starts, cudaStream_t stream)
-{
-    const AttentionAttr *a = op->attr;
-    ASSERT(op->kind == OP_ATTENTION || op->kind == OP_ATTENTION_BWD);
-    const int in = op->kind == OP_ATTENTION ? (int)ATTENTION_IN_QKV : (int)ATTENTION_BWD_IN_QKV;
-    const AttentionSizes z = attention_sizes(a, &op->in[in].desc, &starts->desc);
-    const int64_t even = z.positions / z.n, length = even < a->longest ? even : a->longest;
-    int32_t *list = mem_alloc(starts->bytes);
-    if (!list) return ERR_MEMORY;
-    for (int64_t n = 0; n <= z.n; n++) list[n] = (int32_t)(n * length);
-    cudaError_t error =
-        cudaMemcpyAsync(starts->data, list, starts->bytes, cudaMemcpyHostToDevice, stream);
-    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-    mem_free(list);
-    return CUDA_STATUS(error);
 }
 
 static Status prepare_attention(OpInstance *op)

@@ -21,14 +21,9 @@ typedef struct AttentionPass {
     float *inner; /* backward: as lse, scratch */
 } AttentionPass;
 struct OpInstance;
-struct OpTensor;
 /* Of a prepared op: in how many parts cuDNN takes its sequences, one after the other in the same
  * workspace; 0: kernels of our own run it. */
 int attention_parts(const struct OpInstance *op);
-/* i32 [N+1] of the op in device memory: sequences of equal length, for timing. Waits until they are
- * there. */
-Status attention_fill_starts(const struct OpInstance *op, const struct OpTensor *starts,
-                             cudaStream_t stream);
 /* Backward where there is a dqkv. */
 C_LINKAGE cudaError_t cuda_launch_attention(const AttentionPass *p, cudaStream_t stream);
 

@@ -3,10 +3,11 @@
  * finds in the cache what it would find there. No cache is flushed between passes. All memory is
  * given back before return, since the memory plan is yet to be made. */
 #include "kernels/cuda/time_ops.h"
-#include "kernels/cuda/attention.h"
+#include "base/mem.h"
 #include "kernels/cuda/contest.h"
 #include "kernels/cuda/cudnn/cudnn_context.h"
 #include "kernels/cuda/pattern.h"
+#include "kernels/ops/attention.h"
 
 typedef struct Row {
     CudaBackend *b;
@@ -84,11 +85,25 @@ Status cuda_time_ops_try(CudaBackend *b, const CudaTimedRow *row)
 
 /* ---- memory ---- */
 
+/* Sequences of equal length. Waits until they are there. */
+static Status fill_starts(const OpInstance *op, const OpTensor *starts, cudaStream_t stream)
+{
+    ASSERT(op->kind == OP_ATTENTION || op->kind == OP_ATTENTION_BWD);
+    const int qkv = op->kind == OP_ATTENTION ? (int)ATTENTION_IN_QKV : (int)ATTENTION_BWD_IN_QKV;
+    const AttentionSizes z = attention_sizes(op->attr, &op->in[qkv].desc, &starts->desc);
+    const int64_t even = z.positions / z.n, length = even < z.length ? even : z.length;
+    int32_t *list FREED = mem_alloc(starts->bytes);
+    if (!list) return ERR_MEMORY;
+    for (int64_t n = 0; n <= z.n; n++) list[n] = (int32_t)(n * length);
+    TRY_CUDA(cudaMemcpyAsync(starts->data, list, starts->bytes, cudaMemcpyHostToDevice, stream));
+    return CUDA_STATUS(cudaStreamSynchronize(stream));
+}
+
 static Status place(const OpInstance *op, OpTensor *t, const Stream *s)
 {
     if (t->desc.rank == 0) return OK;
     TRY_CUDA(cudaMalloc(&t->data, t->bytes));
-    if (t->desc.dtype == DTYPE_I32) return attention_fill_starts(op, t, s->stream);
+    if (t->desc.dtype == DTYPE_I32) return fill_starts(op, t, s->stream);
     return cuda_pattern_fill(t->data, t->bytes, s->stream);
 }
 
