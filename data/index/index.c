@@ -116,7 +116,10 @@ static Status check_numbers(const Index *x)
 {
     bool good = x->class_start[0] == 0 && x->class_start[x->classes] == x->header->images;
     for (int c = 0; c < x->classes; c++) good &= x->class_start[c] <= x->class_start[c + 1];
+    if (x->labels) good &= x->class_start[1] == x->header->images;
     if (!good) return fail(ERR_DATA, "class boundaries are out of order");
+    for (int64_t i = 0; x->labels && x->classes % 8 && i < x->images; i++)
+        good &= x->labels[(size_t)(i + 1) * x->label_bytes - 1] >> x->classes % 8 == 0;
     for (int64_t i = 0; x->offset && i < x->images; i++) {
         good &= x->offset[i] <= MAX_OFFSET && x->file[i] < x->header->stamps;
         good &= x->bytes[i] <= INDEX_MAX_SAMPLE_BYTES && x->seek_bytes[i] <= INDEX_MAX_SAMPLE_BYTES;

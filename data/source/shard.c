@@ -58,8 +58,8 @@ static Status read_block(int fd, uint64_t file_bytes, Index **out)
 static Status check_shard(const Index *x, uint64_t bytes)
 {
     const IndexHeader *h = x->header;
-    bool good = h->flags & INDEX_PACKED && h->shards > h->shard && h->shards <= MAX_SHARDS &&
-                h->stamps == 1;
+    bool good = h->flags & INDEX_PACKED && !(h->flags & INDEX_MULTI) && h->shards > h->shard &&
+                h->shards <= MAX_SHARDS && h->stamps == 1;
     for (int64_t i = 0; good && i < x->images; i++)
         good = x->offset[i] + x->bytes[i] + x->seek_bytes[i] <= bytes;
     return good ? OK : fail(ERR_DATA, "its index is not the index of a shard");
