@@ -10,7 +10,10 @@
 #define WINOGRAD_LANES 8
 #endif
 #ifndef WINOGRAD_A
-enum { TILES = 128 }; /* tiles per partial sum of dw; their values stay in L1 */
+enum {
+    TILES = 128, /* tiles per partial sum of dw; their values stay in L1 */
+    AHEAD = 1024 /* floats: weights are asked for so early that the products need not wait */
+};
 /* The points, and what the rows of G are multiplied by */
 #define WINOGRAD_A 0.625f
 #define WINOGRAD_B 1.5f
@@ -260,6 +263,10 @@ CPU_INLINE void NAME(panel)(const CpuWinograd *w, const float *tiles, const floa
             const float *from = tiles + in / L * w->block * L + in % L;
             for (int l = 0; l < (chunk < L ? chunk : L); l++, u += 2 * L) {
                 const V u0 = *NAME(in)(u), u1 = width == 2 ? *NAME(in)(u + L) : u0;
+                if (width == 2) {
+                    __builtin_prefetch(u + AHEAD);
+                    __builtin_prefetch(u + L + AHEAD);
+                }
 #pragma GCC unroll 16
                 for (int t = 0; t < ROWS; t++) {
                     sum[t][0] += from[t * L + l] * u0;
