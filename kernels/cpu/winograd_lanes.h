@@ -265,7 +265,7 @@ CPU_INLINE void NAME(panel)(const CpuWinograd *w, const float *tiles, const floa
                 const V u0 = *NAME(in)(u), u1 = width == 2 ? *NAME(in)(u + L) : u0;
                 if (width == 2) {
                     __builtin_prefetch(u + AHEAD);
-                    __builtin_prefetch(u + L + AHEAD);
+                    if (L == 16) __builtin_prefetch(u + L + AHEAD); /* the next line */
                 }
 #pragma GCC unroll 16
                 for (int t = 0; t < ROWS; t++) {

@@ -263,6 +263,69 @@ TEST(hostile_indexes_are_never_read_out_of_range)
     mem_free(good);
 }
 
+/* The block of t's index (two classes, four images) with rows of labels, and its size. */
+static uint8_t *give_labels(const Tree *t, size_t *bytes, uint64_t in_first, uint8_t last_row)
+{
+    size_t at[INDEX_ARRAYS], old_bytes, text;
+    uint8_t *good = NULL;
+    IndexHeader h;
+    CHECK_OK(fs_read_file(t->kept, &good, &old_bytes));
+    ASSERT(good != NULL);
+    memcpy(&h, good, sizeof h);
+    ASSERT(index_layout(&h, at, &old_bytes));
+    text = at[INDEX_TEXT];
+    h.flags |= INDEX_MULTI;
+    ASSERT(index_layout(&h, at, bytes));
+    h.block_bytes = *bytes;
+    uint8_t *block = mem_calloc(1, *bytes);
+    ASSERT(block != NULL);
+    memcpy(block, good, text);
+    memcpy(block, &h, sizeof h);
+    memcpy(block + at[INDEX_TEXT], good + text, old_bytes - text);
+    const uint64_t start[] = { 0, in_first, 4 };
+    memcpy(block + at[INDEX_CLASS_START], start, sizeof start);
+    block[at[INDEX_LABELS] + 3] = last_row;
+    const uint32_t crc = index_checksum(block, *bytes);
+    memcpy(block + offsetof(IndexHeader, crc), &crc, sizeof crc);
+    mem_free(good);
+    return block;
+}
+
+TEST(rows_of_labels_have_all_images_in_one_class_and_no_bit_beyond)
+{
+    static const struct {
+        uint64_t in_first;
+        uint8_t last_row;
+        Status expected;
+    } cases[] = { { 4, 3, OK }, { 2, 3, ERR_DATA }, { 4, 4, ERR_DATA }, { 4, 0x80, ERR_DATA } };
+    Tree t;
+    size_t bytes;
+    make_tree(&t);
+    images(&t);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        Index *index = NULL;
+        uint8_t *block = give_labels(&t, &bytes, cases[i].in_first, cases[i].last_row);
+        CHECK_STATUS(index_adopt(&index, block, bytes), cases[i].expected);
+        index_destroy(index);
+    }
+}
+
+TEST(an_index_with_rows_of_labels_is_not_used_for_folders)
+{
+    Tree t;
+    size_t bytes;
+    Dataset *d = NULL;
+    make_tree(&t);
+    images(&t);
+    uint8_t *block = give_labels(&t, &bytes, 4, 3);
+    tree_write(test_scratch(), "kept/t.index", block, bytes);
+    mem_free(block);
+    REQUIRE_OK(dataset_open(&d, &t.o));
+    CHECK(dataset_labels(d, 0) == NULL);
+    CHECK_INT(dataset_class_images(d, 0), 2);
+    dataset_close(d);
+}
+
 /* ---- sharing ---- */
 
 TEST(another_process_opens_by_it)
