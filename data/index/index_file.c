@@ -82,8 +82,8 @@ static Status load_current(Index **out, const char *file, const ScanOptions *o)
         return OK;
     }
     const bool other = strcmp(index_root(index), o->root) != 0;
-    if (!other && (strcmp(index_format(index), o->format) != 0 ||
-                   (index->labels != NULL) != o->multi)) {
+    if (!other &&
+        (strcmp(index_format(index), o->format) != 0 || (index->labels != NULL) != o->multi)) {
         log_info("%s: out of date: %s contains other files or is read differently; scanning again",
                  file, o->path);
     } else if (other) {
