@@ -16,7 +16,7 @@ enum {
     PAD = 16 * 5           /* floats; spreads a tile's 36 values over the sets of a cache */
 };
 /* Size of a block of tiles: of one thread, and of one that all threads share. */
-static const int64_t block_bytes = 2 << 20, shared_bytes = 16 << 20;
+static const int64_t block_bytes = 1 << 20, shared_bytes = 16 << 20;
 
 /* What run() finds at address[]: for dx FROM is dy, for dw BY is dy. SCRATCH has the transformed
  * weights, or their gradient, and behind them blocks of tiles. */

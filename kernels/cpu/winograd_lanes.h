@@ -2,7 +2,10 @@
  * each: winograd_lanes.c includes this once for each number of lanes.
  *
  * One-dimensional transforms take and make vectors that lie s or t places apart, so that one
- * function serves both the rows and the columns of a tile. */
+ * function serves both the rows and the columns of a tile.
+ *
+ * Inner loops take sizes from local variables. To the compiler a store of a vector may change *w,
+ * so it would read them again after each. */
 #include "kernels/cpu/cpu_math.h"
 #include "kernels/cpu/winograd.h"
 
@@ -142,7 +145,7 @@ CPU_CLONES static void NAME(read_tiles)(const CpuWinograd *w, const float *x, in
                                         float *tiles, int64_t first, int64_t count, int64_t from,
                                         int64_t to, bool pixels)
 {
-    const int64_t plane = w->h * w->w * L, image = w->down * w->across;
+    const int64_t plane = w->h * w->w * L, image = w->down * w->across, step = w->tile_step;
     const int64_t rounded = (count + ROWS - 1) / ROWS * ROWS;
     for (int64_t cb = from; cb < to; cb++) {
         float *out = tiles + cb * w->block * L;
@@ -153,10 +156,10 @@ CPU_CLONES static void NAME(read_tiles)(const CpuWinograd *w, const float *x, in
             V o[36];
             if (pixels) NAME(read_tile)(o, at, w, top, left, true);
             else NAME(read_tile)(o, at, w, top, left, false);
-            for (int i = 0; i < WINOGRAD_POINTS; i++) *NAME(at)(out + i * w->tile_step) = o[i];
+            for (int i = 0; i < WINOGRAD_POINTS; i++) *NAME(at)(out + i * step) = o[i];
         }
         for (int64_t t = count; t < rounded; t++, out += L)
-            for (int i = 0; i < WINOGRAD_POINTS; i++) *NAME(at)(out + i * w->tile_step) = (V){ 0 };
+            for (int i = 0; i < WINOGRAD_POINTS; i++) *NAME(at)(out + i * step) = (V){ 0 };
     }
 }
 
@@ -208,7 +211,7 @@ CPU_CLONES static void NAME(read_weights)(const CpuWinograd *w, const float *wei
                                           int64_t from, int64_t to)
 {
     const bool turned = w->direction == CONV_BWD_DATA;
-    const int64_t cblocks = w->c / L, made = w->made / L;
+    const int64_t cblocks = w->c / L, made = w->made / L, step = w->u_step;
     float block[9 * L * L];
     for (int64_t mb = 2 * from; mb < 2 * to && mb < made; mb++)
         for (int64_t rb = 0; rb < w->read / L; rb++) {
@@ -227,7 +230,7 @@ CPU_CLONES static void NAME(read_weights)(const CpuWinograd *w, const float *wei
                 for (int tap = 0; tap < 9; tap++) g[tap] = *NAME(in)(at + (tap * L + i) * L);
                 for (int j = 0; j < 3; j++) NAME(window)(half + j, 3, g + j, 3);
                 for (int j = 0; j < 6; j++) NAME(window)(o + j * 6, 1, half + j * 3, 1);
-                for (int j = 0; j < WINOGRAD_POINTS; j++) *NAME(at)(out + j * w->u_step) = o[j];
+                for (int j = 0; j < WINOGRAD_POINTS; j++) *NAME(at)(out + j * step) = o[j];
             }
         }
 }
@@ -255,12 +258,13 @@ CPU_CLONES static void NAME(write_weights)(const CpuWinograd *w, const float *u,
 CPU_INLINE void NAME(panel)(const CpuWinograd *w, const float *tiles, const float *u, float *to,
                             int width, int chunk)
 {
+    const int64_t step = w->block * L, read = w->read;
     V sum[ROWS][2];
-    for (int64_t c = 0; c < w->read; c += chunk) {
+    for (int64_t c = 0; c < read; c += chunk) {
 #pragma GCC unroll 16
         for (int t = 0; t < ROWS; t++) sum[t][0] = sum[t][1] = (V){ 0 };
         for (int64_t in = c; in < c + chunk; in += chunk < L ? chunk : L) {
-            const float *from = tiles + in / L * w->block * L + in % L;
+            const float *from = tiles + in / L * step + in % L;
             for (int l = 0; l < (chunk < L ? chunk : L); l++, u += 2 * L) {
                 const V u0 = *NAME(in)(u), u1 = width == 2 ? *NAME(in)(u + L) : u0;
                 if (width == 2) {
@@ -276,7 +280,7 @@ CPU_INLINE void NAME(panel)(const CpuWinograd *w, const float *tiles, const floa
         }
 #pragma GCC unroll 16
         for (int t = 0; t < ROWS; t++) {
-            V *out = NAME(at)(to + t * L), *next = NAME(at)(to + (w->block + t) * L);
+            V *out = NAME(at)(to + t * L), *next = NAME(at)(to + step + t * L);
             if (c) sum[t][0] += *out;
             *out = sum[t][0];
             if (width == 2 && c) sum[t][1] += *next;
