@@ -5,7 +5,6 @@
  * at a time; each transforms some of its channels, then computes some of the products. */
 #include "kernels/cpu/winograd.h"
 #include <omp.h>
-#include <string.h>
 
 enum {
     GRAIN = 16, /* channels, also with blocks of 8: the choice is the same on every CPU */
@@ -165,7 +164,7 @@ static void convolve(const CpuWinograd *w, void *const *address, const float *bi
 /* Part `me` of `all` parts of the products over a block of tiles. Threads divide the 36 points, and
  * when there are many threads the channels of each point too. */
 static void correlate(const CpuWinograd *w, const float *x, const float *dy, float *u,
-                      int64_t count, int me, int all)
+                      int64_t count, bool add, int me, int all)
 {
     const int64_t slices = all > WINOGRAD_POINTS / 4 ? w->c / 16 : 1;
     int64_t from, to;
@@ -174,7 +173,7 @@ static void correlate(const CpuWinograd *w, const float *x, const float *dy, flo
         const int64_t point = i / slices, slice = i % slices, wide = w->c / slices;
         float *sums = u + point * w->u_step;
         w->loops->correlate(w, x + point * w->tile_step, dy + point * w->tile_step, sums, count,
-                            slice * wide, (slice + 1) * wide);
+                            slice * wide, (slice + 1) * wide, add);
     }
 }
 
@@ -185,11 +184,9 @@ static void sum_over_tiles(const CpuWinograd *w, void *const *address, int threa
     {
         const int me = omp_get_thread_num(), all = omp_get_num_threads();
         const int64_t cb = w->c / w->lanes, kb = w->k / w->lanes;
-        int64_t from, to, part[2], k[2];
+        int64_t from, to, k[2];
         cpu_share(cb + kb, me, all, &from, &to); /* blocks of x, and behind them those of dy */
         cpu_share(kb, me, all, &k[0], &k[1]);
-        cpu_share(floats_of_u(w), me, all, &part[0], &part[1]);
-        memset(u + part[0], 0, (size_t)(part[1] - part[0]) * sizeof *u);
         for (int64_t first = 0; first < w->tiles; first += w->block) {
             const int64_t count = tiles_from(w, first);
             if (from < cb)
@@ -199,7 +196,7 @@ static void sum_over_tiles(const CpuWinograd *w, void *const *address, int threa
                 w->loops->read_tiles(w, address[BY], w->k, dy, first, count,
                                      from > cb ? from - cb : 0, to - cb, false);
 #pragma omp barrier
-            correlate(w, x, dy, u, count, me, all);
+            correlate(w, x, dy, u, count, first > 0, me, all);
 #pragma omp barrier
         }
         w->loops->write_weights(w, u, address[TO], k[0], k[1]);

@@ -69,9 +69,9 @@ typedef struct WinogradLoops {
     /* to = tiles times weights, over read channels, of points from .. to. */
     void (*convolve)(const CpuWinograd *w, const float *tiles, const float *u, float *sums,
                      int64_t count, int64_t from, int64_t to);
-    /* u += over tiles, of one point and c from .. to. */
+    /* u = sums over tiles, of one point and c from .. to; with add, u + these sums. */
     void (*correlate)(const CpuWinograd *w, const float *x, const float *dy, float *u,
-                      int64_t count, int64_t from, int64_t to);
+                      int64_t count, int64_t from, int64_t to, bool add);
 } WinogradLoops;
 extern const WinogradLoops winograd_loops_8, winograd_loops_16; /* floats of a channel block */
 #endif

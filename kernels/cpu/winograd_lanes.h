@@ -306,9 +306,9 @@ CPU_CLONES static void NAME(convolve)(const CpuWinograd *w, const float *tiles, 
             }
 }
 
-/* u[CHANNELS][width blocks of k] += the sum over these tiles, which is taken first. */
+/* u[CHANNELS][width blocks of k] = the sum over these tiles; with add, u + this sum. */
 CPU_INLINE void NAME(square)(const CpuWinograd *w, const float *x, const float *dy, float *u,
-                             int64_t count, int width)
+                             int64_t count, int width, bool add)
 {
     const int64_t step = w->block * L;
     V sum[CHANNELS][3];
@@ -325,15 +325,16 @@ CPU_INLINE void NAME(square)(const CpuWinograd *w, const float *x, const float *
         }
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < CHANNELS; i++, u += w->k) {
-        *NAME(at)(u) += sum[i][0];
-        if (width > 1) *NAME(at)(u + L) += sum[i][1];
-        if (width > 2) *NAME(at)(u + 2 * L) += sum[i][2];
-    }
+    for (int i = 0; i < CHANNELS; i++, u += w->k)
+#pragma GCC unroll 3
+        for (int j = 0; j < width; j++) {
+            if (add) sum[i][j] += *NAME(at)(u + j * L);
+            *NAME(at)(u + j * L) = sum[i][j];
+        }
 }
 
 CPU_CLONES static void NAME(correlate)(const CpuWinograd *w, const float *x, const float *dy,
-                                       float *u, int64_t count, int64_t from, int64_t to)
+                                       float *u, int64_t count, int64_t from, int64_t to, bool add)
 {
     const int64_t step = w->block * L, blocks = w->k / L;
     for (int64_t t = 0; t < count; t += TILES) {
@@ -345,9 +346,9 @@ CPU_CLONES static void NAME(correlate)(const CpuWinograd *w, const float *x, con
                 const float *pixels = x + c / L * step + t * L + c % L,
                             *slopes = dy + kb * step + t * L;
                 float *sums = u + c * w->k + kb * L;
-                if (width == 3) NAME(square)(w, pixels, slopes, sums, tiles, 3);
-                else if (width == 2) NAME(square)(w, pixels, slopes, sums, tiles, 2);
-                else NAME(square)(w, pixels, slopes, sums, tiles, 1);
+                if (width == 3) NAME(square)(w, pixels, slopes, sums, tiles, 3, add || t);
+                else if (width == 2) NAME(square)(w, pixels, slopes, sums, tiles, 2, add || t);
+                else NAME(square)(w, pixels, slopes, sums, tiles, 1, add || t);
             }
         }
     }
