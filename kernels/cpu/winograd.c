@@ -7,8 +7,8 @@
 #include <omp.h>
 
 enum {
-    GRAIN = 16, /* channels, also with blocks of 8: the choice is the same on every CPU */
-    MIN_CHANNELS = 32,
+    GRAIN = 8, /* channels, also with blocks of 16: the choice is the same on every CPU */
+    MIN_CHANNELS = 24,
     MIN_TILES = 64,
     EVALUATED_IMAGES = 4,  /* an evaluation is decided as if its batch had this many */
     CHANNELS_PER_TILE = 8, /* with more, transforming the weights takes too long */
@@ -52,8 +52,7 @@ Status cpu_winograd_weights(CpuBackend *b, const ConvGeometry *g, const Layout *
 }
 
 /* Tiles per block. For dw this sets the order of sums, so it must not depend on the number of
- * threads. There a block is about twice the size of the gradient, which is read and written once
- * per block. */
+ * threads. There a block is about twice the size of the gradient, to which each block is added. */
 static int64_t block_of(const CpuWinograd *w, int threads)
 {
     const int64_t rows = w->loops->rows,
@@ -82,13 +81,16 @@ static CpuWinograd plan(const CpuBackend *b, const ConvProblem *p)
 {
     const ConvGeometry *g = p->geometry;
     const bool back = p->direction == CONV_BWD_DATA, sums = p->direction == CONV_BWD_WEIGHTS;
+    const int64_t c = ceil_div(g->w[1], b->block) * b->block,
+                  k = ceil_div(g->w[0], b->block) * b->block;
     CpuWinograd w = { .n = g->y[0],
                       .h = g->y[2],
                       .w = g->y[3],
-                      .c = g->w[1],
-                      .k = g->w[0],
-                      .read = back ? g->w[0] : g->w[1],
-                      .made = back ? g->w[1] : g->w[0],
+                      .c = c,
+                      .k = k,
+                      .biases = g->w[0],
+                      .read = back ? k : c,
+                      .made = back ? c : k,
                       .lanes = b->block,
                       .down = ceil_div(g->y[2], WINOGRAD_OUT),
                       .across = ceil_div(g->y[3], WINOGRAD_OUT),
@@ -166,7 +168,7 @@ static void convolve(const CpuWinograd *w, void *const *address, const float *bi
 static void correlate(const CpuWinograd *w, const float *x, const float *dy, float *u,
                       int64_t count, bool add, int me, int all)
 {
-    const int64_t slices = all > WINOGRAD_POINTS / 4 ? w->c / 16 : 1;
+    const int64_t least = w->c % 16 ? 8 : 16, slices = all > WINOGRAD_POINTS / 4 ? w->c / least : 1;
     int64_t from, to;
     cpu_share(WINOGRAD_POINTS * slices, me, all, &from, &to);
     for (int64_t i = from; i < to; i++) {

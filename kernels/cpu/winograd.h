@@ -21,9 +21,11 @@
 #include "kernels/cpu/conv2d.h"
 
 typedef struct CpuWinograd {
-    int64_t n, h, w;           /* images and their size */
-    int64_t read, made;        /* channels of what is convolved, and of the result */
+    int64_t n, h, w; /* images and their size */
+    /* Channels in whole blocks: those past the last one hold zeros, and get zeros. */
+    int64_t read, made;        /* of what is convolved, and of the result */
     int64_t c, k;              /* of the weights */
+    int64_t biases;            /* k without the rest of its last block */
     int64_t lanes;             /* of a block of channels */
     int64_t down, across;      /* tiles of an image */
     int64_t tiles, block;      /* of all images, and how many at a time */

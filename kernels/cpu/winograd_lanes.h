@@ -14,7 +14,7 @@
 #endif
 #ifndef WINOGRAD_A
 enum {
-    TILES = 128, /* tiles per partial sum of dw; their values stay in L1 */
+    TILES = 128, /* about as many per partial sum of dw: their values stay in L1 */
     AHEAD = 1024 /* floats: weights are asked for so early that the products need not wait */
 };
 /* The points, and what the rows of G are multiplied by */
@@ -182,22 +182,27 @@ CPU_CLONES static void NAME(write_tiles)(const CpuWinograd *w, const float *tile
                                          const float *bias, float *y, int64_t first, int64_t count,
                                          int64_t begin, int64_t end)
 {
-    const int64_t plane = w->h * w->w * L, image = w->down * w->across, blocks = w->made / L;
+    const int64_t h = w->h, wide = w->w, plane = h * wide * L, across = w->across,
+                  image = w->down * across, blocks = w->made / L, step = w->tile_step;
+    const bool add = w->add;
+    const ActKind act = w->act;
     for (int64_t kb = begin; kb < end; kb++) {
         const float *from = tiles + kb * w->block * L;
-        const V more = bias ? *NAME(in)(bias + kb * L) : (V){ 0 };
+        V more = { 0 };
+        for (int64_t l = 0; bias && l < L && kb * L + l < w->biases; l++)
+            more[l] = bias[kb * L + l];
         for (int64_t t = 0; t < count; t++, from += L) {
             const int64_t n = (first + t) / image, in = (first + t) % image;
             float *out = y + (n * blocks + kb) * plane;
-            const int64_t top = in / w->across * 4, left = in % w->across * 4;
+            const int64_t top = in / across * 4, left = in % across * 4;
             V d[36], half[24], o[16];
-            for (int i = 0; i < WINOGRAD_POINTS; i++) d[i] = *NAME(in)(from + i * w->tile_step);
+            for (int i = 0; i < WINOGRAD_POINTS; i++) d[i] = *NAME(in)(from + i * step);
             for (int i = 0; i < 6; i++) NAME(output)(half + i, 6, d + i, 6);
             for (int i = 0; i < 4; i++) NAME(output)(o + i * 4, 1, half + i * 6, 1);
-            for (int64_t i = 0; i < 4 && top + i < w->h; i++)
-                for (int64_t j = 0; j < 4 && left + j < w->w; j++) {
+            for (int64_t i = 0; i < 4 && top + i < h; i++)
+                for (int64_t j = 0; j < 4 && left + j < wide; j++) {
                     const V sum = o[i * 4 + j] + more;
-                    NAME(deliver)(out + ((top + i) * w->w + left + j) * L, &sum, w->add, w->act);
+                    NAME(deliver)(out + ((top + i) * wide + left + j) * L, &sum, add, act);
                 }
         }
     }
@@ -238,12 +243,13 @@ CPU_CLONES static void NAME(read_weights)(const CpuWinograd *w, const float *wei
 CPU_CLONES static void NAME(write_weights)(const CpuWinograd *w, const float *u, float *dw,
                                            int64_t from, int64_t to)
 {
+    const int64_t cs = w->c, ks = w->k, step = w->u_step;
     for (int64_t kb = from; kb < to; kb++)
-        for (int64_t c = 0; c < w->c; c++) {
+        for (int64_t c = 0; c < cs; c++) {
             V g[36], half[18], o[9];
-            float *out = dw + (kb * (w->c / L) + c / L) * 9 * L * L + c % L * L;
+            float *out = dw + (kb * (cs / L) + c / L) * 9 * L * L + c % L * L;
             for (int j = 0; j < WINOGRAD_POINTS; j++)
-                g[j] = *NAME(in)(u + j * w->u_step + c * w->k + kb * L);
+                g[j] = *NAME(in)(u + j * step + c * ks + kb * L);
             for (int j = 0; j < 6; j++) NAME(window_gradient)(half + j, 6, g + j, 6);
             for (int j = 0; j < 3; j++) NAME(window_gradient)(o + j * 3, 1, half + j * 6, 1);
             for (int j = 0; j < 9; j++) *NAME(at)(out + j * L * L) = o[j];
@@ -293,7 +299,7 @@ CPU_CLONES static void NAME(convolve)(const CpuWinograd *w, const float *tiles, 
                                       float *to, int64_t count, int64_t first, int64_t last)
 {
     const int64_t made = w->made / L;
-    const bool few = w->read < 128;
+    const bool few = w->read < 128 || w->read % 16;
     for (int64_t point = first; point < last; point++)
         for (int64_t mb = 0; mb < made; mb += 2)
             for (int64_t t = 0; t < count; t += ROWS) {
@@ -310,7 +316,7 @@ CPU_CLONES static void NAME(convolve)(const CpuWinograd *w, const float *tiles, 
 CPU_INLINE void NAME(square)(const CpuWinograd *w, const float *x, const float *dy, float *u,
                              int64_t count, int width, bool add)
 {
-    const int64_t step = w->block * L;
+    const int64_t step = w->block * L, k = w->k;
     V sum[CHANNELS][3];
 #pragma GCC unroll 8
     for (int i = 0; i < CHANNELS; i++) sum[i][0] = sum[i][1] = sum[i][2] = (V){ 0 };
@@ -325,7 +331,7 @@ CPU_INLINE void NAME(square)(const CpuWinograd *w, const float *x, const float *
         }
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < CHANNELS; i++, u += w->k)
+    for (int i = 0; i < CHANNELS; i++, u += k)
 #pragma GCC unroll 3
         for (int j = 0; j < width; j++) {
             if (add) sum[i][j] += *NAME(at)(u + j * L);
@@ -337,8 +343,10 @@ CPU_CLONES static void NAME(correlate)(const CpuWinograd *w, const float *x, con
                                        float *u, int64_t count, int64_t from, int64_t to, bool add)
 {
     const int64_t step = w->block * L, blocks = w->k / L;
-    for (int64_t t = 0; t < count; t += TILES) {
-        const int64_t tiles = count - t < TILES ? count - t : TILES;
+    const int64_t parts = 1 + (count - 1 - TILES / 4) / TILES, /* of up to 5/4 TILES */
+        part = (count + parts - 1) / parts;
+    for (int64_t t = 0; t < count; t += part) {
+        const int64_t tiles = count - t < part ? count - t : part;
         for (int64_t kb = 0, width; kb < blocks; kb += width) {
             const int64_t left = blocks - kb;
             width = left == 4 || left == 2 ? 2 : left == 1 ? 1 : 3;

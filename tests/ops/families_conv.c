@@ -50,11 +50,15 @@ static const char *const conv_fixed[] = {
     "n=2 c=8 h=7 w=7 k=16 sh=2 sw=2",
     "n=3 c=8 h=8 w=8 k=16 sw=2",                         /* accept_fast_narrow is for this */
     "n=2 c=32 h=7 w=5 k=48 r=3 s=3 pt=1 pb=1 pl=1 pr=1", /* rows shorter than AMX's */
-    /* Winograd's: whole and cut tiles, one block of channels, more tiles than a block has */
+    /* Winograd's: whole and cut tiles, one block of channels, half a block, more tiles than a block
+     * has */
     "n=1 c=16 h=4 w=8 k=16 r=3 s=3 pt=1 pb=1 pl=1 pr=1",
     "n=3 c=48 h=9 w=11 k=80 r=3 s=3 pt=1 pb=1 pl=1 pr=1",
     "n=2 c=64 h=6 w=3 k=32 r=3 s=3 pt=1 pb=1 pl=1 pr=1 bias=1",
     "n=2 c=16 h=57 w=62 k=48 r=3 s=3 pt=1 pb=1 pl=1 pr=1",
+    "n=2 c=24 h=10 w=9 k=56 r=3 s=3 pt=1 pb=1 pl=1 pr=1 bias=1",
+    "n=1 c=56 h=8 w=8 k=40 r=3 s=3 pt=1 pb=1 pl=1 pr=1",
+    "n=1 c=136 h=8 w=5 k=24 r=3 s=3 pt=1 pb=1 pl=1 pr=1",
     NULL,
 };
 
