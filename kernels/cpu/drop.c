@@ -88,7 +88,7 @@ static void draw_factors(const DropRun *r, const CpuView *v, int64_t n, int64_t 
 static void drop_elements(const DropRun *r, const CpuView *v, int64_t n, int64_t p, int64_t rows)
 {
     const bool packed = v->rows || v->hw == 1; /* a position's channels lie side by side */
-    const int64_t channels = packed ? v->c : v->cb * v->b;
+    const int64_t channels = v->rows ? v->c : v->cb * v->b;
     for (int64_t c = 0, padded; c < channels; c += padded) {
         Factors f;
         padded = channels - c < DROP_CHANNELS ? channels - c : DROP_CHANNELS;
