@@ -52,7 +52,8 @@ Status cpu_winograd_weights(CpuBackend *b, const ConvGeometry *g, const Layout *
 }
 
 /* Tiles per block. For dw this sets the order of sums, so it must not depend on the number of
- * threads. There a block is about twice the size of the gradient, to which each block is added. */
+ * threads. There a block is about twice the size of the gradient, to which each but the first is
+ * added. */
 static int64_t block_of(const CpuWinograd *w, int threads)
 {
     const int64_t rows = w->loops->rows,

@@ -343,7 +343,7 @@ CPU_CLONES static void NAME(correlate)(const CpuWinograd *w, const float *x, con
                                        float *u, int64_t count, int64_t from, int64_t to, bool add)
 {
     const int64_t step = w->block * L, blocks = w->k / L;
-    const int64_t parts = 1 + (count - 1 - TILES / 4) / TILES, /* of up to 5/4 TILES */
+    const int64_t parts = 1 + (count - 1 - TILES / 8) / TILES, /* of up to 9/8 TILES */
         part = (count + parts - 1) / parts;
     for (int64_t t = 0; t < count; t += part) {
         const int64_t tiles = count - t < part ? count - t : part;

@@ -39,6 +39,7 @@ static const char *const fixed[] = {
     /* Winograd's */
     "n=1 c=32 h=9 w=7 k=48 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=*",
     "n=2 c=16 h=4 w=6 k=16 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=* residual=1",
+    "n=1 c=24 h=9 w=7 k=40 r=3 s=3 pt=1 pb=1 pl=1 pr=1 act=* residual=1",
     NULL,
 };
 

@@ -25,7 +25,7 @@ static bool pairs_reach_beyond(const Case *c)
     return groups > 0 && channels * filters > 1 && (channels % 2 || filters % 2);
 }
 
-/* 3x3 of stride 1 between whole blocks of channels. */
+/* 3x3 of stride 1 between multiples of 8 channels, where x and y lie in blocks of 8 or 16. */
 static bool is_winograd(const Case *c)
 {
     Problem p;
@@ -41,9 +41,9 @@ static bool is_winograd(const Case *c)
                        : kind == OP_CONV2D_BWD_DATA  ? p.in[CONV_BWD_DATA_IN_DY].dims
                                                      : p.out[CONV_OUT_Y].dims;
     /* of one row, or column, the window is cropped */
-    return y[2] > 1 && y[3] > 1 && w[0] % 16 == 0 && w[1] % 16 == 0 && w[2] == 3 && w[3] == 3 &&
-           a->groups == 1 && a->stride_h == 1 && a->stride_w == 1 && a->pad_top == 1 &&
-           a->pad_bottom == 1 && a->pad_left == 1 && a->pad_right == 1;
+    return y[2] > 1 && y[3] > 1 && w[0] >= 16 && w[1] >= 16 && w[0] % 8 == 0 && w[1] % 8 == 0 &&
+           w[2] == 3 && w[3] == 3 && a->groups == 1 && a->stride_h == 1 && a->stride_w == 1 &&
+           a->pad_top == 1 && a->pad_bottom == 1 && a->pad_left == 1 && a->pad_right == 1;
 }
 
 bool subject_takes(const Subject *s, const Case *c)
