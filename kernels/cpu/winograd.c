@@ -52,8 +52,8 @@ Status cpu_winograd_weights(CpuBackend *b, const ConvGeometry *g, const Layout *
 }
 
 /* Tiles per block. For dw this sets the order of sums, so it must not depend on the number of
- * threads. There a block is about twice the size of the gradient, to which each but the first is
- * added. */
+ * threads. There a block is about twice the size of the gradient. The first block's sums are stored
+ * in the gradient, those of the others are added to it. */
 static int64_t block_of(const CpuWinograd *w, int threads)
 {
     const int64_t rows = w->loops->rows,
@@ -89,7 +89,7 @@ static CpuWinograd plan(const CpuBackend *b, const ConvProblem *p)
                       .w = g->y[3],
                       .c = c,
                       .k = k,
-                      .biases = g->w[0],
+                      .filters = g->w[0],
                       .read = back ? k : c,
                       .made = back ? c : k,
                       .lanes = b->block,

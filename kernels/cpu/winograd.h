@@ -22,10 +22,10 @@
 
 typedef struct CpuWinograd {
     int64_t n, h, w; /* images and their size */
-    /* Channels in whole blocks: those past the last one hold zeros, and get zeros. */
+    /* Channels, rounded up to whole blocks. The padding holds zeros, and stays zero. */
     int64_t read, made;        /* of what is convolved, and of the result */
     int64_t c, k;              /* of the weights */
-    int64_t biases;            /* k without the rest of its last block */
+    int64_t filters;           /* k without the padding */
     int64_t lanes;             /* of a block of channels */
     int64_t down, across;      /* tiles of an image */
     int64_t tiles, block;      /* of all images, and how many at a time */
@@ -71,7 +71,7 @@ typedef struct WinogradLoops {
     /* to = tiles times weights, over read channels, of points from .. to. */
     void (*convolve)(const CpuWinograd *w, const float *tiles, const float *u, float *sums,
                      int64_t count, int64_t from, int64_t to);
-    /* u = sums over tiles, of one point and c from .. to; with add, u + these sums. */
+    /* u = the sums over tiles, of one point and c from .. to; with add they are added to u. */
     void (*correlate)(const CpuWinograd *w, const float *x, const float *dy, float *u,
                       int64_t count, int64_t from, int64_t to, bool add);
 } WinogradLoops;

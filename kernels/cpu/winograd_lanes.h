@@ -4,8 +4,8 @@
  * One-dimensional transforms take and make vectors that lie s or t places apart, so that one
  * function serves both the rows and the columns of a tile.
  *
- * Inner loops take sizes from local variables. To the compiler a store of a vector may change *w,
- * so it would read them again after each. */
+ * Inner loops keep sizes in local variables: a store through V may alias *w, so the compiler would
+ * read them again after every store. */
 #include "kernels/cpu/cpu_math.h"
 #include "kernels/cpu/winograd.h"
 
@@ -14,7 +14,7 @@
 #endif
 #ifndef WINOGRAD_A
 enum {
-    TILES = 128, /* about as many per partial sum of dw: their values stay in L1 */
+    TILES = 128, /* per partial sum of dw, roughly; their values stay in L1 */
     AHEAD = 1024 /* floats: weights are asked for so early that the products need not wait */
 };
 /* The points, and what the rows of G are multiplied by */
@@ -189,7 +189,7 @@ CPU_CLONES static void NAME(write_tiles)(const CpuWinograd *w, const float *tile
     for (int64_t kb = begin; kb < end; kb++) {
         const float *from = tiles + kb * w->block * L;
         V more = { 0 };
-        for (int64_t l = 0; bias && l < L && kb * L + l < w->biases; l++)
+        for (int64_t l = 0; bias && l < L && kb * L + l < w->filters; l++)
             more[l] = bias[kb * L + l];
         for (int64_t t = 0; t < count; t++, from += L) {
             const int64_t n = (first + t) / image, in = (first + t) % image;
@@ -312,7 +312,7 @@ CPU_CLONES static void NAME(convolve)(const CpuWinograd *w, const float *tiles, 
             }
 }
 
-/* u[CHANNELS][width blocks of k] = the sum over these tiles; with add, u + this sum. */
+/* u[CHANNELS][width blocks of k] = the sum over these tiles; with add it is added to u. */
 CPU_INLINE void NAME(square)(const CpuWinograd *w, const float *x, const float *dy, float *u,
                              int64_t count, int width, bool add)
 {
@@ -343,7 +343,7 @@ CPU_CLONES static void NAME(correlate)(const CpuWinograd *w, const float *x, con
                                        float *u, int64_t count, int64_t from, int64_t to, bool add)
 {
     const int64_t step = w->block * L, blocks = w->k / L;
-    const int64_t parts = 1 + (count - 1 - TILES / 8) / TILES, /* of up to 9/8 TILES */
+    const int64_t parts = 1 + (count - 1 - TILES / 8) / TILES, /* at most 9/8 of TILES each */
         part = (count + parts - 1) / parts;
     for (int64_t t = 0; t < count; t += part) {
         const int64_t tiles = count - t < part ? count - t : part;

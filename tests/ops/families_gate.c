@@ -83,7 +83,7 @@ static const char *const drop_fixed[] = {
     "n=5 c=33 residual=1",
     "n=4 c=33 rate=0",
     "n=2 c=24 h=5 w=3 rate=500 residual=1",
-    "n=3 c=24 h=1 w=1 rate=300 residual=1", /* half a block, of one position */
+    "n=3 c=24 h=1 w=1 rate=300 residual=1", /* one pixel; half a block */
     "n=1 c=13 h=9 w=1 rate=300",
     "n=1 c=272 h=33 w=1 rate=200 residual=1 seq=4 step=70000 place=65533",
     "n=1 c=13 h=40 w=1 rate=500 seq=3",

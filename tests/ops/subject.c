@@ -25,7 +25,7 @@ static bool pairs_reach_beyond(const Case *c)
     return groups > 0 && channels * filters > 1 && (channels % 2 || filters % 2);
 }
 
-/* 3x3 of stride 1 between multiples of 8 channels, where x and y lie in blocks of 8 or 16. */
+/* 3x3, stride 1, channels a multiple of 8; with fewer than 16, x or y may lie without blocks. */
 static bool is_winograd(const Case *c)
 {
     Problem p;
